@@ -1,0 +1,74 @@
+"""Frozen events that observers receive; the last one of a run is always `RunFinished`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.result import CandidateResult, RunResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunStarted:
+    """The run exists; nothing has been done yet."""
+
+    run_id: str
+    slots: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PhaseStarted:
+    """The run as a whole turned to something: `snapshot`, `baseline`, `behavior`, `race`, `profile`, `refine`."""
+
+    run_id: str
+    phase: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CandidateMoved:
+    """A candidate is at another stage; `slot` is 0 when it holds none, else its number from 1."""
+
+    run_id: str
+    candidate: CandidateId
+    stage: Stage
+    slot: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CandidateFinished:
+    """A candidate has a final (or, before the ranking, a provisional `undecided`) result."""
+
+    run_id: str
+    candidate: CandidateId
+    result: CandidateResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Warned:
+    """Something a person should know, one sentence."""
+
+    run_id: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFinished:
+    """The run is over."""
+
+    run_id: str
+    result: RunResult
+
+
+Event = RunStarted | PhaseStarted | CandidateMoved | CandidateFinished | Warned | RunFinished
+
+
+class Observer(Protocol):
+    """Receives every event, in order, on the event loop's thread. It must return quickly.
+
+    An observer that raises is dropped with a warning; it never changes a verdict.
+    """
+
+    def __call__(self, event: Event, /) -> None: ...

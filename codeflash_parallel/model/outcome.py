@@ -1,0 +1,140 @@
+"""The closed vocabularies of a result: verdicts, statuses and codes.
+
+Machinery and tests are two axes. `MachineryOutcome` says how the *process* fared; `Code` says what is
+true of the *candidate*. A machinery fault never rejects a candidate.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a whole run says."""
+
+    #: One candidate is measurably the fastest.
+    WINNER = "winner"
+    #: Several are faster than the baseline and cannot be told apart.
+    TIE = "tie"
+    #: Correct candidates exist, none is measurably faster than the baseline.
+    NOTHING_FASTER = "nothing_faster"
+    #: No candidate is equivalent to the baseline.
+    NONE_CORRECT = "none_correct"
+    #: The machine could not measure well enough to say anything.
+    TOO_NOISY = "too_noisy"
+    #: Something is faster, but a guard doubts how.
+    SUSPECT = "suspect"
+
+
+class Status(StrEnum):
+    """What became of one candidate."""
+
+    #: The winner.
+    WON = "won"
+    #: One of a tie set.
+    TIED = "tied"
+    #: Correct, and not the fastest; `code` says why.
+    LOST = "lost"
+    #: Correct, and the race could not say (or there was no race).
+    UNDECIDED = "undecided"
+    #: Not equivalent to the baseline; `code` says how.
+    REJECTED = "rejected"
+    #: The edit does not apply, or what it makes does not parse.
+    UNAPPLIABLE = "unappliable"
+    #: Equal to the baseline or to another candidate.
+    DUPLICATE = "duplicate"
+    #: The run ended before it was judged.
+    CANCELLED = "cancelled"
+    #: The machinery failed, not the candidate.
+    INFRA = "infra"
+
+
+class Code(StrEnum):
+    """Why; a stable name that a program can match on. Within a major schema version only added to."""
+
+    #: Nothing to say: the candidate won, tied, or is equivalent.
+    OK = "OK"
+    #: At least one test that passes on the baseline fails (an import error counts as that).
+    TESTS_FAILED = "TESTS_FAILED"
+    #: At least one test of the baseline was not collected or did not run.
+    TESTS_MISSING = "TESTS_MISSING"
+    #: A captured call gives another value or another exception.
+    VALUE_DIFFERS = "VALUE_DIFFERS"
+    #: A captured call gives an equal-looking value of another type.
+    TYPE_DIFFERS = "TYPE_DIFFERS"
+    #: The values differ in floats only.
+    FLOAT_DIFFERS = "FLOAT_DIFFERS"
+    #: The arguments are not what they are after a call of the baseline.
+    INPUT_MUTATED = "INPUT_MUTATED"
+    #: The code that ran was not the candidate's.
+    WRONG_SOURCE = "WRONG_SOURCE"
+    #: The candidate touches a file that it may not touch.
+    PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
+    #: The CPU deadline, or twice the wall deadline, was reached.
+    TIMEOUT = "TIMEOUT"
+    #: The memory limit was reached.
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    #: The interpreter died (a signal, or an exit without an end record).
+    CRASHED = "CRASHED"
+    #: Processes outlived the tests, which those of the baseline do not.
+    LEAKED_PROCESS = "LEAKED_PROCESS"
+    #: Files outside the slot were changed.
+    ESCAPED = "ESCAPED"
+    #: A hunk, path or name did not match.
+    DOES_NOT_APPLY = "DOES_NOT_APPLY"
+    #: The result is not Python.
+    DOES_NOT_PARSE = "DOES_NOT_PARSE"
+    #: Same normalised syntax tree as the baseline or an earlier candidate.
+    SAME_CODE = "SAME_CODE"
+    #: Correct, but not measurably faster than the baseline.
+    NOT_FASTER = "NOT_FASTER"
+    #: Correct and faster, but another is faster still.
+    BEATEN = "BEATEN"
+    #: Faster in total, but one group of tests became slower than allowed.
+    REGRESSES_TEST = "REGRESSES_TEST"
+    #: Correct; the race could not decide.
+    TOO_NOISY = "TOO_NOISY"
+    #: Correct; no race was asked for (`check`).
+    NOT_RACED = "NOT_RACED"
+    #: Faster in the race, but wrong or different in a timed unit, or not confirmed.
+    NOT_CONFIRMED = "NOT_CONFIRMED"
+    #: The run was interrupted or its budget was spent.
+    CANCELLED = "CANCELLED"
+    #: The slot or our own process failed; tried again without success.
+    INFRA_SLOT = "INFRA_SLOT"
+    #: No space on the device that holds the slots.
+    INFRA_DISK = "INFRA_DISK"
+    #: The process was killed by a signal that neither we nor a limit sent.
+    INFRA_KILLED = "INFRA_KILLED"
+
+
+class Ended(StrEnum):
+    """How a child process ended, as the launcher saw it: the machinery axis."""
+
+    #: It exited by itself; see the exit status.
+    EXITED = "exited"
+    #: A signal that we did not send ended it.
+    SIGNALLED = "signalled"
+    #: Its CPU deadline was reached.
+    CPU_DEADLINE = "cpu_deadline"
+    #: Its wall deadline was reached while CPU was left.
+    WALL_DEADLINE = "wall_deadline"
+    #: Its memory limit was reached.
+    MEMORY_LIMIT = "memory_limit"
+    #: We killed it: cancelled, or no longer needed.
+    KILLED = "killed"
+    #: It could not be started.
+    NOT_STARTED = "not_started"
+
+
+class Level(StrEnum):
+    """How deep the equivalence check went."""
+
+    #: Nothing was compared.
+    NONE = "none"
+    #: Test ids and outcomes only.
+    TESTS = "tests"
+    #: Values of calls captured from the tests as well.
+    CAPTURED = "captured"
+    #: Values of calls derived from the captured ones as well.
+    DERIVED = "derived"

@@ -1,0 +1,200 @@
+"""What comes out: the frozen result of a run. `report.document` turns it into the JSON contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+
+#: Major.minor of the JSON document. Codes are only added within a major version.
+SCHEMA_VERSION = "1.0"
+
+#: How many test ids a document lists at most, a list.
+MAX_IDS = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TestCounts:
+    """Tests of one candidate against the baseline's: counts, and the first 50 ids."""
+
+    expected: int = 0
+    passed: int = 0
+    failed: int = 0
+    missing: int = 0
+    failed_ids: tuple[str, ...] = ()
+    missing_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueCounts:
+    """Captured calls of one candidate against the baseline's."""
+
+    compared: int = 0
+    differing: int = 0
+    unstable: int = 0
+    level: Level = Level.NONE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Speedup:
+    """Baseline time divided by candidate time, with its interval.
+
+    Attributes:
+        estimate: 2.0 means twice as fast.
+        low, high: bounds at the run's confidence.
+        clock: `cpu` or `wall`.
+        stage: `race` (orientation) or `confirmation` (the claim).
+    """
+
+    estimate: float
+    low: float
+    high: float
+    clock: str = "cpu"
+    stage: str = "race"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstDifference:
+    """The first captured call whose outcome differs, as printable text.
+
+    Attributes:
+        target: `path.py::qualname`.
+        test: id of the test whose call it is.
+        call: index among the captured calls.
+        inputs, expected, got: shortened representations.
+    """
+
+    target: str
+    test: str
+    call: int
+    inputs: str
+    expected: str
+    got: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailedTest:
+    """A failing test and its own message."""
+
+    id: str
+    phase: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineTiming:
+    """One line of a line profile."""
+
+    path: str
+    line: int
+    hits: int
+    time_ns: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LineProfile:
+    """A line profile of the targets over the captured calls.
+
+    Attributes:
+        tracer: `line_profiler`, `sys.monitoring` or `sys.settrace`.
+        lines: in order of path and line; only lines of the targets.
+    """
+
+    tracer: str
+    lines: tuple[LineTiming, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CandidateResult:
+    """What became of one candidate.
+
+    Attributes:
+        lineage: ids of its ancestors, the oldest first, itself not included.
+        reason: one sentence.
+        duplicate_of: an id, or ``"baseline"``; empty when it is no duplicate.
+        overhead_ms: time it held a slot minus its tests' own setup, call and teardown, and minus the race.
+        diff_path: file that holds its diff; empty when there is none.
+        timings_ms: where its time went, by name.
+    """
+
+    id: CandidateId
+    origin: Origin
+    status: Status
+    code: Code
+    reason: str
+    parent: CandidateId | None = None
+    lineage: tuple[CandidateId, ...] = ()
+    explanation: str = ""
+    duplicate_of: str = ""
+    tests: TestCounts = field(default_factory=TestCounts)
+    values: ValueCounts = field(default_factory=ValueCounts)
+    speedup: Speedup | None = None
+    overhead_ms: float | None = None
+    diff_path: str = ""
+    diff: str = field(default="", repr=False)
+    difference: FirstDifference | None = None
+    failures: tuple[FailedTest, ...] = ()
+    group_speedups: tuple[tuple[str, Speedup], ...] = ()
+    kept_slot: str = ""
+    reproduce: str = ""
+    notes: tuple[str, ...] = ()
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """Why there is no verdict: the error families of `errors`, and `interrupted`."""
+
+    family: str
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+        complete: every candidate was judged.
+        verdict: `None` iff there is an error or the run is incomplete.
+        winner: non-`None` iff the verdict is `winner` or `tie` (then the smallest diff of the set).
+        snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.
+        quarantined: test ids that disagree with themselves on the baseline.
+        candidates: submitted ones in submission order, derived ones after them in order of arrival.
+        summary: the verdict as one sentence that can be quoted.
+    """
+
+    run_id: str
+    complete: bool
+    error: Fault | None = None
+    verdict: Verdict | None = None
+    winner: CandidateId | None = None
+    tie_set: tuple[CandidateId, ...] = ()
+    isolation: str = "L0"
+    isolation_requested: str = "L0"
+    compare: str = "values"
+    targets: tuple[str, ...] = ()
+    snapshot: str = ""
+    base: str = ""
+    seed: int = 0
+    python: str = ""
+    tests_selected: int = 0
+    level: Level = Level.NONE
+    quarantined: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    candidates: tuple[CandidateResult, ...] = ()
+    winner_profile: LineProfile | None = None
+    baseline_profile: LineProfile | None = None
+    timings: Mapping[str, float] = field(default_factory=dict)
+    load: Mapping[str, float] = field(default_factory=dict)
+    repository: str = ""
+    run_dir: str = ""
+    summary: str = ""
+
+    def candidate(self, candidate_id: str) -> CandidateResult | None:
+        """Return the result of one candidate, `None` if the run had none of that id."""
+        return next((c for c in self.candidates if c.id == candidate_id), None)

@@ -1,0 +1,143 @@
+"""The protocols through which the six siblings meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from codeflash_parallel.model.outcome import Ended
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workspace:
+    """A place where the project can be run: a root, an interpreter and an environment.
+
+    Attributes:
+        root: copy of the repository's root.
+        project: folder inside `root` where pytest is started (`root` itself, or a monorepo's subfolder).
+        user_root: the user's own checkout, whose imports must never be seen.
+        interpreter: absolute path of the project's Python.
+        private: folder of this workspace outside `root`: home, temporary files, pytest's cache, specs.
+        environment: the complete environment of every child.
+        number: the slot's number, from 1; 0 for the baseline's own.
+    """
+
+    root: Path
+    project: Path
+    user_root: Path
+    interpreter: Path
+    private: Path
+    environment: Mapping[str, str] = field(repr=False)
+    number: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one child and its descendants may use.
+
+    Attributes:
+        cpu_s: CPU seconds of the whole tree; 0: no limit.
+        wall_s: wall seconds; every child has one.
+        memory_bytes: resident memory of the whole tree; 0: no limit.
+        output_bytes: how much of stdout and stderr is kept (head and tail), each.
+        record_bytes: how much the record channel may carry.
+    """
+
+    wall_s: float
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    output_bytes: int = 256 * 1024
+    record_bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exit:
+    """How a child ended, from the launcher's own clocks and the kernel's accounting.
+
+    Attributes:
+        status: exit status, or minus the signal number.
+        cpu_ns: user and system time of the child and of the descendants it reaped (`wait4`).
+        wall_ns: from spawn to reaping.
+        max_rss_bytes: largest resident size of one process.
+        leaked: survivors of the main process that had to be killed, as ``"pid name"``.
+        unkillable: survivors that could not be killed.
+        stdout, stderr: decoded, head and tail.
+        records: what came over the record channel, raw bytes.
+    """
+
+    ended: Ended
+    status: int = 0
+    cpu_ns: int = 0
+    wall_ns: int = 0
+    max_rss_bytes: int = 0
+    leaked: tuple[str, ...] = ()
+    unkillable: tuple[str, ...] = ()
+    stdout: str = ""
+    stderr: str = ""
+    records: bytes = field(default=b"", repr=False)
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A child to be started by the launcher.
+
+    Attributes:
+        argv: program (absolute path) and arguments. ``{records}`` and ``{control}`` in an argument are
+            replaced by the numbers of the descriptors that the child inherits.
+        cwd: working directory.
+        environment: complete environment.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str] = field(repr=False)
+    limits: Limits
+
+
+class Channel(Protocol):
+    """A running child with a two-way line channel (race arms)."""
+
+    @property
+    def pid(self) -> int:
+        """The child's process id as the evaluator sees it."""
+        ...
+
+    async def send(self, line: bytes, /) -> None:
+        """Write one line.
+
+        Raises:
+            ChannelClosed: the child has closed its end.
+        """
+        ...
+
+    async def receive(self, deadline_s: float, /) -> bytes:
+        """Return the next line without its newline.
+
+        Raises:
+            ChannelClosed: the child has closed its end.
+            TimeoutError: nothing came in time.
+        """
+        ...
+
+    async def close(self) -> Exit:
+        """Kill the tree if it still runs, and return how it ended."""
+        ...
+
+
+class ChannelClosed(Exception):  # noqa: N818 - a state, not an error of ours
+    """The other end of a channel is gone."""
+
+
+class Runner(Protocol):
+    """Starts children; implemented by `process.launcher.Launcher`."""
+
+    async def run(self, command: Command, /) -> Exit:
+        """Run a child to its end. Cancelling kills its whole tree before the cancellation goes on."""
+        ...
+
+    async def open(self, command: Command, /) -> Channel:
+        """Start a child with a control channel."""
+        ...
