@@ -1,0 +1,142 @@
+"""The guest from the evaluator's side: where its code lies, how it is started, how its records are read.
+
+The guest runs in the interpreter of the project under test, which has none of our packages, so its modules
+are copied into the cache under a name made from their bytes and are started by path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.model.candidate import digest_of
+from codeflash_parallel.model.workspace import Command, Limits, Workspace
+
+#: Version of the spec and of the records; the guest refuses any other.
+PROTOCOL = 1
+
+#: Name under which the guest's modules can be imported in the project's interpreter.
+PACKAGE = "_codeflash_guest"
+
+_SOURCE = Path(__file__).resolve().parent.parent / "_guest"
+
+
+class Control(StrEnum):
+    """Whether a guest is given a control channel."""
+
+    #: Records only: it does its work and ends.
+    NONE = "none"
+    #: A line channel as well: it serves requests until told to quit (race arms).
+    LINES = "lines"
+
+
+def install_guest(cache: Path) -> Path:
+    """Copy the guest's modules into the cache and return the folder that holds its package.
+
+    Processes may do this at the same time: the folder appears complete or not at all, and one that
+    has been damaged since is made good file by file.
+
+    Args:
+        cache: the cache folder; it is made if needed.
+
+    Returns:
+        ``<cache>/guest-<digest>``, inside which lies ``_codeflash_guest``.
+    """
+    modules = {path.name: path.read_bytes() for path in sorted(_SOURCE.glob("*.py"))}
+    digest = digest_of(b"".join(name.encode() + b"\0" + text + b"\0" for name, text in modules.items()))
+    home = cache / f"guest-{digest[:16]}"
+    if not home.is_dir():
+        _install_new(modules, home)
+    for name, text in modules.items():
+        path = home / PACKAGE / name
+        if not path.is_file() or path.read_bytes() != text:
+            _write_atomically(path, text)
+    return home
+
+
+def _install_new(modules: Mapping[str, bytes], home: Path) -> None:
+    home.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="guest-new-", dir=home.parent))
+    try:
+        # mkdtemp's 0700 would lock out a project interpreter that runs as another user.
+        draft.chmod(0o755)
+        (draft / PACKAGE).mkdir()
+        for name, text in modules.items():
+            (draft / PACKAGE / name).write_bytes(text)
+        draft.rename(home)
+    except OSError:
+        # Renaming onto a folder with content fails: somebody else was first, which is as good.
+        if not home.is_dir():
+            raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(draft).chmod(0o644)
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def guest_command(
+    workspace: Workspace,
+    spec: Mapping[str, Any],
+    limits: Limits,
+    guest_dir: Path,
+    *,
+    control: Control = Control.NONE,
+) -> Command:
+    """Write a spec into the workspace's private folder and return the command that runs the guest on it.
+
+    Args:
+        workspace: where it runs; its paths are added to the spec.
+        spec: what the guest is to do: `mode` and the fields of that mode, JSON values only.
+        limits: of the child and its descendants.
+        guest_dir: what `install_guest` returned.
+        control: whether the guest gets a control channel.
+    """
+    full = {
+        "protocol": PROTOCOL,
+        "root": str(workspace.root),
+        "project": str(workspace.project),
+        "user_root": str(workspace.user_root),
+        "private": str(workspace.private),
+        "guest": str(guest_dir),
+        **spec,
+    }
+    data = json.dumps(full, sort_keys=True).encode()
+    # Named by content: equal specs share a file, different ones never meet.
+    path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
+    _write_atomically(path, data)
+    descriptors = ("{records}", "{control}") if control is Control.LINES else ("{records}",)
+    main = guest_dir / PACKAGE / "__main__.py"
+    return Command(
+        argv=(str(workspace.interpreter), str(main), str(path), *descriptors),
+        cwd=workspace.project,
+        environment=workspace.environment,
+        limits=limits,
+    )
+
+
+def parse_records(data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the records of a guest in order; what is no JSON object (a line cut by a crash) is skipped."""
+    for line in data.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            yield record

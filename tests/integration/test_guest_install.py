@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.guest import PACKAGE, Control, guest_command, install_guest
+
+
+def test_many_installers_agree_and_leave_one_folder(tmp_path):
+    with ThreadPoolExecutor(8) as threads:
+        homes = set(threads.map(lambda _: install_guest(tmp_path), range(32)))
+
+    assert len(homes) == 1
+    assert [p.name for p in tmp_path.iterdir()] == [homes.pop().name]
+
+
+def test_a_damaged_install_is_made_good(tmp_path):
+    home = install_guest(tmp_path)
+    victim = home / PACKAGE / "__init__.py"
+    before = victim.read_bytes()
+    victim.write_text("broken")
+
+    assert install_guest(tmp_path) == home
+    assert victim.read_bytes() == before
+
+
+def test_the_command_carries_the_spec_and_the_descriptors(tmp_path):
+    workspace = Workspace(
+        root=tmp_path,
+        project=tmp_path / "sub",
+        user_root=tmp_path / "user",
+        interpreter=sys.executable,
+        private=tmp_path / "private",
+        environment={"A": "1"},
+    )
+
+    plain = guest_command(workspace, {"mode": "tests"}, Limits(wall_s=1), tmp_path / "g")
+    lines = guest_command(workspace, {"mode": "arm"}, Limits(wall_s=1), tmp_path / "g", control=Control.LINES)
+
+    spec = json.loads(Path(plain.argv[2]).read_bytes())
+    assert (spec["mode"], spec["protocol"], spec["project"]) == ("tests", 1, str(tmp_path / "sub"))
+    assert plain.argv[3:] == ("{records}",)
+    assert lines.argv[3:] == ("{records}", "{control}")
+    assert plain.argv[2] != lines.argv[2]
