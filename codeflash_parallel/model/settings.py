@@ -1,5 +1,6 @@
 """Every setting, with its default, its unit and its help text: the one table that the command line, the
-environment, `pyproject.toml` and the reference page are made from."""
+environment, `pyproject.toml` and the reference page are made from.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +44,24 @@ class Settings:
     )
     parallel_candidates: Parallel = _setting("auto", "How many candidates are evaluated at once.")
     base: str = _setting("", "Git ref to start from; empty: the tree as it is, uncommitted work included.")
-    tests: tuple[str, ...] = _setting([], "Test files, folders or ids; empty: what the project's configuration says.")
+    tests: tuple[str, ...] = _setting(
+        [], "Test files, folders or ids; empty: what the project's configuration says."
+    )
     keyword: str = _setting("", "Only tests that match this pytest -k expression.", flag="-k")
     marker: str = _setting("", "Only tests that match this pytest -m expression.", flag="-m")
     extra_tests: str = _setting("", "Folder of tests overlaid into every slot, absent from your tree.")
-    python: str = _setting("", "Interpreter that runs the tests; empty: .venv of the repository, else the current one.")
-    compare: Compare = _setting(Compare.VALUES, "What is compared: test outcomes and values, or outcomes only.")
+    python: str = _setting(
+        "", "Interpreter that runs the tests; empty: .venv of the repository, else the current one."
+    )
+    compare: Compare = _setting(
+        Compare.VALUES, "What is compared: test outcomes and values, or outcomes only."
+    )
     include_ignored: tuple[str, ...] = _setting(
         list(INCLUDE_IGNORED), "Patterns of git-ignored files that are part of the snapshot."
     )
-    timeout: float = _setting(10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline.")
+    timeout: float = _setting(
+        10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline."
+    )
     memory_limit: int = _setting(0, "Memory limit of one check in MiB; 0: a fair share of what is available.")
     race_budget: float = _setting(60.0, "Wall seconds that one race may take at most.")
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
@@ -65,20 +74,29 @@ class Settings:
     refine_depth: int = _setting(2, "Generations of refinement.")
     provider_timeout: float = _setting(120.0, "Seconds that one repair or refinement request may take.")
     repair_command: str = _setting("", "Command that answers repair requests: JSON on stdin, JSON on stdout.")
-    refine_command: str = _setting("", "Command that answers refinement requests: JSON on stdin, JSON on stdout.")
+    refine_command: str = _setting(
+        "", "Command that answers refinement requests: JSON on stdin, JSON on stdout."
+    )
     max_candidates: int = _setting(0, "Candidates judged at most, derived ones included; 0: no limit.")
-    wall_budget: float = _setting(0.0, "Wall seconds of the whole run; what is unfinished then is cancelled; 0: none.")
+    wall_budget: float = _setting(
+        0.0, "Wall seconds of the whole run; what is unfinished then is cancelled; 0: none."
+    )
     seed: int = _setting(0, "Seed of everything random; 0: drawn from the run's id.")
     keep_slots: bool = _setting(default=False, help_text="Keep the slots of failing candidates for a look.")
-    cache_dir: str = _setting("", "Where mirrors, slots and results are kept; empty: the user's cache directory.")
+    cache_dir: str = _setting(
+        "", "Where mirrors, slots and results are kept; empty: the user's cache directory."
+    )
 
     def __post_init__(self) -> None:
         for name, lowest in _LOWEST.items():
             if getattr(self, name) < lowest:
-                raise UsageError("BAD_SETTING", f"{name} must be at least {lowest}, not {getattr(self, name)}.")
+                raise UsageError(
+                    "BAD_SETTING", f"{name} must be at least {lowest}, not {getattr(self, name)}."
+                )
         if self.parallel_candidates != "auto" and self.parallel_candidates < 1:
             raise UsageError(
-                "BAD_SETTING", f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}."
+                "BAD_SETTING",
+                f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.",
             )
         if not 0.5 < self.confidence < 1:
             raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")

@@ -1,0 +1,105 @@
+"""What the baseline is known to do: everything a candidate is held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from codeflash_parallel.behavior.compare import Outcomes, TestKey
+from codeflash_parallel.behavior.report import CallOutcome
+from codeflash_parallel.model.outcome import Level
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """The preflight's findings for one snapshot, selection and set of targets.
+
+    Attributes:
+        rootdir, inifile: pytest's, relative to the workspace's root (``"."`` is the root itself).
+        selected: ids of the tests that candidates run, in order; quarantined ones left out.
+        expected: outcome by test id of `selected`.
+        executing: ids of tests that execute a target; empty means that whole tests are the level.
+        calls: stable outcomes of captured calls by index.
+        costs_ns: CPU time of each call of `calls` as observed, for cost groups.
+        unstable: captured calls whose outcome the baseline itself does not repeat.
+        uncaptured: reason → number of calls that could not be captured.
+        observed: outcomes inside the tests, for tests with calls that cannot be replayed.
+        cpu_ns, wall_ns: of one baseline run of the selected tests.
+        leaks: processes outlive the baseline's tests, too.
+        loaded: digest by proven path, as the baseline compiled it.
+    """
+
+    targets: tuple[str, ...]
+    python: str
+    pytest: str
+    plugins: tuple[str, ...]
+    rootdir: str
+    inifile: str
+    selected: tuple[str, ...]
+    expected: Mapping[str, str]
+    executing: tuple[str, ...]
+    quarantined: tuple[str, ...] = ()
+    durations_ns: Mapping[str, int] = field(default_factory=dict)
+    calls: Mapping[int, CallOutcome] = field(default_factory=dict)
+    costs_ns: Mapping[int, int] = field(default_factory=dict)
+    unstable: int = 0
+    uncaptured: Mapping[str, int] = field(default_factory=dict)
+    observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
+    cpu_ns: int = 0
+    wall_ns: int = 0
+    leaks: bool = False
+    loaded: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    inputs: str = ""
+
+    @property
+    def level(self) -> Level:
+        """Return how deep candidates can be compared."""
+        return Level.CAPTURED if self.calls or self.observed else Level.TESTS
+
+
+def to_json(baseline: Baseline) -> dict[str, Any]:
+    """Return a baseline as plain JSON values."""
+    plain: dict[str, Any] = {name: getattr(baseline, name) for name in _PLAIN}
+    return {
+        **plain,
+        "calls": [_call_to_json(call) for call in baseline.calls.values()],
+        "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
+        "observed": [
+            [test, target, [[*essence, count] for essence, count in outcomes.items()]]
+            for (test, target), outcomes in baseline.observed.items()
+        ],
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Baseline:
+    """Read what `to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: the data is not of that form.
+    """
+    plain: dict[str, Any] = {name: tuple(data[name]) if name in _TUPLES else data[name] for name in _PLAIN}
+    calls = [CallOutcome(**call) for call in data["calls"]]
+    return Baseline(
+        **plain,
+        calls={call.index: call for call in calls},
+        costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
+        observed={
+            (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})
+            for test, target, outcomes in data["observed"]
+        },
+    )
+
+
+def _call_to_json(call: CallOutcome) -> dict[str, Any]:
+    return asdict(call)
+
+
+_TUPLES = frozenset({"targets", "plugins", "selected", "executing", "quarantined", "warnings"})
+_PLAIN = (
+    *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
+    *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "leaks", "loaded"),
+    *("warnings", "inputs"),
+)

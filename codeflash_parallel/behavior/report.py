@@ -1,0 +1,212 @@
+"""What a guest reported, as frozen values: a pure reading of its records.
+
+Everything in here is a *claim* of the candidate's process; `compare` holds it against the baseline.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Outcomes of a whole test, worst first: a test is what its worst phase is.
+_WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TestOutcome:
+    """One test: `passed`, `failed`, `error`, `skipped`, `xfailed` or `xpassed`.
+
+    Attributes:
+        ns: setup, call and teardown together.
+        phase, message: of the phase that decided a failure.
+    """
+
+    id: str
+    outcome: str
+    ns: int = 0
+    phase: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallOutcome:
+    """One call of a target: digests of what it gave and of its arguments afterwards.
+
+    Attributes:
+        kind: `return` or `raise`.
+        digest, floatless, typeless: of the outcome: exact, with floats masked, with types unified by value.
+        after: of result and arguments after the call, taken together (aliasing shows).
+        unencodable: why there are no digests; empty when there are.
+    """
+
+    index: int
+    test: str
+    target: int
+    kind: str
+    type: str = ""
+    digest: str = ""
+    floatless: str = ""
+    typeless: str = ""
+    after: str = ""
+    text: str = ""
+    args: str = ""
+    captured: bool = False
+    why: str = ""
+    ns: int = 0
+    thread: bool = False
+    unencodable: str = ""
+
+    @property
+    def essence(self) -> tuple[str, str, str]:
+        """Return what must be equal for two outcomes to be the same."""
+        return (self.kind, self.digest, self.after)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GuestReport:
+    """All records of one guest.
+
+    Attributes:
+        finished: the end record arrived; without it the process died on the way.
+        collected: ids of the tests that were to be run, in order.
+        executed: outermost calls by (test id, target number); id ``""`` is import and collection.
+        sources: digests of the bytes compiled for each proven path.
+        outside: modules that only the user's own checkout could provide.
+        error: the guest's own failure, as ``"where: message"``.
+    """
+
+    finished: bool = False
+    status: int = 0
+    python: str = ""
+    pytest: str = ""
+    plugins: tuple[str, ...] = ()
+    rootdir: str = ""
+    inifile: str = ""
+    collected: tuple[str, ...] = ()
+    tests: Mapping[str, TestOutcome] = field(default_factory=dict)
+    executed: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    calls: tuple[CallOutcome, ...] = ()
+    unreplayable: Mapping[int, str] = field(default_factory=dict)
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outside: tuple[tuple[str, str], ...] = ()
+    timings_ns: Mapping[str, int] = field(default_factory=dict)
+    error_where: str = ""
+    error: str = ""
+
+    @property
+    def tests_ns(self) -> int:
+        """Return the time of all setups, calls and teardowns together."""
+        return sum(t.ns for t in self.tests.values())
+
+
+def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
+    """Gather the records of one guest into a report; unknown records are ignored."""
+    by_type: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for record in records:
+        by_type[str(record.get("t"))].append(record)
+    hello = _last(by_type["hello"])
+    config = _last(by_type["config"])
+    collected = _last(by_type["collected"])
+    error = _last(by_type["error"])
+    end = _last(by_type["end"])
+    return GuestReport(
+        finished=bool(end),
+        status=int(end.get("status", 0)),
+        python=str(hello.get("python", "")),
+        pytest=str(hello.get("pytest") or ""),
+        plugins=tuple(hello.get("plugins", ())),
+        rootdir=str(config.get("rootdir", "")),
+        inifile=str(config.get("inifile") or ""),
+        collected=tuple(collected.get("ids", ())),
+        tests=_tests(by_type["phase"]),
+        executed=_executed(by_type["executed"]),
+        calls=_calls(by_type["call"], by_type["unencodable"]),
+        unreplayable={int(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
+        sources=_sources(by_type["source"]),
+        outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
+        timings_ns={str(r.get("name")): int(r.get("ns", 0)) for r in by_type["timing"]},
+        error_where=str(error.get("where", "")),
+        error=str(error.get("message", "")),
+    )
+
+
+def _last(records: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return records[-1] if records else {}
+
+
+def _tests(phases: list[Mapping[str, Any]]) -> dict[str, TestOutcome]:
+    grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for phase in phases:
+        grouped[str(phase["id"])].append(phase)
+    return {test: _test(test, parts) for test, parts in grouped.items()}
+
+
+def _test(test: str, phases: list[Mapping[str, Any]]) -> TestOutcome:
+    outcomes = [(_phase_outcome(p), p) for p in phases]
+    worst, decisive = min(outcomes, key=lambda pair: _WORST_FIRST.index(pair[0]))
+    failing = worst in {"failed", "error"}
+    return TestOutcome(
+        id=test,
+        outcome=worst,
+        ns=sum(int(p.get("ns", 0)) for p in phases if p.get("when") != "collect"),
+        phase=str(decisive.get("when", "")) if failing else "",
+        message=str(decisive.get("message", "")) if failing else "",
+    )
+
+
+def _phase_outcome(phase: Mapping[str, Any]) -> str:
+    outcome, xfail = str(phase.get("outcome")), bool(phase.get("xfail"))
+    if outcome == "failed":
+        return "failed" if phase.get("when") == "call" else "error"
+    if outcome == "skipped":
+        return "xfailed" if xfail else "skipped"
+    if outcome == "passed":
+        return "xpassed" if xfail and phase.get("when") == "call" else "passed"
+    return "passed"  # "rerun" and other plugins' words: the final report of that test decides
+
+
+def _executed(records: list[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+    counts: dict[tuple[str, int], int] = defaultdict(int)
+    for record in records:
+        counts[str(record.get("test", record.get("id", ""))), int(record["target"])] += int(record["calls"])
+    return dict(counts)
+
+
+def _calls(calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]]) -> tuple[CallOutcome, ...]:
+    why = {int(r["i"]): str(r.get("why", "")) for r in unencodable}
+    return tuple(_call(record, why) for record in calls)
+
+
+def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutcome:
+    def text(name: str) -> str:
+        return str(record.get(name) or "")
+
+    index = int(record["i"])
+    no_digest = "" if record.get("digest") or record.get("kind") == "raise" else "no digest"
+    return CallOutcome(
+        index=index,
+        test=text("test"),
+        target=int(record.get("target", 0)),
+        kind=text("kind"),
+        type=text("type"),
+        digest=text("digest"),
+        floatless=text("floatless"),
+        typeless=text("typeless"),
+        after=text("after"),
+        text=text("text"),
+        args=text("args"),
+        captured=bool(record.get("captured", False)),
+        why=text("why"),
+        ns=int(record.get("ns", 0)),
+        thread=bool(record.get("thread", False)),
+        unencodable=unencodable.get(index, no_digest),
+    )
+
+
+def _sources(records: list[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
+    digests: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        digests[str(record["path"])].add(str(record["digest"]))
+    return {path: frozenset(found) for path, found in digests.items()}

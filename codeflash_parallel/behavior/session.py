@@ -1,0 +1,178 @@
+"""Run a guest in a workspace and read what it reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.behavior.arguments import TestRequest, first_arguments, selected_arguments
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.report import GuestReport, read_report
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
+from codeflash_parallel.process.guest import guest_command, parse_records
+
+#: What a capture may cost: calls, bytes of pickled inputs (the design's budgets).
+CAPTURE_CALLS = 2_000
+CAPTURE_BYTES = 64 * 1024 * 1024
+
+
+class Wrap(StrEnum):
+    """How targets are wrapped during a test run."""
+
+    #: Not at all.
+    NONE = "none"
+    #: Calls are counted and their outcomes digested.
+    DIGEST = "digest"
+    #: Their inputs are kept as well.
+    CAPTURE = "capture"
+
+
+class Stop(StrEnum):
+    """When a test run ends early."""
+
+    NEVER = "never"
+    FIRST_FAILURE = "first-failure"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """One run of a guest: what it claims, and what the launcher saw."""
+
+    report: GuestReport
+    exit: Exit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guest:
+    """Everything that stays the same between the guests of one run.
+
+    Attributes:
+        runner: starts children.
+        directory: folder of the guest's installed code.
+        targets: the functions under optimization, by number.
+        request: which tests the user asked for.
+        seed: of random state; drawn from the run's seed.
+    """
+
+    runner: Runner
+    directory: Path
+    targets: tuple[Target, ...]
+    request: TestRequest
+    seed: int
+
+    def spec(self, mode: str, prove: Sequence[str], **more: Any) -> dict[str, Any]:
+        """Return the common part of a spec."""
+        return {
+            "mode": mode,
+            "targets": [{"path": t.path, "qualname": t.qualname} for t in self.targets],
+            "prove": sorted({*prove, *(t.path for t in self.targets)}),
+            "seed": self.seed,
+            **more,
+        }
+
+
+async def run_guest(guest: Guest, workspace: Workspace, spec: Mapping[str, Any], limits: Limits) -> Session:
+    """Run one guest to its end and read its report."""
+    command = guest_command(workspace, spec, limits, guest.directory)
+    done = await guest.runner.run(command)
+    return Session(report=read_report(parse_records(done.records)), exit=replace(done, records=b""))
+
+
+def hashed(workspace: Workspace, seed: int) -> Workspace:
+    """Return the workspace with another hash seed."""
+    environment = {**workspace.environment, "PYTHONHASHSEED": str(seed)}
+    return replace(workspace, environment=environment)
+
+
+def first_run_spec(guest: Guest, workspace: Workspace, seconds: float) -> dict[str, Any]:
+    """Return the spec of the first baseline run: everything asked for, calls counted and digested."""
+    arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
+    return guest.spec("tests", (), **_tests_fields(arguments, None, Wrap.DIGEST, Stop.NEVER, seconds))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectedRun:
+    """How the selected tests (or, with `only`, some of them) are to be run.
+
+    Attributes:
+        prove: paths whose compiled bytes are reported besides the targets'.
+        seconds: what recording calls may cost.
+        inputs: file that a capture writes.
+        workers: xdist workers; 0 runs in one process.
+    """
+
+    prove: tuple[str, ...] = ()
+    wrap: Wrap = Wrap.NONE
+    stop: Stop = Stop.NEVER
+    seconds: float = 30.0
+    inputs: str = ""
+    workers: int = 0
+    only: tuple[str, ...] | None = None
+
+
+def selected_run_spec(
+    guest: Guest, workspace: Workspace, baseline: Baseline, run: SelectedRun
+) -> dict[str, Any]:
+    """Return the spec of a run of the selected tests in any workspace."""
+    selected = baseline.selected if run.only is None else run.only
+    rootdir = str(workspace.root / baseline.rootdir)
+    inifile = str(workspace.root / baseline.inifile) if baseline.inifile else ""
+    fallback = () if inifile else _fallback_configuration(workspace)
+    arguments = selected_arguments(guest.request, rootdir=rootdir, inifile=inifile, selected=selected)
+    fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.seconds)
+    return guest.spec("tests", run.prove, **{**fields, "inputs": run.inputs, "workers": run.workers})
+
+
+def _tests_fields(
+    arguments: Sequence[str], select: Sequence[str] | None, wrap: Wrap, stop: Stop, seconds: float
+) -> dict[str, Any]:
+    return {
+        "args": list(arguments),
+        "select": None if select is None else list(select),
+        "wrap": wrap.value,
+        "budget": {"calls": CAPTURE_CALLS, "bytes": CAPTURE_BYTES, "seconds": seconds},
+        "inputs": "",
+        "stop": stop.value,
+        "tracebacks": "short",
+        "workers": 0,
+    }
+
+
+def replay_spec(guest: Guest, inputs: str, prove: Sequence[str], calls: Sequence[int]) -> dict[str, Any]:
+    """Return the spec of a replay of captured calls."""
+    return guest.spec("replay", prove, inputs=inputs, calls=list(calls))
+
+
+def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:
+    """Keep pytest from looking for a configuration *above* the slot, where only our cache lies."""
+    folders = [workspace.project, *workspace.project.parents]
+    inside = folders[: folders.index(workspace.root) + 1]
+    if any(_configures_pytest(folder) for folder in inside):
+        return ()
+    empty = workspace.private / "pytest.ini"
+    empty.write_text("[pytest]\n", encoding="utf-8")
+    return (f"--rootdir={workspace.project}", "-c", str(empty))
+
+
+#: Files in which pytest looks for its configuration, and the section that makes them count.
+_CONFIGURATIONS = {
+    "pytest.toml": "",
+    ".pytest.toml": "",
+    "pytest.ini": "",
+    ".pytest.ini": "",
+    "pyproject.toml": "[tool.pytest",
+    "tox.ini": "[pytest]",
+    "setup.cfg": "[tool:pytest]",
+}
+
+
+def _configures_pytest(folder: Path) -> bool:
+    for name, section in _CONFIGURATIONS.items():
+        path = folder / name
+        if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
+            return True
+    return False
