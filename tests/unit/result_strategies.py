@@ -1,0 +1,144 @@
+"""Hypothesis strategies for sound results: whatever the engine may return, and hostile text in every string."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.result import (
+    CandidateResult,
+    FailedTest,
+    Fault,
+    FirstDifference,
+    LineProfile,
+    LineTiming,
+    RunResult,
+    Speedup,
+    TestCounts,
+    ValueCounts,
+)
+
+HOSTILE = [
+    "\x1b[31mred\x1b[0m",
+    "\x1b]0;title\x07",
+    "[bold]x[/bold]",
+    "\u202egnp.exe",
+    "a\rb",
+    "\x9b2J",
+    "\ud800",
+    "ä𝒳",
+]
+text = st.text(max_size=12) | st.sampled_from(HOSTILE)
+line = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+count = st.integers(0, 10_000)
+number = st.floats(allow_nan=True, allow_infinity=True)
+timings = st.dictionaries(st.text(min_size=1, max_size=5), number, max_size=3)
+speedups = st.builds(
+    lambda e, d, c, s: Speedup(estimate=e, low=e - d, high=e + d, clock=c, stage=s),
+    st.floats(0.01, 100),
+    st.floats(0, 1),
+    st.sampled_from(["cpu", "wall"]),
+    st.sampled_from(["race", "confirmation"]),
+)
+counts = st.builds(
+    TestCounts,
+    expected=count,
+    passed=count,
+    failed=count,
+    missing=count,
+    failed_ids=st.lists(text, max_size=60).map(tuple),
+    missing_ids=st.lists(text, max_size=3).map(tuple),
+)
+values = st.builds(ValueCounts, compared=count, differing=count, unstable=count, level=st.sampled_from(Level))
+differences = st.builds(
+    FirstDifference, target=text, test=text, call=count, inputs=text, expected=text, got=text
+)
+failures = st.builds(FailedTest, id=text, phase=text, message=text)
+profiles = st.builds(
+    LineProfile,
+    tracer=text,
+    lines=st.lists(
+        st.builds(LineTiming, path=text, line=count, hits=count, time_ns=count, text=text), max_size=4
+    ).map(tuple),
+)
+faults = st.builds(
+    Fault,
+    family=st.sampled_from(["usage", "environment", "internal", "interrupted"]),
+    code=st.sampled_from(["BAD_FLAG", "RED_BASELINE", "UNEXPECTED", "SIGINT", "SIGTERM"]),
+    message=text,
+    hint=text,
+)
+
+STATUSES_BY_VERDICT = {
+    Verdict.WINNER: Status.WON,
+    Verdict.TIE: Status.TIED,
+}
+
+
+@st.composite
+def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[CandidateId]) -> CandidateResult:
+    parent = draw(st.none() | st.sampled_from(earlier)) if earlier else None
+    return CandidateResult(
+        id=CandidateId(f"c{position}-" + draw(text)),
+        origin=draw(st.sampled_from(Origin)),
+        status=status,
+        code=draw(st.sampled_from(Code)),
+        reason=draw(text),
+        parent=parent,
+        lineage=(parent,) if parent is not None else (),
+        explanation=draw(text),
+        duplicate_of="baseline" if status == Status.DUPLICATE else "",
+        tests=draw(counts),
+        values=draw(values),
+        speedup=draw(st.none() | speedups),
+        overhead_ms=draw(st.none() | number),
+        diff=draw(text),
+        difference=draw(st.none() | differences),
+        failures=draw(st.lists(failures, max_size=2).map(tuple)),
+        group_speedups=draw(st.lists(st.tuples(text, speedups), max_size=2).map(tuple)),
+        kept_slot=draw(text),
+        reproduce=draw(text),
+        notes=draw(st.lists(text, max_size=2).map(tuple)),
+        timings_ms=draw(timings),
+    )
+
+
+@st.composite
+def run_results(draw: st.DrawFn) -> RunResult:
+    """Build a result that keeps every rule of the contract."""
+    verdict = draw(st.none() | st.sampled_from(Verdict))
+    fault = draw(st.none() | faults) if verdict is None else None
+    complete = verdict is not None or (fault is not None and draw(st.booleans()))
+    top = {Verdict.WINNER: [Status.WON], Verdict.TIE: [Status.TIED, Status.TIED]}.get(verdict, [])
+    others = draw(
+        st.lists(st.sampled_from([s for s in Status if s not in {Status.WON, Status.TIED}]), max_size=4)
+    )
+    judged: list[CandidateResult] = []
+    for position, status in enumerate([*top, *others]):
+        judged.append(draw(candidates(position, status, [c.id for c in judged])))
+    first = judged[0].id if top else None
+    return RunResult(
+        run_id=draw(line),
+        complete=complete,
+        error=fault,
+        verdict=verdict,
+        winner=first,
+        tie_set=tuple(c.id for c in judged[:2]) if verdict == Verdict.TIE else (),
+        targets=draw(st.lists(text, max_size=2).map(tuple)),
+        snapshot=draw(st.sampled_from(["", "a" * 40])),
+        base=draw(text),
+        seed=draw(count),
+        python=draw(text),
+        tests_selected=draw(count),
+        level=draw(st.sampled_from(Level)),
+        quarantined=draw(st.lists(text, max_size=2).map(tuple)),
+        warnings=draw(st.lists(text, max_size=2).map(tuple)),
+        candidates=tuple(judged),
+        winner_profile=draw(st.none() | profiles),
+        baseline_profile=draw(st.none() | profiles),
+        timings=draw(timings),
+        load=draw(timings),
+        repository=draw(text),
+        summary=draw(text),
+    )

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator, FormatChecker
+from result_strategies import run_results
+
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, Fault, RunResult, Speedup, TestCounts
+from codeflash_parallel.report.document import check_invariants, document, dumps, error_document, schema
+from codeflash_parallel.report.stored import stored_result
+
+VALIDATOR = Draft202012Validator(schema(), format_checker=FormatChecker())
+relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def candidate(name: str = "a", status: Status = Status.WON, code: Code = Code.OK, **more) -> CandidateResult:
+    return CandidateResult(
+        id=CandidateId(name), origin=Origin.PATCH, status=status, code=code, reason="So.", **more
+    )
+
+
+def errors_of(data) -> list[str]:
+    return [error.message for error in VALIDATOR.iter_errors(data)] + check_invariants(data)
+
+
+def test_the_schema_is_a_schema_without_a_host() -> None:
+    Draft202012Validator.check_schema(schema())
+    assert schema()["$id"].startswith("urn:")
+
+
+@relaxed
+@given(run_results())
+def test_every_sound_result_is_a_sound_document(result: RunResult) -> None:
+    text = dumps(document(result))
+    assert errors_of(json.loads(text)) == []
+    text.encode("utf-8")
+
+
+@relaxed
+@given(run_results())
+def test_a_document_read_back_is_the_same_document(result: RunResult) -> None:
+    data = document(result)
+    assert document(stored_result(json.loads(dumps(data)))) == data
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict(verdict: Verdict) -> None:
+    decided = {Verdict.WINNER: (candidate("a"),), Verdict.TIE: tuple(candidate(n, Status.TIED) for n in "ab")}
+    judged = decided.get(verdict, ())
+    result = RunResult(
+        run_id="r",
+        complete=True,
+        verdict=verdict,
+        winner=CandidateId("a") if judged else None,
+        tie_set=tuple(c.id for c in judged) if verdict == Verdict.TIE else (),
+        candidates=judged,
+    )
+    assert errors_of(document(result)) == []
+
+
+@pytest.mark.parametrize("status", [s for s in Status if s not in {Status.WON, Status.TIED}])
+@pytest.mark.parametrize("code", Code)
+def test_every_status_with_every_code(status: Status, code: Code) -> None:
+    repeated = "baseline" if status == Status.DUPLICATE else ""
+    judged = (candidate("a", status, code, duplicate_of=repeated),)
+    result = RunResult(run_id="r", complete=True, verdict=Verdict.NONE_CORRECT, candidates=judged)
+    assert errors_of(document(result)) == []
+
+
+@pytest.mark.parametrize("family", [UsageError, EnvironmentFault, InternalError])
+def test_every_error(family) -> None:
+    data = error_document(family("SOME_CODE", "Message.", "Hint."))
+    assert errors_of(data) == []
+    assert data["error"] == {
+        "family": family.family,
+        "code": "SOME_CODE",
+        "message": "Message.",
+        "hint": "Hint.",
+    }
+
+
+def test_an_interrupted_run() -> None:
+    fault = Fault(family="interrupted", code="SIGINT", message="Interrupted.")
+    judged = (candidate("a", Status.CANCELLED, Code.CANCELLED),)
+    assert errors_of(document(RunResult(run_id="r", complete=False, error=fault, candidates=judged))) == []
+
+
+def test_the_fields_of_the_contract() -> None:
+    data = document(RunResult(run_id="r", complete=True, verdict=Verdict.WINNER, candidates=(candidate(),)))
+    assert {
+        "schema_version", "run_id", "complete", "error", "verdict", "winner", "tie_set", "isolation",
+        "isolation_requested", "snapshot", "base", "seed", "quarantined", "timings", "candidates",
+    } <= data.keys()  # fmt: skip
+    one = data["candidates"][0]
+    assert {
+        "id", "parent", "lineage", "origin", "status", "code", "reason", "duplicate_of", "tests", "values",
+        "speedup", "overhead_ms", "diff_path",
+    } <= one.keys()  # fmt: skip
+    assert set(one["tests"]) == {"expected", "passed", "failed", "missing", "failed_ids", "missing_ids"}
+    assert set(one["values"]) == {"compared", "differing", "unstable", "level"}
+
+
+def test_everything_a_result_holds_is_in_the_document_and_in_the_schema() -> None:
+    data = document(RunResult(run_id="r", complete=True, candidates=(candidate(),)))
+    assert data.keys() == {f.name for f in fields(RunResult)} | {"schema_version"}
+    assert data.keys() == set(schema()["properties"]) == set(schema()["required"])
+    assert data["candidates"][0].keys() == {f.name for f in fields(CandidateResult)} - {"diff"}
+    assert data["candidates"][0].keys() == set(schema()["$defs"]["candidate"]["properties"])
+
+
+@pytest.mark.parametrize(("name", "enum"), [("verdict", Verdict), ("status", Status), ("level", Level)])
+def test_the_schema_names_the_closed_vocabularies(name: str, enum) -> None:
+    assert schema()["$defs"][name]["enum"] == [member.value for member in enum]
+
+
+def test_the_schema_names_every_origin() -> None:
+    assert schema()["$defs"]["candidate"]["properties"]["origin"]["enum"] == [o.value for o in Origin]
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"verdict": None}, "verdict is null"),
+        ({"complete": False}, "verdict is null"),
+        ({"winner": None}, "winner is named"),
+        ({"winner": "b"}, "won or tied"),
+        ({"tie_set": ["a"]}, "tie set"),
+        ({"candidates": []}, "won or tied"),
+    ],
+)
+def test_broken_rules_are_named(change: dict, rule: str) -> None:
+    judged = (candidate("a"), candidate("b", Status.LOST, Code.BEATEN))
+    result = RunResult(
+        run_id="r", complete=True, verdict=Verdict.WINNER, winner=CandidateId("a"), candidates=judged
+    )
+    assert any(rule in sentence for sentence in check_invariants(document(result) | change))
+
+
+def test_ids_are_cut_at_fifty_and_counts_are_not() -> None:
+    ids = tuple(f"t{i}" for i in range(70))
+    one = candidate(tests=TestCounts(expected=70, failed=70, failed_ids=ids))
+    shown = document(RunResult(run_id="r", complete=True, candidates=(one,)))["candidates"][0]["tests"]
+    assert shown["failed"] == 70
+    assert shown["failed_ids"] == list(ids[:50])
+
+
+@given(st.sampled_from([float("nan"), float("inf"), float("-inf")]))
+def test_a_speedup_that_is_no_number_is_none(bad: float) -> None:
+    one = candidate(speedup=Speedup(estimate=bad, low=1.0, high=2.0))
+    assert (
+        document(RunResult(run_id="r", complete=True, candidates=(one,)))["candidates"][0]["speedup"] is None
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"schema_version": "2.0"}, {"schema_version": "1.0"}, {"schema_version": 3}]
+)
+def test_what_is_no_stored_result_is_an_environment_fault(data: dict) -> None:
+    with pytest.raises(EnvironmentFault) as caught:
+        stored_result(data)
+    assert caught.value.code == "BAD_RESULT"
