@@ -1,0 +1,67 @@
+"""The record channel: one JSON object a line, on a descriptor of its own that the tests never see."""
+
+import fcntl
+import json
+import os
+import threading
+
+#: Below this, tests that count or close "all" their descriptors would meet ours.
+_HIGH_FD = 200
+
+
+class Channel:
+    """Writes records. `write("phase", id=..., outcome=...)` gives ``{"t": "phase", "id": ..., ...}``.
+
+    Forked children get a silent channel: what a test's own child does is no record of ours.
+    """
+
+    def __init__(self, fd):
+        self._fd = move_high(fd)
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._silence)
+
+    def write(self, t, **fields):
+        """Write one record, whole, before returning; nothing when this process is a forked child."""
+        line = json.dumps({"t": t, **fields}).encode() + b"\n"
+        with self._lock:
+            self._write_all(line)
+
+    def _write_all(self, data):
+        while data and self._fd >= 0:
+            data = data[os.write(self._fd, data) :]
+
+    def _silence(self):
+        self._lock = threading.Lock()
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # a test that closed every descriptor before us has the same wish
+
+
+class Buffer:
+    """Keeps records for a carrier that can only bring them home at the end (an xdist worker)."""
+
+    def __init__(self):
+        self.records = []
+
+    def write(self, t, **fields):
+        """Keep one record."""
+        self.records.append({"t": t, **fields})
+
+
+def move_high(fd):
+    """Return a copy of a descriptor, out of the way and not inherited; the original is closed."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = soft - 16 if soft != resource.RLIM_INFINITY else _HIGH_FD
+    try:
+        copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, min(_HIGH_FD, highest)))
+    except OSError:
+        # Another number will do as well, as long as it is not inherited.
+        os.set_inheritable(fd, False)
+        return fd
+    os.close(fd)
+    return copy
