@@ -1,0 +1,58 @@
+"""Choose the interpreter that runs the project's tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from codeflash_parallel.model.errors import UsageError
+
+#: Where a repository keeps its own environment, in the order of looking.
+_ENVIRONMENTS = (".venv", "venv")
+
+
+def choose_interpreter(asked: str, project: Path, repository: Path) -> Path:
+    """Return the project's Python: the one asked for, else the repository's environment, else ours.
+
+    The path is made absolute but its links are kept: a virtual environment's Python *is* a link.
+
+    Raises:
+        UsageError: `BAD_PYTHON`: what was asked for is not an executable file.
+    """
+    if asked:
+        found = shutil.which(os.path.expanduser(asked))  # noqa: PTH111 - `asked` may be a bare command name
+        if found is None:
+            raise UsageError(
+                "BAD_PYTHON", f"--python {asked!r} is no executable.", "Give the path of a Python interpreter."
+            )
+        return Path(found).absolute()
+    for folder in (project, repository):
+        for name in _ENVIRONMENTS:
+            python = folder / name / "bin" / "python"
+            if os.access(python, os.X_OK):
+                return python.absolute()
+    return Path(sys.executable).absolute()
+
+
+def environment_stamp(interpreter: Path) -> str:
+    """Return a text that changes when packages are installed into or removed from an interpreter.
+
+    It names the interpreter's own file and the modification times of its site-packages folders: cheap, and
+    good enough for a cache key (an edited file inside an installed package is not noticed).
+    """
+    home = interpreter.parent.parent
+    parts = [str(interpreter), str(interpreter.resolve()), str(_mtime(interpreter))]
+    for root in {home, interpreter.resolve().parent.parent}:
+        for site in sorted(root.glob("lib*/python*/site-packages")):
+            parts.append(f"{site}:{_mtime(site)}")
+            parts += [f"{entry.name}:{_mtime(entry)}" for entry in sorted(site.glob("*.pth"))]
+    return "\n".join(parts)
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,178 @@
+"""The book of a run: every candidate, where it is, what was found, in the order of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission
+from codeflash_parallel.model.errors import InternalError
+from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, Warned
+from codeflash_parallel.model.lifecycle import FINAL_STATUSES, Stage, Step, advance
+from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.model.result import CandidateResult
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Entry:
+    """One candidate of a run. Its stage changes only through `Ledger`."""
+
+    submission: Submission
+    lineage: tuple[CandidateId, ...]
+    generation: int
+    stage: Stage = Stage.SUBMITTED
+    candidate: Candidate | None = None
+    outcome: CheckOutcome | None = None
+    result: CandidateResult | None = None
+    diff_path: str = ""
+    held_ns: int = 0
+    attempts: int = 0
+    kept_slot: str = ""
+    reproduce: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def derived(self) -> bool:
+        """Whether a provider made it during the run."""
+        return self.submission.kind in {Origin.REPAIR, Origin.REFINEMENT}
+
+    @property
+    def id(self) -> CandidateId:
+        """The candidate's name."""
+        return self.submission.id
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is equivalent to the baseline, as far as anyone knows."""
+        return self.stage in {Stage.PASSED, Stage.RACING, Stage.RACED}
+
+    @property
+    def staged(self) -> Candidate:
+        """The candidate as edits.
+
+        Raises:
+            InternalError: it has not become one yet.
+        """
+        if self.candidate is None:
+            raise InternalError("NO_EDITS", f"Candidate {self.id} has no edits.")
+        return self.candidate
+
+
+class Ledger:
+    """Holds the entries, makes every transition, and tells the observers."""
+
+    def __init__(self, run_id: str, emit: Callable[[Event], None]) -> None:
+        self.run_id = run_id
+        self._emit = emit
+        self._entries: dict[CandidateId, Entry] = {}
+        self.warnings: list[str] = []
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield submitted entries in submission order, then derived ones in order of arrival."""
+        yield from (e for e in self._entries.values() if not e.derived)
+        yield from (e for e in self._entries.values() if e.derived)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, candidate: CandidateId) -> Entry:
+        """Return the entry of a candidate of this run."""
+        return self._entries[candidate]
+
+    def add(self, submission: Submission, *, generation: int = 0) -> Entry:
+        """Enter a submission under an id that is free; an id that was taken gets a number behind it."""
+        name = self._free_id(submission.id)
+        if name != submission.id:
+            self.warn(f"Two candidates are called {submission.id!r}; the later one is now {name!r}.")
+            submission = replace(submission, id=name)
+        entry = Entry(submission=submission, lineage=self._lineage(submission), generation=generation)
+        self._entries[name] = entry
+        self._moved(entry, 0)
+        return entry
+
+    def _free_id(self, wanted: CandidateId) -> CandidateId:
+        name, number = wanted, 1
+        while name in self._entries or name == "baseline":
+            number += 1
+            name = CandidateId(f"{wanted}-{number}")
+        return name
+
+    def _lineage(self, submission: Submission) -> tuple[CandidateId, ...]:
+        if submission.parent is None:
+            return ()
+        parent = self._entries.get(submission.parent)
+        return (*(parent.lineage if parent else ()), submission.parent)
+
+    def move(self, entry: Entry, step: Step, slot: int = 0) -> None:
+        """Take one step and tell."""
+        entry.stage = advance(entry.stage, step)
+        self._moved(entry, slot)
+
+    def finish(self, entry: Entry, status: Status, code: Code, reason: str, **fields: object) -> None:
+        """Give an entry its final result.
+
+        Raises:
+            InternalError: the status cannot follow from the entry's stage.
+        """
+        if status not in FINAL_STATUSES.get(entry.stage, frozenset()):
+            raise InternalError("ILLEGAL_STATUS", f"A candidate that is {entry.stage} cannot end as {status}.")
+        entry.stage = advance(entry.stage, Step.CANCEL if status is Status.CANCELLED else Step.FINISH)
+        entry.result = replace(provisional(entry, status, code, reason), **fields)  # type: ignore[arg-type]
+        self._emit(CandidateFinished(run_id=self.run_id, candidate=entry.id, result=entry.result))
+
+    def warn(self, message: str) -> None:
+        """Record a warning once and tell."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self._emit(Warned(run_id=self.run_id, message=message))
+
+    def _moved(self, entry: Entry, slot: int) -> None:
+        moved = CandidateMoved(run_id=self.run_id, candidate=entry.id, stage=entry.stage, slot=slot)
+        self._emit(moved)
+
+
+def provisional(entry: Entry, status: Status, code: Code, reason: str) -> CandidateResult:
+    """Return what is known of an entry, under a status."""
+    outcome, submission = entry.outcome, entry.submission
+    known = CandidateResult(
+        id=entry.id,
+        origin=submission.kind,
+        status=status,
+        code=code,
+        reason=reason,
+        parent=submission.parent,
+        lineage=entry.lineage,
+        explanation=submission.explanation,
+        diff_path=entry.diff_path,
+        diff=entry.candidate.diff if entry.candidate else "",
+        kept_slot=entry.kept_slot,
+        reproduce=entry.reproduce,
+        notes=tuple(entry.notes),
+    )
+    if outcome is None:
+        return known
+    return replace(
+        known,
+        tests=outcome.tests,
+        values=outcome.values,
+        failures=outcome.failures,
+        difference=outcome.difference,
+        overhead_ms=max(0.0, (entry.held_ns - outcome.tests_ns) / 1e6),
+        timings_ms={**outcome.timings_ms, "slot_held": entry.held_ns / 1e6},
+        notes=(*entry.notes, *outcome.notes),
+    )
+
+
+def copied_from_originals(results: Mapping[CandidateId, CandidateResult]) -> dict[CandidateId, CandidateResult]:
+    """Give duplicates the findings of the candidate that they repeat."""
+    copied = {}
+    for name, result in results.items():
+        original = results.get(CandidateId(result.duplicate_of)) if result.duplicate_of else None
+        if original is None:
+            copied[name] = result
+        else:
+            copied[name] = replace(
+                result, tests=original.tests, values=original.values, speedup=original.speedup
+            )
+    return copied

@@ -1,0 +1,185 @@
+"""Every gate of the project. `nox` alone is the gate of CI; the long sessions are asked for by name.
+
+    nox                          lint, tests, the demonstration, two real projects, newer Pythons
+    nox -s real -- --projects 6  all real projects
+    nox -s backends              the integration tests under both event loops, every one of them
+    nox -s ordinary_user         the tests as a user without privileges
+    nox -s campaign -- --kills 20
+    nox -s benchmark -- end_to_end --runs 3
+    nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["lint", "tests", "demonstration", "real", "newer"]
+nox.options.error_on_missing_interpreters = False
+# The environment that runs nox has everything (README); a second one a session would only cost minutes.
+nox.options.default_venv_backend = "none"
+
+HERE = Path(__file__).parent
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+#: Two workers: the tests start processes of their own, and two cores are what CI has.
+PARALLEL = ("-n", "2", "--dist", "worksteal")
+FAST = "not campaign and not real_projects and not slow"
+GATE = "not campaign and not real_projects"
+
+
+def python(session: nox.Session, *arguments: str, **keywords: object) -> None:
+    session.run(sys.executable, *arguments, external=True, **keywords)  # type: ignore[arg-type]
+
+
+def pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
+    session.run(*PYTEST, *arguments, external=True, env=environment)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, types, layers, and the syntax of what runs in older interpreters."""
+    python(session, "-m", "ruff", "check", ".")
+    python(session, "-m", "ruff", "format", "--check", ".")
+    python(session, "-m", "mypy")
+    session.run(str(Path(sys.executable).with_name("lint-imports")), external=True)
+    python(session, "-c", GUEST_COMPILES)
+
+
+#: The guest runs in the project's interpreter, 3.9 and later: its grammar is checked for each of them.
+GUEST_COMPILES = """
+import ast, pathlib
+for path in sorted(pathlib.Path("codeflash_parallel/_guest").glob("*.py")):
+    for minor in range(9, 14):
+        ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, minor))
+print("The guest's grammar is that of 3.9 to 3.13.")
+"""
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Unit, integration and acceptance tests, in random order and in parallel."""
+    pytest(session, *PARALLEL, "-m", GATE, *session.posargs)
+
+
+@nox.session
+def demonstration(session: nox.Session) -> None:
+    """Run what the README's first command runs."""
+    python(session, "fixtures/demonstration/run.py", *session.posargs)
+
+
+@nox.session
+def real(session: nox.Session) -> None:
+    """Real third-party projects from the package index: two by default, `-- --projects 6` for all."""
+    parser = argparse.ArgumentParser(prog="nox -s real --")
+    parser.add_argument("--projects", type=int, default=2)
+    options, rest = parser.parse_known_args(session.posargs)
+    environment = {"CODEFLASH_PARALLEL_REAL_PROJECTS": str(options.projects)}
+    pytest(session, "-m", "real_projects", "tests/real_projects", *rest, **environment)
+
+
+@nox.session
+def newer(session: nox.Session) -> None:
+    """Unit tests and a smoke of integration on every newer Python that this machine has."""
+    found = newer_interpreters()
+    if not found:
+        session.log("skipped: no Python newer than %s was found", sys.version.split()[0])
+    for interpreter in found:
+        own = environment_of(session, interpreter)
+        session.run(
+            *(str(own), "-m", "pytest", "-p", "no:cacheprovider", *PARALLEL, "-m", FAST, "tests/unit"),
+            *("tests/integration/test_smoke.py", *session.posargs),
+            external=True,
+        )
+
+
+@nox.session
+def backends(session: nox.Session) -> None:
+    """Run the integration tests in full under asyncio and trio."""
+    for backend in ("asyncio", "trio"):
+        pytest(session, *PARALLEL, "-m", GATE, "tests/integration", *session.posargs, CODEFLASH_PARALLEL_BACKEND=backend)
+
+
+@nox.session
+def ordinary_user(session: nox.Session) -> None:
+    """Run the tests as a user without privileges (needs root to become one; skipped otherwise)."""
+    if os.geteuid() != 0:
+        session.skip(f"already an ordinary user: uid {os.geteuid()}")
+    if shutil.which("setpriv") is None:
+        session.skip("this machine has no setpriv")
+    home = Path(session.create_tmp()) / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    copy = home / "checkout"
+    subprocess.run(["git", "clone", "-q", str(HERE), str(copy)], check=True)
+    subprocess.run(["chown", "-R", "65534:65534", str(home)], check=True)
+    session.chdir(copy)
+    session.run(
+        *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *PYTEST, *PARALLEL, "-m", GATE),
+        *session.posargs,
+        external=True,
+        env={"HOME": str(home), "PYTHONPATH": str(copy), "TMPDIR": str(home)},
+    )
+
+
+@nox.session
+def campaign(session: nox.Session) -> None:
+    """Randomised kills and interrupts; `-- --kills N` of each."""
+    parser = argparse.ArgumentParser(prog="nox -s campaign --")
+    parser.add_argument("--kills", type=int, default=20)
+    options, rest = parser.parse_known_args(session.posargs)
+    pytest(session, "tests/acceptance/test_kill.py", *rest, CODEFLASH_PARALLEL_KILLS=str(options.kills))
+
+
+@nox.session
+def benchmark(session: nox.Session) -> None:
+    """Run one script of `benchmarks/` by its name, with its arguments."""
+    if not session.posargs:
+        scripts = ", ".join(sorted(p.stem for p in (HERE / "benchmarks").glob("*.py")))
+        session.error(f"Name one of: {scripts}.")
+    name, *arguments = session.posargs
+    python(session, f"benchmarks/{name}.py", *arguments)
+
+
+@nox.session
+def evaluate(session: nox.Session) -> None:
+    """Evaluate candidates for our own code through our own helper."""
+    from codeflash_parallel.adapters.nox import evaluate_session
+
+    evaluate_session(session)
+
+
+def newer_interpreters() -> list[Path]:
+    """Return one interpreter for each Python newer than the running one, on PATH or under pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found: dict[tuple[int, int], Path] = {}
+    for minor in range(sys.version_info.minor + 1, sys.version_info.minor + 6):
+        on_path = shutil.which(f"python3.{minor}")
+        candidates = [Path(on_path)] if on_path else []
+        candidates += sorted(pyenv.glob(f"3.{minor}.*/bin/python"))
+        working = next((p for p in candidates if _is_python(p, minor)), None)
+        if working:
+            found[3, minor] = working
+    return list(found.values())
+
+
+def _is_python(path: Path, minor: int) -> bool:
+    # A shim of a version manager may be on PATH and still run nothing.
+    probe = [str(path), "-c", "import sys; print(sys.version_info[1])"]
+    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    return done.returncode == 0 and done.stdout.strip() == str(minor)
+
+
+def environment_of(session: nox.Session, interpreter: Path) -> Path:
+    """Make (once) an environment of another Python with this project and its tools; return its Python."""
+    name = subprocess.run([str(interpreter), "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
+    folder = HERE / ".nox" / f"python-{name}"
+    own = folder / "bin" / "python"
+    if not own.exists():
+        session.run(str(interpreter), "-m", "venv", str(folder), external=True)
+    session.run(str(own), "-m", "pip", "install", "-q", "-e", ".[dev]", external=True)
+    return own
