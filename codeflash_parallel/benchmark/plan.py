@@ -1,0 +1,245 @@
+"""What a race is to measure: arms, cost groups, error budgets and the order of blocks. Nothing here acts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from random import Random
+from typing import Any, NamedTuple
+
+from codeflash_parallel.model.workspace import Workspace
+
+#: Id of the baseline among the arms of a race; no candidate's id starts with an equals sign.
+BASELINE = "=baseline"
+
+#: Id of the second baseline that races as if it were a candidate.
+NULL = "=null"
+
+#: The heaviest tests that get a group of their own; with the rest that makes at most four groups.
+HEAVY_TESTS = 3
+
+#: A test lighter than this share of the baseline's time is pooled: a group of its own would cost more
+#: race time than it tells.
+ALONE_SHARE = 0.10
+
+#: A pool lighter than this is merged with the lightest group, for the same reason.
+POOL_SHARE = 0.02
+
+#: Captured calls in one cycle of a group at most; more tell little and their copies cost memory.
+MAX_CALLS = 200
+
+#: How many leaders, one after the other, may fail to be confirmed before the race gives up.
+MAX_CONFIRMATIONS = 3
+
+#: A cycle longer than this is timed once per round and arm, without warming and without a mirror image.
+LEAN_CYCLE_NS = 50_000_000
+
+
+class Work(StrEnum):
+    """What a block runs."""
+
+    #: Captured calls of the targets.
+    CALLS = "calls"
+    #: Whole test items.
+    TESTS = "tests"
+
+
+class RaceStage(StrEnum):
+    """Which of the two measurements it is."""
+
+    #: Finds the leaders; its figures are orientation.
+    RACE = "race"
+    #: Fresh processes and rounds on the leaders; its figures are the claim.
+    CONFIRMATION = "confirmation"
+
+
+class CallCost(NamedTuple):
+    """A captured call of the baseline: its number in the inputs file, its test, its CPU time."""
+
+    call: int
+    test: str
+    ns: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Work that is timed together.
+
+    Attributes:
+        calls: indices in the inputs file; empty when whole tests are run.
+        tests: ids of the tests it stands for.
+        ns: what all of it costs the baseline, before sampling: the group's weight.
+    """
+
+    name: str
+    ns: int
+    calls: tuple[int, ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One competitor: a workspace that holds its code, and the fields of its guest's spec.
+
+    Attributes:
+        spec: `targets`, `prove`, `inputs` and whatever else the guest's mode `arm` needs; `mode`, `work`
+            and `groups` are filled in by the race.
+    """
+
+    id: str
+    workspace: Workspace
+    spec: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RacePlan:
+    """The rules of one race.
+
+    Attributes:
+        confidence: of the claim that a winner is faster, over all looks, arms and attempts.
+        min_speedup: smallest gain worth claiming, as a fraction.
+        max_regression: largest slowdown of one group, as a fraction.
+        indifference: arms closer than this fraction are tied.
+        budget_ns: wall time that the race may take.
+        block_ns: how long one timed block of the baseline should take.
+        looks: rounds after which the data are looked at; the last one ends the race.
+        layout_rounds: rounds after which every arm gets a fresh process.
+        share: part of the error budget `1 - confidence` that this race may spend.
+        cores: the cores that rounds may be put on; empty: the arms are not pinned.
+    """
+
+    groups: tuple[Group, ...]
+    work: Work = Work.CALLS
+    stage: RaceStage = RaceStage.RACE
+    confidence: float = 0.99
+    min_speedup: float = 0.02
+    max_regression: float = 0.05
+    indifference: float = 0.02
+    budget_ns: int = 60_000_000_000
+    block_ns: int = 8_000_000
+    looks: tuple[int, ...] = (12, 24, 48)
+    layout_rounds: int = 48
+    share: float = 1.0
+    cores: tuple[int, ...] = ()
+
+    @property
+    def alpha_per_look(self) -> float:
+        """The error that one look may spend: the budget, evenly over the looks."""
+        return (1 - self.confidence) * self.share / len(self.looks)
+
+    @property
+    def max_rounds(self) -> int:
+        """Rounds at most."""
+        return self.looks[-1]
+
+    def confirmation(self, budget_ns: int) -> RacePlan:
+        """Return the rules of one confirmation: fewer rounds, fresh processes every four of them.
+
+        A third of the error budget each, because at most three confirmations are tried.
+        """
+        return replace(
+            self,
+            stage=RaceStage.CONFIRMATION,
+            looks=(12, 24),
+            layout_rounds=4,
+            share=1 / MAX_CONFIRMATIONS,
+            budget_ns=budget_ns,
+        )
+
+
+def cost_groups(
+    calls: Sequence[tuple[int, str, int]], *, cycle_ns: int = 8_000_000, max_calls: int = MAX_CALLS
+) -> tuple[Group, ...]:
+    """Pool captured calls into at most four cost groups, so that cost does not grow with the number of tests.
+
+    Args:
+        calls: `CallCost` of every captured call (a plain tuple will do).
+        cycle_ns: what one pass over a group's calls should cost the baseline at most.
+        max_calls: calls in one group at most.
+    """
+    costs = [CallCost(*call) for call in calls]
+    pools = _pools([(call.test, max(call.ns, 1)) for call in costs])
+    by_test: dict[str, list[CallCost]] = defaultdict(list)
+    for call in costs:
+        by_test[call.test].append(call)
+    groups = []
+    for tests in pools:
+        members = [call for test in tests for call in by_test[test]]
+        groups.append(
+            Group(
+                name=_name(tests),
+                ns=sum(max(call.ns, 1) for call in members),
+                calls=_sample(members, cycle_ns, max_calls),
+                tests=tests,
+            )
+        )
+    return tuple(groups)
+
+
+def whole_test_groups(tests: Sequence[tuple[str, int]]) -> tuple[Group, ...]:
+    """Pool whole tests, given as (id, baseline nanoseconds), in the same way."""
+    times = dict(tests)
+    return tuple(
+        Group(name=_name(pool), ns=sum(max(times[test], 1) for test in pool), tests=pool)
+        for pool in _pools(tests)
+    )
+
+
+def _name(tests: tuple[str, ...]) -> str:
+    return tests[0] if len(tests) == 1 else f"{len(tests)} tests"
+
+
+def _pools(costs: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
+    """Split tests into those heavy enough to stand alone, the heaviest first, and the pool of the rest."""
+    totals: dict[str, int] = defaultdict(int)
+    for test, ns in costs:
+        totals[test] += max(ns, 1)
+    whole = sum(totals.values())
+    ranked = sorted(totals, key=lambda test: (-totals[test], test))
+    alone = [(test,) for test in ranked[:HEAVY_TESTS] if totals[test] >= ALONE_SHARE * whole]
+    rest = tuple(ranked[len(alone) :])
+    if alone and sum(totals[test] for test in rest) < POOL_SHARE * whole:
+        return [*alone[:-1], alone[-1] + rest]
+    return [*alone, rest] if rest else list(alone)
+
+
+def _sample(calls: Sequence[CallCost], cycle_ns: int, max_calls: int) -> tuple[int, ...]:
+    """Choose calls evenly by rank of cost, the dearest always among them; return indices in call order."""
+    ranked = sorted(calls, key=lambda cost: (cost.ns, cost.call))
+    mean_ns = sum(max(call.ns, 1) for call in ranked) / len(ranked)
+    count = min(len(ranked), max_calls, max(1, int(cycle_ns / mean_ns)))
+    chosen = [ranked[len(ranked) - 1 - (step * len(ranked)) // count] for step in range(count)]
+    return tuple(sorted(cost.call for cost in chosen))
+
+
+def weights(groups: Sequence[Group]) -> tuple[float, ...]:
+    """Return each group's weight: its share of the baseline's time, from three groups up none above one half.
+
+    What is cut off goes to the others in proportion, so that one heavy test does not silence the rest.
+    """
+    whole = sum(group.ns for group in groups)
+    shares = [group.ns / whole for group in groups]
+    top = max(shares)
+    if len(groups) < HEAVY_TESTS or top <= 1 / 2:
+        return tuple(shares)
+    scale = (1 / 2) / (1 - top)
+    return tuple(1 / 2 if share == top else share * scale for share in shares)
+
+
+def block_order(candidates: Sequence[str], random: Random) -> tuple[str, ...]:
+    """Return the order of one round's timed blocks: a palindrome with baseline blocks near every candidate.
+
+    A palindrome cancels linear drift. Whether the baseline stands at its ends or in its middle is drawn
+    by lot, so that a curved drift favours nobody either.
+    """
+    shuffled = list(candidates)
+    random.shuffle(shuffled)
+    half: list[str] = []
+    for position, arm in enumerate(shuffled):
+        if position % 2 == 0:
+            half.append(BASELINE)
+        half.append(arm)
+    outward = half[::-1]
+    return tuple(half + outward) if random.random() < 1 / 2 else tuple(outward + half)
