@@ -1,4 +1,4 @@
-"""N candidate patches of a Python repository go in; the fastest one that is still correct comes out, with proof.
+"""N candidate patches go in; the fastest one that is still correct comes out, with proof.
 
 Everything public is imported on first use, so that importing the package costs nothing (PEP 562).
 """
@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codeflash_parallel.adapters.host import add_parallel_candidates_option as add_parallel_candidates_option
+    from codeflash_parallel.adapters.host import (
+        add_parallel_candidates_option as add_parallel_candidates_option,
+    )
     from codeflash_parallel.engine.evaluator import Evaluator as Evaluator
     from codeflash_parallel.engine.evaluator import RaceMode as RaceMode
     from codeflash_parallel.engine.evaluator import evaluate as evaluate

@@ -1,9 +1,10 @@
-"""Build pytest's command line. Pure. What breaks us in the project's own options is neutralised by the guest."""
+"""Build pytest's command line. Pure. The guest neutralises what breaks us in the project's own options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -11,9 +12,12 @@ class TestRequest:
     """Which tests were asked for.
 
     Attributes:
-        paths: files, folders or ids, relative to the project folder; empty: the configuration's `testpaths`.
+        paths: files, folders or ids, relative to the project folder; empty: the configured `testpaths`.
         keyword, marker: pytest's ``-k`` and ``-m``.
     """
+
+    # Not a test: pytest must not collect it where it is imported.
+    __test__: ClassVar[bool] = False
 
     paths: tuple[str, ...] = ()
     keyword: str = ""

@@ -152,30 +152,29 @@ def machinery_fault(session: Session) -> CheckOutcome | None:
     """Return what went wrong with the process, if anything did; the tests are another axis."""
     done = session.exit
     cpu_s, wall_s = done.cpu_ns / 1e9, done.wall_ns / 1e9
+    outcome: CheckOutcome | None
     match done.ended:
         case Ended.EXITED:
-            return _early_end(session)
+            outcome = _early_end(session)
         case Ended.SIGNALLED:
-            return _signalled(session)
+            outcome = _signalled(session)
         case Ended.CPU_DEADLINE:
-            return CheckOutcome(
-                code=Code.TIMEOUT, reason=f"The CPU deadline was reached after {cpu_s:.1f} s."
-            )
+            reason = f"The CPU deadline was reached after {cpu_s:.1f} s."
+            outcome = CheckOutcome(code=Code.TIMEOUT, reason=reason)
         case Ended.WALL_DEADLINE:
             reason = f"The wall deadline was reached after {wall_s:.1f} s ({cpu_s:.1f} s of CPU)."
-            return CheckOutcome(code=Code.TIMEOUT, reason=reason, starved=True)
+            outcome = CheckOutcome(code=Code.TIMEOUT, reason=reason, starved=True)
         case Ended.MEMORY_LIMIT:
-            return CheckOutcome(
-                code=Code.OUT_OF_MEMORY, reason=f"The memory limit was reached. {done.message}".strip()
-            )
+            reason = f"The memory limit was reached. {done.message}".strip()
+            outcome = CheckOutcome(code=Code.OUT_OF_MEMORY, reason=reason)
         case Ended.KILLED:
-            return CheckOutcome(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
+            outcome = CheckOutcome(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
         case Ended.NOT_STARTED:
-            return CheckOutcome(
-                code=Code.INFRA_SLOT, reason=f"The process could not be started: {done.message}"
-            )
+            reason = f"The process could not be started: {done.message}"
+            outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=reason)
         case _ as never:
             assert_never(never)
+    return outcome
 
 
 def _early_end(session: Session) -> CheckOutcome | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
 from codeflash_parallel.model.outcome import Code, Level
@@ -24,6 +25,9 @@ MAX_MESSAGES = 10
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TestComparison:
     """Tests held against the baseline's: `code` is `OK`, `TESTS_FAILED` or `TESTS_MISSING`."""
+
+    # Not a test: pytest must not collect it where it is imported.
+    __test__: ClassVar[bool] = False
 
     code: Code
     reason: str
@@ -222,5 +226,6 @@ def compare_observed(
         expected="what the baseline gave in this test",
         got=_outcome_text(example) if example else "fewer calls than the baseline",
     )
-    reason = f"{targets[target].rpartition('::')[2]} gives other values inside {test}{_and_more(len(differing) - 1)}."
+    name = targets[target].rpartition("::")[2]
+    reason = f"{name} gives other values inside {test}{_and_more(len(differing) - 1)}."
     return ValueComparison(code=Code.VALUE_DIFFERS, reason=reason, counts=counts, difference=difference)

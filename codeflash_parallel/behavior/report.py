@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 #: Outcomes of a whole test, worst first: a test is what its worst phase is.
 _WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
@@ -22,6 +22,9 @@ class TestOutcome:
         ns: setup, call and teardown together.
         phase, message: of the phase that decided a failure.
     """
+
+    # Not a test: pytest must not collect it where it is imported.
+    __test__: ClassVar[bool] = False
 
     id: str
     outcome: str

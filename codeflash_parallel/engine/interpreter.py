@@ -25,7 +25,9 @@ def choose_interpreter(asked: str, project: Path, repository: Path) -> Path:
         found = shutil.which(os.path.expanduser(asked))  # noqa: PTH111 - `asked` may be a bare command name
         if found is None:
             raise UsageError(
-                "BAD_PYTHON", f"--python {asked!r} is no executable.", "Give the path of a Python interpreter."
+                "BAD_PYTHON",
+                f"--python {asked!r} is no executable.",
+                "Give the path of a Python interpreter.",
             )
         return Path(found).absolute()
     for folder in (project, repository):

@@ -116,7 +116,9 @@ class Ledger:
             InternalError: the status cannot follow from the entry's stage.
         """
         if status not in FINAL_STATUSES.get(entry.stage, frozenset()):
-            raise InternalError("ILLEGAL_STATUS", f"A candidate that is {entry.stage} cannot end as {status}.")
+            raise InternalError(
+                "ILLEGAL_STATUS", f"A candidate that is {entry.stage} cannot end as {status}."
+            )
         entry.stage = advance(entry.stage, Step.CANCEL if status is Status.CANCELLED else Step.FINISH)
         entry.result = replace(provisional(entry, status, code, reason), **fields)  # type: ignore[arg-type]
         self._emit(CandidateFinished(run_id=self.run_id, candidate=entry.id, result=entry.result))
@@ -164,7 +166,9 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
     )
 
 
-def copied_from_originals(results: Mapping[CandidateId, CandidateResult]) -> dict[CandidateId, CandidateResult]:
+def copied_from_originals(
+    results: Mapping[CandidateId, CandidateResult],
+) -> dict[CandidateId, CandidateResult]:
     """Give duplicates the findings of the candidate that they repeat."""
     copied = {}
     for name, result in results.items():

@@ -260,7 +260,9 @@ def _must_have_run(session: Session, ignored: Sequence[str]) -> None:
         )
     fault = machinery_fault(session)
     if fault is not None and fault.code is not Code.OK:
-        raise EnvironmentFault("BASELINE_CRASHED", f"The baseline's tests could not be run. {fault.reason}", words)
+        raise EnvironmentFault(
+            "BASELINE_CRASHED", f"The baseline's tests could not be run. {fault.reason}", words
+        )
     broken = [t for t in report.tests.values() if t.phase == "collect"]
     if broken:
         raise _red([t.id for t in broken], report, ignored)
@@ -274,7 +276,9 @@ def _must_have_run(session: Session, ignored: Sequence[str]) -> None:
 
 def _red(tests: Sequence[str], report: GuestReport, ignored: Sequence[str]) -> EnvironmentFault:
     named = ", ".join(tests[:_NAMED]) + (f" and {len(tests) - _NAMED} more" if len(tests) > _NAMED else "")
-    message = next((report.tests[t].message for t in tests if t in report.tests and report.tests[t].message), "")
+    message = next(
+        (report.tests[t].message for t in tests if t in report.tests and report.tests[t].message), ""
+    )
     absent = [path for path in ignored if Path(path).name in message or Path(path).stem in message]
     hint = (
         f"It mentions {absent[0]}, which git ignores and the snapshot lacks: --include-ignored {absent[0]}."

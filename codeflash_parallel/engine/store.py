@@ -80,7 +80,9 @@ def find_run(cache: Path, repository: Path, name: str) -> Path:
         UsageError: `NO_SUCH_RUN` or `AMBIGUOUS_RUN`.
     """
     ids = [str(d["run_id"]) for d in list_runs(cache, repository)]
-    found = ids[:1] if name == LAST else [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
+    found = (
+        ids[:1] if name == LAST else [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
+    )
     if not found or not name:
         raise UsageError("NO_SUCH_RUN", f"There is no run {name!r} of this repository.", "See `list`.")
     if len(found) > 1:

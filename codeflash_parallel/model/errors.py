@@ -42,7 +42,7 @@ class UsageError(CodeflashParallelError):
     exit_code = 2
 
 
-class EnvironmentFault(CodeflashParallelError):
+class EnvironmentFault(CodeflashParallelError):  # noqa: N818 - the plan of record names it so
     """The machine, git or the project's baseline is unfit: exit 4."""
 
     family = "environment"

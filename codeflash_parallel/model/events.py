@@ -20,7 +20,7 @@ class RunStarted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseStarted:
-    """The run as a whole turned to something: `snapshot`, `baseline`, `behavior`, `race`, `profile`, `refine`."""
+    """The run turned to something: `snapshot`, `baseline`, `behavior`, `race`, `profile`, `refine`."""
 
     run_id: str
     phase: str
@@ -71,4 +71,6 @@ class Observer(Protocol):
     An observer that raises is dropped with a warning; it never changes a verdict.
     """
 
-    def __call__(self, event: Event, /) -> None: ...
+    def __call__(self, event: Event, /) -> None:
+        """Take one event."""
+        ...

@@ -94,10 +94,14 @@ class RefinementRequest:
 class Repairer(Protocol):
     """Answers a repair request with a new candidate, several, or `None` when it has no idea."""
 
-    def __call__(self, request: RepairRequest, /) -> Answer | Sequence[Answer] | None: ...
+    def __call__(self, request: RepairRequest, /) -> Answer | Sequence[Answer] | None:
+        """Answer one request; called on a thread of an executor."""
+        ...
 
 
 class Refiner(Protocol):
     """Answers a *batch* of refinement requests: all winners ready at that moment."""
 
-    def __call__(self, requests: Sequence[RefinementRequest], /) -> Answer | Sequence[Answer] | None: ...
+    def __call__(self, requests: Sequence[RefinementRequest], /) -> Answer | Sequence[Answer] | None:
+        """Answer a batch of requests; called on a thread of an executor."""
+        ...

@@ -1,5 +1,6 @@
-"""Every setting, with its default, its unit and its help text: the one table that the command line, the
-environment, `pyproject.toml` and the reference page are made from.
+"""Every setting, with its default, its unit and its help text.
+
+The command line, the environment, `pyproject.toml` and the reference page are all made from this table.
 """
 
 from __future__ import annotations
@@ -98,9 +99,12 @@ class Settings:
                 "BAD_SETTING",
                 f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.",
             )
-        if not 0.5 < self.confidence < 1:
+        if not _EVEN_ODDS < self.confidence < 1:
             raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")
 
+
+#: A confidence below even odds claims nothing.
+_EVEN_ODDS = 0.5
 
 _LOWEST: dict[str, float] = {
     "timeout": 0.1,

@@ -1,0 +1,133 @@
+"""The comparison must be exact: what differs is named, what is absent is no pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.behavior.compare import (
+    compare_calls,
+    compare_observed,
+    compare_tests,
+    outcomes_by_test,
+)
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome, read_report
+from codeflash_parallel.model.outcome import Code, Level
+
+TARGETS = ("m.py::f",)
+OUTCOMES = st.sampled_from(["passed", "failed", "error", "skipped", "xfailed", "xpassed"])
+
+
+def call(index: int = 0, **fields: object) -> CallOutcome:
+    plain = CallOutcome(
+        index=index, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",
+        after="a", text="1", args="(0)",
+    )  # fmt: skip
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+def tests_report(**outcomes: str) -> GuestReport:
+    return GuestReport(finished=True, tests={t: TestOutcome(id=t, outcome=o) for t, o in outcomes.items()})
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=3), OUTCOMES, max_size=6))
+def test_equal_outcomes_are_ok_and_counted(outcomes: dict[str, str]) -> None:
+    comparison = compare_tests(outcomes, tests_report(**outcomes))
+    assert comparison.code is Code.OK
+    assert comparison.counts.passed == comparison.counts.expected == len(outcomes)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), OUTCOMES, min_size=1), st.data())
+def test_any_single_change_of_an_outcome_is_seen(outcomes: dict[str, str], data: st.DataObject) -> None:
+    changed = data.draw(st.sampled_from(sorted(outcomes)))
+    other = data.draw(OUTCOMES.filter(lambda o: o != outcomes[changed]))
+    comparison = compare_tests(outcomes, tests_report(**{**outcomes, changed: other}))
+    assert comparison.code in {Code.TESTS_FAILED, Code.TESTS_MISSING}
+    assert comparison.counts.failed + comparison.counts.missing == 1
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), OUTCOMES, min_size=1), st.data())
+def test_a_missing_test_is_no_pass(outcomes: dict[str, str], data: st.DataObject) -> None:
+    gone = data.draw(st.sampled_from(sorted(outcomes)))
+    report = tests_report(**{t: o for t, o in outcomes.items() if t != gone})
+    comparison = compare_tests(outcomes, report)
+    assert comparison.code is Code.TESTS_MISSING
+    assert comparison.counts.missing_ids == (gone,)
+
+
+def test_a_skip_in_place_of_a_pass_is_missing() -> None:
+    assert compare_tests({"a": "passed"}, tests_report(a="skipped")).code is Code.TESTS_MISSING
+
+
+def test_a_collection_error_is_a_failure_with_its_message() -> None:
+    broken = TestOutcome(id="test_m.py", outcome="error", phase="collect", message="ImportError: no x")
+    comparison = compare_tests({"test_m.py::a": "passed"}, GuestReport(tests={"test_m.py": broken}))
+    assert comparison.code is Code.TESTS_FAILED
+    assert comparison.failures[0].message == "ImportError: no x"
+
+
+def test_codes_of_differing_calls() -> None:
+    cases = [
+        ({"digest": "x", "floatless": "x", "typeless": "x"}, Code.VALUE_DIFFERS),
+        ({"digest": "x", "floatless": "x"}, Code.TYPE_DIFFERS),
+        ({"digest": "x"}, Code.FLOAT_DIFFERS),
+        ({"after": "x"}, Code.INPUT_MUTATED),
+        ({"kind": "raise", "type": "ValueError"}, Code.VALUE_DIFFERS),
+        ({}, Code.OK),
+    ]
+    for change, code in cases:
+        got = GuestReport(calls=(call(**change),))
+        assert compare_calls({0: call()}, got, TARGETS).code is code, change
+
+
+def test_the_text_of_an_exception_is_not_compared_but_its_type_is() -> None:
+    expected = {0: call(kind="raise", type="ValueError", text="a", digest="")}
+    same = GuestReport(calls=(call(kind="raise", type="ValueError", text="b", digest=""),))
+    other = GuestReport(calls=(call(kind="raise", type="KeyError", text="a", digest=""),))
+    assert compare_calls(expected, same, TARGETS).code is Code.OK
+    assert compare_calls(expected, other, TARGETS).code is Code.VALUE_DIFFERS
+
+
+def test_a_call_without_an_answer_differs() -> None:
+    comparison = compare_calls({0: call(), 1: call(1)}, GuestReport(calls=(call(),)), TARGETS)
+    assert (comparison.code, comparison.counts.differing) == (Code.VALUE_DIFFERS, 1)
+
+
+def test_the_gravest_difference_gives_the_code() -> None:
+    got = GuestReport(calls=(call(digest="x"), call(1, digest="x", floatless="x", typeless="x")))
+    assert compare_calls({0: call(), 1: call(1)}, got, TARGETS).code is Code.VALUE_DIFFERS
+
+
+def test_without_calls_the_level_is_tests() -> None:
+    assert compare_calls({}, GuestReport(), TARGETS).counts.level is Level.TESTS
+
+
+def test_observed_outcomes_are_a_multiset() -> None:
+    one, two = call(0, digest="x"), call(1, digest="y")
+    expected = outcomes_by_test([one, two])
+    assert compare_observed(expected, GuestReport(calls=(two, one)), TARGETS).code is Code.OK
+    assert compare_observed(expected, GuestReport(calls=(one, one)), TARGETS).code is Code.VALUE_DIFFERS
+    assert compare_observed(expected, GuestReport(calls=(one,)), TARGETS).code is Code.VALUE_DIFFERS
+
+
+def test_reading_records() -> None:
+    report = read_report(
+        [
+            {"t": "hello", "python": "3.11", "pytest": "8", "plugins": ["xdist"]},
+            {"t": "phase", "id": "a", "when": "setup", "outcome": "passed", "ns": 1},
+            {"t": "phase", "id": "a", "when": "call", "outcome": "skipped", "xfail": True, "ns": 2},
+            {"t": "phase", "id": "b", "when": "setup", "outcome": "failed", "message": "boom"},
+            {"t": "phase", "id": "c", "when": "call", "outcome": "passed", "xfail": True},
+            {"t": "executed", "id": "a", "target": 0, "calls": 2},
+            {"t": "source", "path": "m.py", "digest": "x"},
+            {"t": "from the future"},
+            {"t": "end", "status": 1},
+        ]
+    )
+    assert report.finished
+    assert {t: o.outcome for t, o in report.tests.items()} == {"a": "xfailed", "b": "error", "c": "xpassed"}
+    assert report.tests_ns == 3
+    assert report.executed == {("a", 0): 2}
+    assert report.sources == {"m.py": frozenset({"x"})}
