@@ -1,0 +1,136 @@
+"""Bounded text of a value for people, made without running any code of the project."""
+
+#: Longest text, in characters.
+MAX_TEXT = 2_000
+#: Items of one container that are shown, and levels of nesting.
+_MAX_ITEMS, _MAX_DEPTH = 100, 6
+
+_ATOMS = frozenset({int, float, bool, type(None), complex, range, type(Ellipsis), type(NotImplemented)})
+
+#: Modules whose own `__repr__` is quick, bounded and honest.
+_TRUSTED = frozenset(
+    "decimal _decimal fractions datetime uuid pathlib pathlib._local zoneinfo ipaddress re".split()
+)
+
+
+def render(value, limit=MAX_TEXT):
+    """Return a representation of at most `limit` characters; it never raises and never hangs."""
+    try:
+        text = _text(value, _MAX_DEPTH, limit)
+    except Exception as error:
+        text = "<%s, not shown: %s>" % (type(value).__name__, type(error).__name__)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _text(value, depth, room):
+    kind = type(value)
+    if kind in _ATOMS:
+        return _number(value)
+    if kind in (str, bytes, bytearray):
+        return repr(value) if len(value) <= room else repr(value[:room]) + "…"
+    if depth == 0:
+        return "…"
+    brackets = _BRACKETS.get(kind)
+    if brackets is not None:
+        return brackets[0] + _items(value, depth - 1, room) + brackets[1]
+    return _pairs(value.items(), len(value), depth - 1, room) if kind is dict else _object(value, depth - 1, room)
+
+
+_BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
+
+
+def _number(value):
+    try:
+        return repr(value)
+    except ValueError:  # an int beyond sys.set_int_max_str_digits
+        return hex(value)
+
+
+def _items(items, depth, room):
+    parts, used = [], 0
+    for item in items:
+        if len(parts) >= _MAX_ITEMS or used > room:
+            parts.append("… %d in all" % len(items))
+            break
+        parts.append(_text(item, depth, room - used))
+        used += len(parts[-1]) + 2
+    if type(items) in (set, frozenset):
+        parts.sort()
+    return ", ".join(parts) + ("," if type(items) is tuple and len(items) == 1 else "")
+
+
+def _pairs(pairs, size, depth, room, form="%s: %s", brackets="{}"):
+    parts, used = [], 0
+    for key, item in pairs:
+        if len(parts) >= _MAX_ITEMS or used > room:
+            parts.append("… %d in all" % size)
+            break
+        name = _text(key, depth, room - used) if brackets == "{}" else key
+        parts.append(form % (name, _text(item, depth, room - used)))
+        used += len(parts[-1]) + 2
+    return brackets[0] + ", ".join(parts) + brackets[1]
+
+
+def _object(value, depth, room):
+    kind = type(value)
+    name = kind.__name__
+    if isinstance(value, type):
+        return "<class %s.%s>" % (type.__getattribute__(value, "__module__"), value.__name__)
+    if kind.__module__ in _TRUSTED:
+        return repr(value)
+    if "_value2member_map_" in kind.__dict__:
+        return "%s.%s" % (name, value._name_)
+    if hasattr(kind, "__next__") or hasattr(kind, "__code__") or kind.__module__ == "builtins":
+        return "<%s %s>" % (name, getattr(value, "__qualname__", ""))
+    if BaseException in kind.__mro__:
+        return name + "(" + _items(BaseException.args.__get__(value), depth, room) + ")"
+    for base, content in _CONTENTS:
+        if base in kind.__mro__:
+            return name + "(" + _text(content(value), depth, room) + ")"
+    return _foreign(value, name, room) or name + _attributes(value, depth, room)
+
+
+def _attributes(value, depth, room):
+    try:
+        state = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        state = {}
+    slots = {name: found for name, found in _slots(value) if name not in state}
+    pairs = [(str(name), item) for name, item in list(slots.items()) + list(state.items())]
+    return _pairs(pairs, len(pairs), depth, room, form="%s=%s", brackets="()")
+
+
+def _slots(value):
+    for base in type(value).__mro__:
+        for name, member in base.__dict__.items():
+            if type(member).__name__ == "member_descriptor" and not name.startswith("__"):
+                try:
+                    yield name, member.__get__(value)
+                except AttributeError:
+                    continue
+
+
+def _foreign(value, name, room):
+    """Show the head of an array or a frame."""
+    root = str(type(value).__module__).partition(".")[0]
+    if root == "collections" and name == "deque":
+        return "deque(%s)" % _text(list(value), 2, room)
+    if root == "numpy" and name == "ndarray":
+        items = value.ravel()[:20].tolist()
+        return "array(%s, shape=%s, dtype=%s)" % (_text(items, 2, room), value.shape, value.dtype)
+    if root == "numpy" and hasattr(value, "item"):
+        return "%s(%s)" % (name, value)
+    return "%s(shape=%s)" % (name, value.shape) if root == "pandas" and hasattr(value, "shape") else ""
+
+
+#: Subclasses of builtins are shown by what the builtin sees in them.
+_CONTENTS = (
+    (dict, lambda value: dict(dict.items(value))),
+    (list, lambda value: list(list.__iter__(value))),
+    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (set, lambda value: set(set.__iter__(value))),
+    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+)
