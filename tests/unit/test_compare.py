@@ -28,13 +28,13 @@ def call(index: int = 0, **fields: object) -> CallOutcome:
     return replace(plain, **fields)  # type: ignore[arg-type]
 
 
-def tests_report(**outcomes: str) -> GuestReport:
+def report_of(**outcomes: str) -> GuestReport:
     return GuestReport(finished=True, tests={t: TestOutcome(id=t, outcome=o) for t, o in outcomes.items()})
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=3), OUTCOMES, max_size=6))
 def test_equal_outcomes_are_ok_and_counted(outcomes: dict[str, str]) -> None:
-    comparison = compare_tests(outcomes, tests_report(**outcomes))
+    comparison = compare_tests(outcomes, report_of(**outcomes))
     assert comparison.code is Code.OK
     assert comparison.counts.passed == comparison.counts.expected == len(outcomes)
 
@@ -43,7 +43,7 @@ def test_equal_outcomes_are_ok_and_counted(outcomes: dict[str, str]) -> None:
 def test_any_single_change_of_an_outcome_is_seen(outcomes: dict[str, str], data: st.DataObject) -> None:
     changed = data.draw(st.sampled_from(sorted(outcomes)))
     other = data.draw(OUTCOMES.filter(lambda o: o != outcomes[changed]))
-    comparison = compare_tests(outcomes, tests_report(**{**outcomes, changed: other}))
+    comparison = compare_tests(outcomes, report_of(**{**outcomes, changed: other}))
     assert comparison.code in {Code.TESTS_FAILED, Code.TESTS_MISSING}
     assert comparison.counts.failed + comparison.counts.missing == 1
 
@@ -51,14 +51,14 @@ def test_any_single_change_of_an_outcome_is_seen(outcomes: dict[str, str], data:
 @given(st.dictionaries(st.sampled_from("abcd"), OUTCOMES, min_size=1), st.data())
 def test_a_missing_test_is_no_pass(outcomes: dict[str, str], data: st.DataObject) -> None:
     gone = data.draw(st.sampled_from(sorted(outcomes)))
-    report = tests_report(**{t: o for t, o in outcomes.items() if t != gone})
+    report = report_of(**{t: o for t, o in outcomes.items() if t != gone})
     comparison = compare_tests(outcomes, report)
     assert comparison.code is Code.TESTS_MISSING
     assert comparison.counts.missing_ids == (gone,)
 
 
 def test_a_skip_in_place_of_a_pass_is_missing() -> None:
-    assert compare_tests({"a": "passed"}, tests_report(a="skipped")).code is Code.TESTS_MISSING
+    assert compare_tests({"a": "passed"}, report_of(a="skipped")).code is Code.TESTS_MISSING
 
 
 def test_a_collection_error_is_a_failure_with_its_message() -> None:
