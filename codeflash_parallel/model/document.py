@@ -24,8 +24,14 @@ Document = dict[str, Any]
 def document(result: RunResult) -> Document:
     """Return a run's result as the JSON contract says it: plain dictionaries, lists, strings and numbers."""
     shown = _shallow(result)
-    shown["candidates"] = [_candidate(candidate) for candidate in result.candidates]
+    shown["candidates"] = [candidate_document(candidate) for candidate in result.candidates]
     return {"schema_version": SCHEMA_VERSION, **_plain(shown)}
+
+
+def candidate_document(candidate: CandidateResult) -> Document:
+    """Return what the document says about one candidate."""
+    plain: Document = _plain(_candidate(candidate))
+    return plain
 
 
 def error_document(error: CodeflashParallelError, *, run_id: str = "") -> Document:

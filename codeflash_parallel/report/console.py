@@ -1,0 +1,174 @@
+"""The end report for people: table, why each loser lost, the winner's diff and profile, the verdict.
+
+Nothing that others wrote is printed as it is: every string passes `printable` and becomes a `Text`, which
+rich draws without looking for markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from codeflash_parallel.model.outcome import Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.report.details import details
+from codeflash_parallel.report.profiles import profiles
+from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.words import (
+    origin_cell,
+    ranked,
+    speedup_cell,
+    tests_cell,
+    values_cell,
+    verdict_cell,
+    verdict_sentence,
+)
+
+
+class Detail(StrEnum):
+    """How much is said."""
+
+    #: The verdict's line only.
+    QUIET = "quiet"
+    #: Table, reasons, the winner.
+    NORMAL = "normal"
+    #: Every failure and difference as well.
+    VERBOSE = "verbose"
+
+
+#: Columns from which on lineage has a column of its own.
+_WIDE = 110
+
+#: Those who need no reason.
+_BEST = frozenset({Status.WON, Status.TIED})
+
+#: Lines of a diff that are shown unless everything is asked for.
+_DIFF_LINES = 60
+
+STYLES = {
+    Status.WON: "bold green",
+    Status.TIED: "green",
+    Status.LOST: "yellow",
+    Status.UNDECIDED: "cyan",
+    Status.REJECTED: "red",
+    Status.UNAPPLIABLE: "magenta",
+    Status.DUPLICATE: "dim",
+    Status.CANCELLED: "dim",
+    Status.INFRA: "bold magenta",
+}
+
+
+def make_console(stream: TextIO) -> Console:
+    """Return a console that neither interprets nor decorates text by itself."""
+    return Console(file=stream, markup=False, emoji=False, highlight=False, safe_box=True)
+
+
+def print_report(result: RunResult, console: Console, detail: Detail) -> None:
+    """Print a run's report."""
+    if detail != Detail.QUIET:
+        for part in _parts(result, console.width, detail):
+            console.print(part)
+            console.print()
+    console.print(_verdict(result))
+    if detail != Detail.QUIET and result.winner is not None and result.run_id:
+        console.print(Text(f"Take it: codeflash-parallel apply {one_line(result.run_id)}", style="dim"))
+
+
+def _parts(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
+    if result.candidates:
+        yield _candidates(result, width)
+    others = [c for c in ranked(result) if c.status not in _BEST]
+    told = [c for c in ranked(result) if c.status not in _BEST or (c.lineage and width < _WIDE)]
+    if told and detail != Detail.VERBOSE:
+        yield _reasons(told, width)
+    for candidate in others if detail == Detail.VERBOSE else ():
+        yield details(candidate)
+    yield from _winner(result, width, detail)
+    if remarks := list(_remarks(result)):
+        yield Group(*remarks)
+
+
+def _candidates(result: RunResult, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    table.add_column("candidate", overflow="fold", min_width=12)
+    table.add_column("verdict", overflow="fold")
+    table.add_column("tests", justify="right", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("speedup", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column("from", overflow="fold")
+    for candidate in ranked(result):
+        table.add_row(*_cells(candidate)[: len(table.columns)])
+    if any(c.speedup is not None and c.speedup.stage == "race" for c in result.candidates):
+        table.caption = Text("~ measured in the race, for orientation", style="dim")
+        table.caption_justify = "left"
+    return table
+
+
+def _cells(candidate: CandidateResult) -> list[Text]:
+    style = STYLES[candidate.status]
+    return [
+        Text(one_line(candidate.id), style="bold" if candidate.status in _BEST else ""),
+        Text(verdict_cell(candidate), style=style),
+        Text(tests_cell(candidate)),
+        Text(values_cell(candidate)),
+        Text(speedup_cell(candidate.speedup), style=style if candidate.status in _BEST else ""),
+        Text(one_line(origin_cell(candidate)), style="dim"),
+    ]
+
+
+def _reasons(candidates: list[CandidateResult], width: int) -> Table:
+    """Say why each lost; below the width of the lineage's own column, also what it descends from."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(overflow="fold", max_width=30)
+    grid.add_column(overflow="fold")
+    for candidate in candidates:
+        name = Text(one_line(candidate.id), style=STYLES[candidate.status])
+        lineage = f"({one_line(origin_cell(candidate))}) " if candidate.lineage and width < _WIDE else ""
+        grid.add_row(name, Text.assemble((lineage, "dim"), one_line(candidate.reason)))
+    return grid
+
+
+def _winner(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
+    winner = result.candidate(result.winner) if result.winner is not None else None
+    if winner is not None and winner.diff:
+        yield _diff(winner, detail)
+    shown = profiles(result, width)
+    if shown is not None:
+        yield shown
+
+
+def _diff(candidate: CandidateResult, detail: Detail) -> RenderableType:
+    lines = printable(candidate.diff).rstrip("\n").split("\n")
+    limit = len(lines) if detail == Detail.VERBOSE else _DIFF_LINES
+    code = "\n".join(lines[:limit])
+    syntax = Syntax(code, "diff", theme="ansi_dark", background_color="default", word_wrap=True)
+    if len(lines) <= limit:
+        return syntax
+    rest = Text(f"... {len(lines) - limit} more lines: {one_line(candidate.diff_path)}", style="dim")
+    return Group(syntax, rest)
+
+
+def _remarks(result: RunResult) -> Iterator[RenderableType]:
+    for warning in result.warnings:
+        yield Text.assemble(("warning: ", "yellow"), one_line(warning))
+    if result.quarantined:
+        ids = ", ".join(one_line(test) for test in result.quarantined[:5])
+        more = f" and {len(result.quarantined) - 5} more" if len(result.quarantined) > 5 else ""  # noqa: PLR2004
+        yield Text.assemble(("left out, unstable on the baseline: ", "yellow"), ids, more)
+
+
+def _verdict(result: RunResult) -> Text:
+    sentence = verdict_sentence(result)
+    if result.error is not None:
+        hint = f" {one_line(result.error.hint)}" if result.error.hint else ""
+        return Text.assemble(("error: ", "bold red"), sentence, hint)
+    good = result.verdict in {Verdict.WINNER, Verdict.TIE}
+    word = result.verdict.value.replace("_", " ") if result.verdict is not None else "incomplete"
+    return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))

@@ -1,0 +1,87 @@
+"""What went wrong with one candidate, in full: first differing call, failing tests, how to see it again."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from codeflash_parallel.model.result import CandidateResult, FailedTest, FirstDifference
+from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.words import speedup_cell, verdict_cell
+
+#: Characters of a value or a message that are shown; the document has more.
+_LIMIT = 2_000
+
+#: Ids of one list that are shown.
+_IDS = 10
+
+
+def details(candidate: CandidateResult) -> RenderableType:
+    """Return everything known about one candidate that is not in the table."""
+    parts: list[RenderableType] = [_heading(candidate)]
+    if candidate.explanation:
+        parts.append(Text(printable(candidate.explanation)[:_LIMIT], style="italic dim"))
+    if candidate.difference is not None:
+        parts.append(_difference(candidate.difference))
+    parts += [_failure(failure) for failure in candidate.failures]
+    parts += _lists(candidate)
+    parts += [Text(one_line(note), style="dim") for note in candidate.notes]
+    parts += _groups(candidate)
+    if candidate.kept_slot:
+        parts.append(Text.assemble(("kept slot: ", "dim"), one_line(candidate.kept_slot)))
+    if candidate.reproduce:
+        parts.append(Text.assemble(("see it again: ", "dim"), one_line(candidate.reproduce)))
+    return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]))
+
+
+def _heading(candidate: CandidateResult) -> Text:
+    name = one_line(candidate.id)
+    return Text.assemble((name, "bold"), f"  {verdict_cell(candidate)}: ", one_line(candidate.reason))
+
+
+def _difference(difference: FirstDifference) -> RenderableType:
+    where = f"call {difference.call} of {difference.target}" + (
+        f" in {difference.test}" if difference.test else ""
+    )
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row("first difference", Text(one_line(where)))
+    for name, value, style in (
+        ("inputs", difference.inputs, ""),
+        ("expected", difference.expected, "green"),
+        ("got", difference.got, "red"),
+    ):
+        grid.add_row(name, Text(printable(value)[:_LIMIT], style=style))
+    return grid
+
+
+def _failure(failure: FailedTest) -> RenderableType:
+    heading = Text.assemble(
+        ("failed ", "red"), one_line(failure.id), (f" ({one_line(failure.phase)})", "dim")
+    )
+    return Group(heading, Padding(Text(printable(failure.message)[:_LIMIT]), (0, 0, 0, 2)))
+
+
+def _lists(candidate: CandidateResult) -> list[Text]:
+    explained = {failure.id for failure in candidate.failures}
+    lists = (
+        ("also failed", [i for i in candidate.tests.failed_ids if i not in explained]),
+        ("missing", list(candidate.tests.missing_ids)),
+    )
+    return [
+        Text.assemble(
+            (f"{name}: ", "red"), ", ".join(map(one_line, ids[:_IDS])), ", ..." if len(ids) > _IDS else ""
+        )
+        for name, ids in lists
+        if ids
+    ]
+
+
+def _groups(candidate: CandidateResult) -> list[Text]:
+    return [
+        Text.assemble((f"{one_line(group)}: ", "dim"), speedup_cell(speedup))
+        for group, speedup in candidate.group_speedups
+    ]

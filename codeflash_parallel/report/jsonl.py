@@ -1,0 +1,62 @@
+"""One event a line, while it happens; the last line is the document of the run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO, assert_never
+
+from codeflash_parallel.model.document import Document, candidate_document, encodable
+from codeflash_parallel.model.events import (
+    CandidateFinished,
+    CandidateMoved,
+    Event,
+    PhaseStarted,
+    RunFinished,
+    RunStarted,
+    Warned,
+)
+
+
+class JsonLines:
+    """An observer that writes each event as a line of JSON: `run_id`, `seq`, `event`, `candidate`, and more.
+
+    `finish` must be called once with the run's document, also when the run failed: it is the last line, the
+    document itself with `seq`, `event` and `candidate` added.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._seq = 0
+
+    def __call__(self, event: Event) -> None:
+        """Write an event's line."""
+        match event:
+            case RunStarted():
+                self._write(event.run_id, "run_started", slots=event.slots)
+            case PhaseStarted():
+                detail = encodable(event.detail)
+                self._write(event.run_id, "phase_started", phase=event.phase, detail=detail)
+            case CandidateMoved():
+                self._write(
+                    event.run_id, "candidate_moved", event.candidate, stage=event.stage.value, slot=event.slot
+                )
+            case CandidateFinished():
+                result = candidate_document(event.result)
+                self._write(event.run_id, "candidate_finished", event.candidate, result=result)
+            case Warned():
+                self._write(event.run_id, "warned", message=encodable(event.message))
+            case RunFinished():
+                pass  # `finish` writes it, with the same line for runs that failed before they began
+            case _:
+                assert_never(event)
+
+    def finish(self, data: Document) -> None:
+        """Write the last line."""
+        self._write(data["run_id"], "run_finished", **{k: v for k, v in data.items() if k != "run_id"})
+
+    def _write(self, run_id: str, event: str, candidate: str | None = None, /, **more: Any) -> None:
+        name = None if candidate is None else encodable(candidate)
+        line = {"run_id": run_id, "seq": self._seq, "event": event, "candidate": name, **more}
+        self._stream.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        self._stream.flush()
+        self._seq += 1

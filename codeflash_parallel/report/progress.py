@@ -1,0 +1,78 @@
+"""What a run is doing at this moment, kept from its events: the state behind both boards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, PhaseStarted, RunStarted
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.result import CandidateResult
+
+
+@dataclass(kw_only=True, slots=True)
+class Row:
+    """One candidate on the board; `since` and `until` are seconds of the board's clock."""
+
+    candidate: CandidateId
+    since: float
+    stage: Stage = Stage.SUBMITTED
+    slot: int = 0
+    until: float | None = None
+    result: CandidateResult | None = None
+
+    def elapsed(self, now: float) -> float:
+        """Return the seconds since it was first at work."""
+        return (self.until if self.until is not None else now) - self.since
+
+
+class Progress:
+    """Follow a run's events; one invariant: every candidate that was ever named has exactly one row."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.started = clock()
+        self.slots = 0
+        self.phase = ""
+        self.detail = ""
+        self.rows: dict[CandidateId, Row] = {}
+
+    def update(self, event: Event) -> None:
+        """Take an event in."""
+        match event:
+            case RunStarted():
+                self.slots = event.slots
+            case PhaseStarted():
+                self.phase, self.detail = event.phase, event.detail
+            case CandidateMoved():
+                self._moved(event)
+            case CandidateFinished():
+                row = self._row(event.candidate)
+                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self._clock()
+            case _:
+                pass  # warnings and the end do not change who is where
+
+    def now(self) -> float:
+        """Return the clock's reading."""
+        return self._clock()
+
+    def judged(self) -> int:
+        """Return how many candidates have a result."""
+        return sum(row.result is not None for row in self.rows.values())
+
+    def stages(self) -> Counter[Stage]:
+        """Return how many candidates are at each stage."""
+        return Counter(row.stage for row in self.rows.values())
+
+    def _moved(self, event: CandidateMoved) -> None:
+        row = self._row(event.candidate)
+        if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
+            row.since = self._clock()
+        row.stage, row.slot = event.stage, event.slot
+        if event.stage != Stage.FINISHED:
+            row.until = row.result = None
+
+    def _row(self, candidate: CandidateId) -> Row:
+        return self.rows.setdefault(candidate, Row(candidate=candidate, since=self._clock()))

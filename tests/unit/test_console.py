@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from result_strategies import HOSTILE, run_results
+from rich.console import Console
+
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.events import (
+    CandidateFinished,
+    CandidateMoved,
+    PhaseStarted,
+    RunFinished,
+    RunStarted,
+    Warned,
+)
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.result import (
+    CandidateResult,
+    FailedTest,
+    Fault,
+    FirstDifference,
+    LineProfile,
+    LineTiming,
+    RunResult,
+    Speedup,
+    TestCounts,
+    ValueCounts,
+)
+from codeflash_parallel.report.board import LiveBoard, PlainLines, open_board
+from codeflash_parallel.report.console import Detail, make_console, print_report
+from codeflash_parallel.report.words import duration
+
+relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TESTS = TestCounts(expected=42, passed=42)
+VALUES = ValueCounts(compared=311, level=Level.CAPTURED)
+PROFILE = LineProfile(
+    tracer="sys.monitoring",
+    lines=tuple(
+        LineTiming(path="m.py", line=n, hits=n, time_ns=n * 1000, text=f"    x{n} = {n}") for n in range(3)
+    ),
+)
+
+
+def judged(name: str, status: Status, code: Code, **more) -> CandidateResult:
+    more.setdefault("reason", f"Reason of {name}.")
+    return CandidateResult(id=CandidateId(name), origin=Origin.PATCH, status=status, code=code, **more)
+
+
+def sample(**more) -> RunResult:
+    fast = Speedup(estimate=2.314, low=2.25, high=2.38, stage="confirmation")
+    some = Speedup(estimate=1.62, low=1.55, high=1.7)
+    difference = FirstDifference(
+        target="m.py::f", test="t.py::t", call=17, inputs="([1],)", expected="[1, 2]", got="[2, 1]"
+    )
+    failure = FailedTest(id="t.py::deep", phase="call", message="E  RecursionError: too deep")
+    everyone = (
+        judged(
+            "kahn",
+            Status.WON,
+            Code.OK,
+            tests=TESTS,
+            values=VALUES,
+            speedup=fast,
+            diff="--- a\n+++ b\n-old\n+new\n",
+        ),
+        judged("cached", Status.LOST, Code.BEATEN, tests=TESTS, values=VALUES, speedup=some),
+        judged(
+            "fixed", Status.LOST, Code.NOT_FASTER, lineage=(CandidateId("deep"),), parent=CandidateId("deep")
+        ),
+        judged("unsorted", Status.REJECTED, Code.VALUE_DIFFERS, difference=difference, reproduce="run this"),
+        judged("deep", Status.REJECTED, Code.TESTS_FAILED, failures=(failure,)),
+    )
+    fields = {
+        "run_id": "r1",
+        "complete": True,
+        "verdict": Verdict.WINNER,
+        "winner": CandidateId("kahn"),
+        "candidates": everyone,
+        "winner_profile": PROFILE,
+        "baseline_profile": PROFILE,
+        "summary": "kahn is 2.31 times as fast.",
+    }
+    return RunResult(**(fields | more))
+
+
+def rendered(result: RunResult, width: int, detail: Detail = Detail.NORMAL, *, colour: bool = False) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream, width=width, markup=False, emoji=False, highlight=False, force_terminal=colour
+    )
+    print_report(result, console, detail)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+def test_the_report_fits_and_says_what_matters(width: int) -> None:
+    shown = rendered(sample(), width)
+    assert max(map(len, shown.splitlines())) <= width
+    for word in (
+        "kahn",
+        "won",
+        "lost BEATEN",
+        "rejected VALUE_DIFFERS",
+        "42/42",
+        "311/311",
+        "2.31x",
+        "2.25",
+        "2.38",
+    ):
+        assert word in shown
+    for word in (
+        "Reason of cached.",
+        "+new",
+        "baseline",
+        "hits",
+        "winner: kahn is 2.31 times as fast.",
+        "apply r1",
+    ):
+        assert word in shown
+    assert "of deep" in shown
+
+
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_a_narrow_report_still_fits(width: int) -> None:
+    assert max(map(len, rendered(sample(), width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_table_row_is_one_line(width: int) -> None:
+    lines = rendered(sample(), width).splitlines()
+    assert [line.split()[0] for line in lines[1:6]] == ["kahn", "cached", "fixed", "unsorted", "deep"]
+
+
+def test_profiles_stand_side_by_side_where_there_is_room() -> None:
+    assert any(line.count("source") == 2 for line in rendered(sample(), 120).splitlines())
+    assert not any(line.count("source") == 2 for line in rendered(sample(), 80).splitlines())
+
+
+def test_quiet_is_the_verdict_only() -> None:
+    assert rendered(sample(), 80, Detail.QUIET) == "winner: kahn is 2.31 times as fast.\n"
+
+
+def test_verbose_tells_failures_and_differences() -> None:
+    shown = rendered(sample(), 80, Detail.VERBOSE)
+    for word in ("RecursionError: too deep", "inputs", "([1],)", "[2, 1]", "run this"):
+        assert word in shown
+
+
+@pytest.mark.parametrize("verdict", [v for v in Verdict if v not in {Verdict.WINNER, Verdict.TIE}])
+def test_every_verdict_has_a_sentence(verdict: Verdict) -> None:
+    shown = rendered(RunResult(run_id="r", complete=True, verdict=verdict), 80)
+    assert shown.startswith(verdict.value.replace("_", " ") + ": ")
+    assert "apply" not in shown
+
+
+def test_an_error_is_told_with_its_hint() -> None:
+    fault = Fault(family="environment", code="RED_BASELINE", message="3 tests fail.", hint="Mend them.")
+    assert "error: 3 tests fail. Mend them." in rendered(
+        RunResult(run_id="r", complete=False, error=fault), 80
+    )
+
+
+@relaxed
+@given(run_results(), st.sampled_from([40, 80, 120]), st.sampled_from(Detail))
+def test_whatever_a_result_holds_only_draws(result: RunResult, width: int, detail: Detail) -> None:
+    shown = rendered(result, width, detail)
+    assert all(c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in shown)
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_with_colours_the_only_escapes_are_ours(attack: str) -> None:
+    hostile = judged(attack, Status.WON, Code.OK, reason=attack, diff=f"+{attack}\n", diff_path=attack)
+    other = judged(f"b{attack}", Status.LOST, Code.BEATEN, reason=attack, explanation=attack)
+    result = sample(
+        candidates=(hostile, other), winner=CandidateId(attack), summary=attack, warnings=(attack,)
+    )
+    shown = rendered(result, 80, Detail.VERBOSE, colour=True)
+    rest = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert all(c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in rest)
+    if attack.startswith("[bold]"):
+        assert attack in rest
+    if "31m" in attack:
+        assert "\\x1b[31mred" in rest
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    stream = io.StringIO()
+    print_report(sample(), make_console(stream), Detail.NORMAL)
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1500, "1.5 us"),
+        (999_999, "1000 us"),
+        (62_000_000, "62 ms"),
+        (5e12, "5000 s"),
+    ],
+)
+def test_durations(nanoseconds: float, shown: str) -> None:
+    assert duration(nanoseconds) == shown
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.5
+        return self.now
+
+
+EVENTS = (
+    RunStarted(run_id="r", slots=2),
+    PhaseStarted(run_id="r", phase="behavior", detail="3 candidates"),
+    CandidateMoved(run_id="r", candidate=CandidateId("a\x1b[2J"), stage=Stage.CHECKING, slot=1),
+    CandidateMoved(run_id="r", candidate=CandidateId("b"), stage=Stage.QUEUED),
+    CandidateMoved(run_id="r", candidate=CandidateId("c"), stage=Stage.CHECKING, slot=2),
+    Warned(run_id="r", message="careful \x1b[31m"),
+    CandidateFinished(
+        run_id="r", candidate=CandidateId("c"), result=judged("c", Status.REJECTED, Code.TIMEOUT)
+    ),
+)
+
+
+def test_plain_lines() -> None:
+    stream = io.StringIO()
+    lines = PlainLines(make_console(stream), Clock())
+    for event in (*EVENTS, EVENTS[-1], RunFinished(run_id="r", result=sample())):
+        lines(event)
+    shown = stream.getvalue().splitlines()
+    assert shown[:4] == [
+        "behavior 3 candidates",
+        "start a\\x1b[2J slot 1",
+        "start c slot 2",
+        "warning: careful \\x1b[31m",
+    ]
+    assert re.fullmatch(r"finish c rejected TIMEOUT \d+\.\d s", shown[4])
+    assert len(shown) == 5
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_live_board_draws_everyone_and_nothing_hostile(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=20, force_terminal=True, markup=False)
+    board = LiveBoard(console, Clock())
+    for event in EVENTS:
+        board(event)
+    board.close()
+    plain = Console(file=io.StringIO(), width=width)
+    plain.print(board.render())
+    shown = plain.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert "\x1b" not in shown
+    for word in ("behavior 3 candidates", "slot 1", "checking", "queued", "rejected TIMEOUT"):
+        assert word in shown
+
+
+def test_the_live_board_is_still_during_a_race() -> None:
+    stream = io.StringIO()
+    board = LiveBoard(Console(file=stream, width=80, height=20, force_terminal=True), Clock())
+    for event in (*EVENTS, PhaseStarted(run_id="r", phase="race")):
+        board(event)
+    before = stream.getvalue()
+    board(CandidateMoved(run_id="r", candidate=CandidateId("b"), stage=Stage.RACING))
+    assert stream.getvalue() == before
+    board.close()
+
+
+def test_many_candidates_never_scroll() -> None:
+    console = Console(file=io.StringIO(), width=80, height=10, force_terminal=True)
+    board = LiveBoard(console, Clock())
+    for n in range(50):
+        board(CandidateMoved(run_id="r", candidate=CandidateId(f"c{n}"), stage=Stage.QUEUED))
+    board.close()
+    plain = Console(file=io.StringIO(), width=80)
+    plain.print(board.render())
+    assert len(plain.file.getvalue().splitlines()) <= 10
+
+
+def test_a_stream_that_is_no_terminal_gets_lines() -> None:
+    stream = io.StringIO()
+    with open_board(stream) as board:
+        board(EVENTS[1])
+    assert stream.getvalue() == "behavior 3 candidates\n"
