@@ -1,0 +1,233 @@
+"""What a race measured, and the figures that follow from it. Nothing here acts.
+
+A round gives, per arm and group, blocks that each ran the same calls. An arm's block is set against the
+baseline blocks nearest to it on either side; the logarithm of that ratio is the unit of all statistics,
+above zero where the arm is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import exp, log
+from statistics import median
+
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, RacePlan, weights
+
+#: Share of CPU time that other processes of a unit must have used before the wall clock decides.
+CHILDREN_SHARE = 0.05
+
+#: Share of a block's wall time spent neither running nor waiting for a core, beyond what the channel
+#: costs, from which on the work counts as waiting work and the wall clock decides.
+WAITING_SHARE = 0.20
+
+#: No block is taken to be shorter than this: the clock's own grain, and a guard of the logarithm.
+LEAST_NS = 500
+
+
+class Clock(StrEnum):
+    """Which clock decides."""
+
+    #: CPU time of the unit, all its threads.
+    CPU = "cpu"
+    #: Monotonic time.
+    WALL = "wall"
+
+
+class BlockKind(StrEnum):
+    """What a block was for."""
+
+    #: No calls: what the channel costs.
+    EMPTY = "empty"
+    #: The first pass over a group's calls in a fresh process; warms it and tells caches from speed.
+    COLD = "cold"
+    #: Counts.
+    TIMED = "timed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """One block as the parent's clocks saw it.
+
+    Attributes:
+        waited_ns: wall time spent neither running nor waiting for a core.
+        digest: of the outcomes of one cycle; empty for empty blocks.
+    """
+
+    arm: str
+    kind: BlockKind
+    group: int = 0
+    calls: int = 0
+    cpu_ns: int
+    wall_ns: int
+    waited_ns: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """One fork of every arm onto one core.
+
+    Attributes:
+        layout: number of the set of processes that the units were forked from.
+        core: the core, or -1 where arms are not pinned.
+        blocks: in the order in which they ran.
+        children_ns: by arm, CPU time that `wait4` knows of and the unit's own clock does not.
+    """
+
+    number: int
+    layout: int
+    core: int
+    blocks: tuple[Block, ...]
+    children_ns: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Track:
+    """Log-ratios of one arm, one for each round, in total and by group, and the clock they are from."""
+
+    total: tuple[float, ...]
+    groups: tuple[tuple[float, ...], ...]
+    clock: Clock
+
+
+def blocks_of(
+    rounds: Sequence[Round], arm: str, kind: BlockKind, group: int | None = None
+) -> Iterator[Block]:
+    """Yield an arm's blocks of one kind (and group) in order."""
+    for round_ in rounds:
+        for block in round_.blocks:
+            if block.arm == arm and block.kind is kind and group in (None, block.group):
+                yield block
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChannelCost:
+    """What a block without calls costs, median: it is taken off every other block."""
+
+    cpu_ns: float = 0.0
+    wall_ns: float = 0.0
+    waited_ns: float = 0.0
+
+
+def channel_cost(rounds: Sequence[Round], arm: str) -> ChannelCost:
+    """Return what an arm's channel costs a block."""
+    empty = list(blocks_of(rounds, arm, BlockKind.EMPTY))
+    if not empty:
+        return ChannelCost()
+    return ChannelCost(
+        cpu_ns=median(block.cpu_ns for block in empty),
+        wall_ns=median(block.wall_ns for block in empty),
+        waited_ns=median(block.waited_ns for block in empty),
+    )
+
+
+def net_ns(block: Block, cost: ChannelCost, clock: Clock) -> float:
+    """Return a block's time on one clock without the channel's."""
+    gross = block.cpu_ns - cost.cpu_ns if clock is Clock.CPU else block.wall_ns - cost.wall_ns
+    return max(gross, LEAST_NS)
+
+
+def clock_of(rounds: Sequence[Round], arm: str) -> Clock:
+    """Return the clock that decides for an arm: CPU, unless children worked or the work is waiting."""
+    if _waits(rounds, BASELINE) or _waits(rounds, arm) or _has_children(rounds, arm):
+        return Clock.WALL
+    return Clock.CPU
+
+
+def _waits(rounds: Sequence[Round], arm: str) -> bool:
+    channel_ns = channel_cost(rounds, arm).waited_ns
+    timed = blocks_of(rounds, arm, BlockKind.TIMED)
+    shares = [(block.waited_ns - channel_ns) / max(block.wall_ns, 1) for block in timed]
+    return bool(shares) and median(shares) > WAITING_SHARE
+
+
+def _has_children(rounds: Sequence[Round], arm: str) -> bool:
+    shares = []
+    for round_ in rounds:
+        own = sum(block.cpu_ns for block in round_.blocks if block.arm == arm)
+        if own and arm in round_.children_ns:
+            extra = round_.children_ns[arm] - round_.children_ns.get(BASELINE, 0)
+            shares.append(extra / own)
+    return bool(shares) and median(shares) > CHILDREN_SHARE
+
+
+def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
+    """Return the log-ratios of an arm over the rounds that it took part in.
+
+    Args:
+        rounds: of one race.
+        arm: id.
+        plan: for the groups and their weights.
+        clock: `None`: the one that decides for this arm.
+    """
+    taken = [r for r in rounds if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
+    used = clock or clock_of(taken, arm)
+    costs = {name: channel_cost(rounds, name) for name in (arm, BASELINE)}
+    rows = [
+        [_log_ratio(round_, arm, group, used, costs) for group in range(len(plan.groups))] for round_ in taken
+    ]
+    shares = weights(plan.groups)
+    return Track(
+        total=tuple(_total(row, shares) for row in rows),
+        groups=tuple(zip(*rows, strict=True)) if rows else tuple(() for _ in plan.groups),
+        clock=used,
+    )
+
+
+def _total(log_ratios: Sequence[float], shares: Sequence[float]) -> float:
+    """Return the log of baseline time over candidate time of the whole workload."""
+    return -log(sum(share * exp(-ratio) for share, ratio in zip(shares, log_ratios, strict=True)))
+
+
+def _log_ratio(round_: Round, arm: str, group: int, clock: Clock, costs: Mapping[str, ChannelCost]) -> float:
+    timed = [b for b in round_.blocks if b.kind is BlockKind.TIMED and b.group == group]
+    baseline = {
+        position: net_ns(block, costs[BASELINE], clock) / block.calls
+        for position, block in enumerate(timed)
+        if block.arm == BASELINE
+    }
+    ratios = [
+        log(_nearest(baseline, position) * block.calls / net_ns(block, costs[arm], clock))
+        for position, block in enumerate(timed)
+        if block.arm == arm
+    ]
+    return sum(ratios) / len(ratios)
+
+
+def _nearest(baseline: Mapping[int, float], position: int) -> float:
+    """Return the mean of the baseline blocks nearest to a position on either side."""
+    before = [place for place in baseline if place < position]
+    after = [place for place in baseline if place > position]
+    near = ([max(before)] if before else []) + ([min(after)] if after else [])
+    return sum(baseline[place] for place in near) / len(near)
+
+
+def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
+    """Return the arms of which a block's outcomes differ from the baseline's of the same layout.
+
+    A group whose outcomes the baseline itself does not repeat tells nothing and is left out.
+    """
+    expected: dict[tuple[int, int], set[str]] = {}
+    for round_ in rounds:
+        for block in round_.blocks:
+            if block.arm in {BASELINE, NULL} and block.digest:
+                expected.setdefault((round_.layout, block.group), set()).add(block.digest)
+    wrong = set()
+    for round_ in rounds:
+        for block in round_.blocks:
+            known = expected.get((round_.layout, block.group), set())
+            if block.digest and len(known) == 1 and block.digest not in known:
+                wrong.add(block.arm)
+    return frozenset(wrong)
+
+
+def unstable_groups(rounds: Sequence[Round]) -> frozenset[int]:
+    """Return the groups whose outcomes the baseline does not repeat within one layout."""
+    seen: dict[tuple[int, int], set[str]] = {}
+    for round_ in rounds:
+        for block in round_.blocks:
+            if block.arm == BASELINE and block.digest:
+                seen.setdefault((round_.layout, block.group), set()).add(block.digest)
+    return frozenset(group for (_, group), digests in seen.items() if len(digests) > 1)
