@@ -1,0 +1,238 @@
+"""One child and its descendants, as the launcher follows them.
+
+    RUNNING --main process exits--> SETTLING --nobody left--------------> DONE
+       |                               | somebody left after the grace
+       | limit reached, or told to     v (they are named as leaked)
+       +---------------------------> KILLING --nobody left, or 2 s-------> DONE
+
+The supervisor calls `main_exited` and `step`; nothing here blocks or waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process.proctable import Proc
+from codeflash_parallel.process.wire import Message
+
+#: How long helpers of the main process (resource trackers) have to go by themselves.
+GRACE_S = 0.3
+#: How long a tree is being killed before its survivors are reported as unkillable.
+KILL_S = 2.0
+#: Looks at usage: no more often than this (a limit is overrun by at most that long) …
+SHORTEST_LOOK_S = 0.05
+#: … and no less often, so that a marker lost on the way is noticed while the family still hangs together.
+LONGEST_LOOK_S = 0.5
+#: Steps while waiting for processes to go; a signal for each orphan that ends wakes us earlier.
+_WAIT_S = 0.02
+#: Rounds of stopping what appeared since the last look; a fork bomb needs several.
+_STOP_ROUNDS = 12
+#: Names reported at most.
+_NAMES = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Looks:
+    """Two ways to see a job's living processes: cheap and a little old, or as they are now."""
+
+    recent: Callable[[], list[Proc]]
+    fresh: Callable[[], list[Proc]]
+
+
+class Phase(StrEnum):
+    """Where a job stands."""
+
+    RUNNING = "running"
+    SETTLING = "settling"
+    KILLING = "killing"
+    DONE = "done"
+
+
+class Job:
+    """Follow one job to its end.
+
+    Args:
+        request: the evaluator's ``start`` message.
+        pid: the main process, leader of its own session.
+        errors: descriptor on which a failure to start is told.
+        looks: how to see the job's living processes.
+    """
+
+    def __init__(self, request: Message, pid: int, errors: int, looks: Looks) -> None:
+        self.number: int = request["job"]
+        self.marker: str = request["marker"]
+        self.tag: int = request["tag"]
+        self.pid = pid
+        self.phase = Phase.RUNNING
+        #: Start times of the members seen so far, by pid: an orphan stays a member whatever it changes.
+        self.known: dict[int, int] = {}
+        self.next_look_s = 0.0
+        self.orphans_cpu_s = 0.0
+        self._errors = errors
+        self._looks = looks
+        self._cpu_s: float = request["cpu_s"]
+        self._memory_bytes: int = request["memory_bytes"]
+        self._started_ns = time.monotonic_ns()
+        self._wall_at = time.monotonic() + request["wall_s"]
+        self._phase_ends = 0.0
+        self._used_s = 0.0
+        self._ended = "exited"
+        self._message = ""
+        self._main: Message | None = None
+        self._leaked: tuple[str, ...] = ()
+        self._unkillable: tuple[str, ...] = ()
+        self._plan_look(time.monotonic(), 0.0)
+
+    def main_exited(self, status: int, usage: resource.struct_rusage) -> None:
+        """Take the main process's status from `wait4`."""
+        code = os.waitstatus_to_exitcode(status)
+        self._main = {
+            "status": code,
+            "cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
+            "wall_ns": time.monotonic_ns() - self._started_ns,
+            "max_rss_bytes": usage.ru_maxrss * 1024,
+        }
+        if self.phase is Phase.RUNNING or (self._ended == "killed" and code != -signal.SIGKILL):
+            self._ended, self._message = "signalled" if code < 0 else "exited", ""
+        if self.phase is Phase.RUNNING:
+            self._settle()
+        self._read_errors()
+
+    def kill(self, ended: str, message: str) -> None:
+        """Begin to kill the tree; without effect on a job whose main process has ended by itself."""
+        if self.phase is Phase.RUNNING:
+            self._ended, self._message = ended, message
+            self._begin_kill()
+
+    def step(self) -> None:
+        """Do what is due now, and set `next_look_s`."""
+        now = time.monotonic()
+        match self.phase:
+            case Phase.RUNNING:
+                self._watch(now)
+            case Phase.SETTLING:
+                self._check_survivors(now)
+            case Phase.KILLING:
+                self._check_killed(now)
+            case Phase.DONE:
+                pass
+
+    def report(self) -> Message:
+        """Return the ``ended`` message."""
+        main = self._main or {"status": -int(signal.SIGKILL), "cpu_ns": 0, "max_rss_bytes": 0}
+        wall_ns = time.monotonic_ns() - self._started_ns
+        return {
+            "t": "ended",
+            "job": self.number,
+            "ended": self._ended,
+            "wall_ns": wall_ns,
+            **main,
+            "cpu_ns": max(main["cpu_ns"], int(self._used_s * 1e9)),
+            "leaked": self._leaked,
+            "unkillable": self._unkillable,
+            "message": self._message,
+        }
+
+    def _read_errors(self) -> None:
+        try:
+            reason = os.read(self._errors, 4096)
+        except BlockingIOError:
+            reason = b""
+        os.close(self._errors)
+        if reason and self.phase is not Phase.KILLING:
+            self._ended, self._message = "not_started", reason.decode("utf-8", "replace")
+
+    def _settle(self) -> None:
+        self.phase = Phase.SETTLING
+        self._phase_ends = time.monotonic() + GRACE_S
+        self.next_look_s = 0.0
+
+    def _begin_kill(self) -> None:
+        self.phase = Phase.KILLING
+        self._phase_ends = time.monotonic() + KILL_S
+        self.next_look_s = 0.0
+
+    # --- running: limits -------------------------------------------------------------------------------
+
+    def _watch(self, now: float) -> None:
+        family = self._looks.recent()
+        self._used_s = max(self._used_s, self.orphans_cpu_s + sum(p.cpu_s for p in family))
+        if self._cpu_s and self._used_s >= self._cpu_s:
+            self.kill("cpu_deadline", f"CPU limit of {self._cpu_s:g} s reached")
+        elif now >= self._wall_at:
+            self.kill("wall_deadline", "wall limit reached")
+        elif self._memory_bytes and (rss_bytes := self._memory(family)) > self._memory_bytes:
+            self.kill("memory_limit", f"{rss_bytes >> 20} MiB resident, limit {self._memory_bytes >> 20} MiB")
+        else:
+            self._plan_look(now, self._used_s)
+
+    def _memory(self, family: Iterable[Proc]) -> int:
+        """Return the tree's resident bytes; pages shared by forks are counted once where that decides."""
+        rss_bytes = sum(p.rss_bytes for p in family)
+        if rss_bytes <= self._memory_bytes:
+            return rss_bytes
+        return sum(proctable.proportional_bytes(p.pid, p.rss_bytes) for p in family)
+
+    def _plan_look(self, now: float, used_s: float) -> None:
+        """Look again when a limit may be reached at the earliest."""
+        pause_s = LONGEST_LOOK_S if self._cpu_s or self._memory_bytes else self._wall_at - now
+        if self._cpu_s:
+            pause_s = min(pause_s, (self._cpu_s - used_s) / (os.cpu_count() or 1))
+        if self._memory_bytes:
+            pause_s = 2 * SHORTEST_LOOK_S
+        self.next_look_s = min(now + max(pause_s, SHORTEST_LOOK_S), self._wall_at)
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def _check_survivors(self, now: float) -> None:
+        survivors = self._looks.fresh()
+        if not survivors:
+            self.phase = Phase.DONE
+        elif now >= self._phase_ends:
+            self._leaked = _names(survivors)
+            self._begin_kill()
+            self._check_killed(now)
+        else:
+            self.next_look_s = min(now + _WAIT_S, self._phase_ends)
+
+    def _check_killed(self, now: float) -> None:
+        survivors = self._strike()
+        if not survivors and self._main is not None:
+            self.phase = Phase.DONE
+        elif now >= self._phase_ends:
+            self._unkillable = _names(survivors)
+            self.phase = Phase.DONE
+        else:
+            self.next_look_s = now + _WAIT_S
+
+    def _strike(self) -> list[Proc]:
+        """Stop everybody, so that nobody can start another one meanwhile; then kill them all."""
+        stopped: set[int] = set()
+        family: list[Proc] = []
+        for _ in range(_STOP_ROUNDS):
+            family = self._looks.fresh()
+            fresh = [p.pid for p in family if p.pid not in stopped]
+            if not fresh:
+                break
+            _signal(fresh, signal.SIGSTOP)
+            stopped.update(fresh)
+        _signal([p.pid for p in family], signal.SIGKILL)
+        return family
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone; another user's: reported
+            os.kill(pid, number)
+
+
+def _names(procs: list[Proc]) -> tuple[str, ...]:
+    return tuple(str(p) for p in procs[:_NAMES])

@@ -1,0 +1,257 @@
+"""The evaluator's half of the launcher: the one way in which it starts children."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+
+from codeflash_parallel.model.errors import EnvironmentFault, InternalError
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.workspace import Channel, Command, Exit
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process.connection import Connection, ControlChannel
+from codeflash_parallel.process.launcher_process import ANSWER_S, LauncherProcess, start_launcher_process
+from codeflash_parallel.process.wire import Frames, Message, pack
+
+#: A launcher starts in some 30 ms; a machine that needs this long is unfit for anything.
+_START_S = 30.0
+#: Rounds of killing what a dead launcher has left.
+_ROUNDS = 20
+
+
+@asynccontextmanager
+async def open_launcher(process: LauncherProcess | None = None) -> AsyncIterator[Launcher]:
+    """Open a launcher; leaving the block kills every job that still runs, and ends it.
+
+    Args:
+        process: one that was started earlier; it is stopped here all the same.
+
+    Raises:
+        InternalError: the launcher does not come up.
+    """
+    process = process or start_launcher_process()
+    failure: BaseException | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            launcher = Launcher(process, tasks)
+            tasks.start_soon(launcher.listen)
+            try:
+                await launcher.ready()
+                yield launcher
+            except BaseException as error:
+                failure = error
+                raise
+            finally:
+                await launcher.leave()
+    except BaseExceptionGroup:
+        # The group is an accident of our own task group: callers get what their block raised.
+        if failure is None:
+            raise
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(process.stop)
+    if failure is not None:
+        raise failure
+
+
+class Launcher:
+    """Start children and tell how they end (`model.workspace.Runner`). Made by `open_launcher`."""
+
+    def __init__(self, process: LauncherProcess, tasks: TaskGroup) -> None:
+        self._process = process
+        self._tasks = tasks
+        self._listening = anyio.CancelScope(shield=True)
+        self._sending = anyio.Lock()
+        self._answered = anyio.Event()
+        self._up = False
+        self._gone = anyio.Event()
+        self._fault = ""
+        self._numbers = itertools.count(1)
+        self._connections: dict[int, Connection] = {}
+
+    # --- Runner ----------------------------------------------------------------------------------------
+
+    async def run(self, command: Command, /) -> Exit:
+        """Run a child to its end.
+
+        What happens to the child is a value. Cancelling kills its whole tree before the cancellation goes
+        on.
+
+        Raises:
+            InternalError: the launcher is gone.
+            EnvironmentFault: no descriptors are left.
+        """
+        connection = self._connection(command)
+        try:
+            connection.connect()
+            await self._start(connection)
+            async with anyio.create_task_group() as tasks:
+                self._start_pump(tasks, connection)
+                await connection.ended.wait()
+                connection.stop_pump()
+        except OSError as error:
+            raise _no_pipes(error) from error
+        finally:
+            await self._finish(connection)
+        return connection.close()
+
+    async def open(self, command: Command, /) -> Channel:
+        """Start a child with a control channel; its output is kept while it runs.
+
+        Raises:
+            InternalError: the launcher is gone.
+            EnvironmentFault: no descriptors are left.
+        """
+        connection = self._connection(command)
+        try:
+            connection.connect()
+            connection.connect_control()
+            await self._start(connection)
+            self._start_pump(self._tasks, connection)
+            await connection.started.wait()
+        except BaseException as error:
+            await self._finish(connection)
+            if isinstance(error, OSError):
+                raise _no_pipes(error) from error
+            raise
+        return ControlChannel(connection, self._finish)
+
+    # --- life of a job ---------------------------------------------------------------------------------
+
+    def _connection(self, command: Command) -> Connection:
+        if self._gone.is_set():
+            raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
+        connection = Connection(next(self._numbers), command)
+        self._connections[connection.number] = connection
+        return connection
+
+    async def _start(self, connection: Connection) -> None:
+        order, descriptors = connection.order(f"{self._process.prefix}{connection.number}")
+        await self._send(order, descriptors)
+        connection.handed_over()
+
+    def _start_pump(self, tasks: TaskGroup, connection: Connection) -> None:
+        async def kill(why: str) -> None:
+            await self._send({"op": "kill", "job": connection.number, "why": why})
+
+        connection.pumping = True
+        tasks.start_soon(connection.pump, kill)
+
+    async def _finish(self, connection: Connection) -> Exit:
+        """Kill the job if it still runs, wait for the report, and let go of it."""
+        if connection.sent and not connection.ended.is_set():
+            with anyio.move_on_after(ANSWER_S, shield=True):
+                await self._send({"op": "kill", "job": connection.number, "why": "no longer needed"})
+                await connection.ended.wait()
+        self._connections.pop(connection.number, None)
+        with anyio.CancelScope(shield=True):
+            await connection.drained()
+        return connection.close()
+
+    # --- the link --------------------------------------------------------------------------------------
+
+    async def _send(self, message: Message, descriptors: list[int] | None = None) -> None:
+        """Send one frame whole, or not at all."""
+        async with self._sending:
+            with anyio.move_on_after(ANSWER_S, shield=True) as scope:
+                await self._write(memoryview(pack(message)), descriptors or [])
+            if scope.cancelled_caught:  # stuck, and half a frame may be under way
+                self._process.popen.kill()
+
+    async def _write(self, data: memoryview, descriptors: list[int]) -> None:
+        link = self._process.link
+        while data and not self._gone.is_set():
+            try:
+                sent = socket.send_fds(link, [data], descriptors) if descriptors else link.send(data)
+            except BlockingIOError:
+                await anyio.wait_writable(link)
+            except (BrokenPipeError, ConnectionResetError):
+                await self._gone.wait()  # the listener sees the same end and settles every job
+            else:
+                data, descriptors = data[sent:], []
+
+    async def listen(self) -> None:
+        """Take the launcher's messages until it or we leave. Shielded: cancelled jobs need their reports."""
+        frames = Frames()
+        with self._listening:
+            while data := await self._read():
+                for message in frames.feed(data):
+                    self._take(message)
+            await self._settle_all()
+            self._gone.set()
+            self._answered.set()
+
+    async def _read(self) -> bytes:
+        link = self._process.link
+        while True:
+            await anyio.wait_readable(link)
+            try:
+                return link.recv(65536)
+            except BlockingIOError:
+                continue
+            except ConnectionResetError:
+                return b""
+
+    def _take(self, message: Message) -> None:
+        match message["t"]:
+            case "ready":
+                self._up = True
+                self._answered.set()
+            case "fault":
+                self._fault = message["message"]
+            case _ if (connection := self._connections.get(message["job"])) is not None:
+                connection.note(message)
+
+    async def _settle_all(self) -> None:
+        """After the launcher's unexpected end: kill what it has left, and end every job."""
+        self._fault = self._fault or "it was killed"
+        await self._kill_marked()
+        for connection in self._connections.values():
+            message = "the launcher process died"
+            connection.note({"t": "ended", "ended": Ended.KILLED, "message": message})
+
+    async def _kill_marked(self) -> None:
+        for _ in range(_ROUNDS):
+            pids = proctable.marked(self._process.prefix)
+            if not pids:
+                return
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            await anyio.sleep(0.02)
+
+    async def ready(self) -> None:
+        """Wait until the launcher is up.
+
+        Raises:
+            InternalError: it does not come up.
+        """
+        with anyio.move_on_after(_START_S):
+            await self._answered.wait()
+        if not self._up:
+            raise InternalError("LAUNCHER_DIED", f"The launcher process did not start: {self._fault}.")
+
+    async def leave(self) -> None:
+        """Kill every job that still runs, and end the launcher."""
+        with anyio.move_on_after(ANSWER_S, shield=True):
+            await self._send({"op": "quit"})
+            await self._gone.wait()
+        self._listening.cancel()
+        for connection in tuple(self._connections.values()):
+            await self._finish(connection)
+
+
+def _no_pipes(error: OSError) -> EnvironmentFault:
+    return EnvironmentFault(
+        "TOO_MANY_FILES",
+        f"No pipes can be made for a child: {error}.",
+        "Raise the limit of open files (ulimit -n).",
+    )

@@ -1,0 +1,111 @@
+"""What this machine has to offer: cores, memory, load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+#: What one slot needs at least: an interpreter, a test suite, its page cache.
+SLOT_BYTES = 1 << 30
+#: More slots than this help no race, and fill caches and disks.
+MOST_SLOTS = 8
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
+#: cgroup v1 writes "no limit" as a number near 2^63.
+_NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What we may use.
+
+    Attributes:
+        cores: logical cores we may run on.
+        quota_cores: cores' worth of CPU time that the control groups grant; `cores` where they grant all.
+        memory_bytes: memory that can be taken now without anybody suffering.
+        load: runnable processes, average of the last minute.
+    """
+
+    cores: int
+    quota_cores: float
+    memory_bytes: int
+    load: float
+
+
+def auto_slots(machine: Machine) -> int:
+    """Return how many slots cores and memory bear."""
+    cores = min(machine.cores, int(machine.quota_cores))
+    return max(1, min(cores, machine.memory_bytes // SLOT_BYTES, MOST_SLOTS))
+
+
+def read_machine() -> Machine:
+    """Read the kernel's accounts of this process's machine and control groups."""
+    cores = len(os.sched_getaffinity(0))
+    folders = tuple(_group_folders(_text(_PROC / "self/cgroup")))
+    available = _available_bytes(_text(_PROC / "meminfo"))
+    rooms = [room for folder in folders if (room := _memory_room(folder)) is not None]
+    quotas = [quota for folder in folders if (quota := _quota(folder)) is not None]
+    return Machine(
+        cores=cores,
+        quota_cores=min([float(cores), *quotas]),
+        memory_bytes=max(0, min([available, *rooms])),
+        load=os.getloadavg()[0],
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _group_folders(membership: str) -> Iterator[Path]:
+    """Yield the folders of our control groups and of all above them: each may set a limit."""
+    for line in membership.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        mount = _CGROUPS / controllers if controllers else _CGROUPS
+        here = PurePosixPath(path.lstrip("/"))
+        # In a container the path may be the host's, and the mount ours alone: the root is always tried.
+        for part in (here, *here.parents):
+            yield mount / part
+
+
+def _available_bytes(meminfo: str) -> int:
+    for line in meminfo.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return SLOT_BYTES
+
+
+def _memory_room(folder: Path) -> int | None:
+    """Return what a control group leaves: limit less what is used and cannot be dropped."""
+    for limit_name, used_name in (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        limit = _text(folder / limit_name).strip()
+        if limit.isdecimal() and int(limit) < _NO_LIMIT:
+            used = _text(folder / used_name).strip()
+            return int(limit) - int(used or 0) + _droppable_bytes(_text(folder / "memory.stat"))
+    return None
+
+
+def _droppable_bytes(memory_stat: str) -> int:
+    """Return the page cache that the kernel gives back first."""
+    names = dict(line.split(" ", 1) for line in memory_stat.splitlines() if " " in line)
+    return int(names.get("total_inactive_file", names.get("inactive_file", "0")))
+
+
+def _quota(folder: Path) -> float | None:
+    quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
+    if not period:
+        quota = _text(folder / "cpu.cfs_quota_us").strip()
+        period = _text(folder / "cpu.cfs_period_us").strip()
+    if quota.isdecimal() and period.isdecimal() and int(period):
+        return int(quota) / int(period)
+    return None

@@ -1,0 +1,122 @@
+"""The evaluator's ends of a child's pipes: read without blocking, keep a bounded part."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import Protocol
+
+import anyio
+
+#: One read; also the size we ask for the pipes, so that a chatty child is not stopped every 64 KiB.
+CHUNK_BYTES = 256 * 1024
+#: Reads after the end of a job: the pipe's content, no more, should an unkillable writer still fill it.
+_LAST_READS = 4
+
+#: Every read lands here first: reading and keeping happen without an await in between.
+_buffer = memoryview(bytearray(CHUNK_BYTES))
+
+
+class Sink(Protocol):
+    """Keeps what was read."""
+
+    def write(self, data: memoryview, /) -> None:
+        """Take some bytes; the view is only valid during the call."""
+        ...
+
+
+class Clip:
+    """Keep the head and the tail of an output."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._half = max(limit_bytes // 2, 1)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._left_out = 0
+
+    def write(self, data: memoryview) -> None:
+        """Take some bytes."""
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * self._half:
+            self._shorten()
+
+    def text(self) -> str:
+        """Return what was kept, decoded, with a line about what was left out."""
+        self._shorten()
+        gap = f"\n... {self._left_out} bytes left out ...\n".encode() if self._left_out else b""
+        return (self._head + gap + self._tail).decode("utf-8", "replace")
+
+    def _shorten(self) -> None:
+        surplus = len(self._tail) - self._half
+        if surplus > 0:
+            self._left_out += surplus
+            del self._tail[:surplus]
+
+
+class Records:
+    """Keep everything up to a limit, and know when it was passed."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._data = bytearray()
+        self.flooded = False
+
+    def write(self, data: memoryview) -> None:
+        """Take some bytes; those beyond the limit are dropped."""
+        room = self._limit - len(self._data)
+        self.flooded = self.flooded or len(data) > room
+        self._data += data[: max(room, 0)]
+
+    def content(self) -> bytes:
+        """Return what was kept."""
+        return bytes(self._data)
+
+
+class Outlet:
+    """A pipe whose write end is for the child and whose read end we drain into a sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._read_end, False)
+        with contextlib.suppress(OSError):  # over the user's share of pipe memory: 64 KiB will do
+            fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+
+    def fileno(self) -> int:
+        """Return the descriptor that we read from."""
+        return self._read_end
+
+    async def pump(self) -> None:
+        """Read until nobody holds the write end any more; a grandchild may do so for long."""
+        while True:
+            await anyio.wait_readable(self._read_end)
+            if not self.take():
+                return
+
+    def take(self) -> int:
+        """Read once; return how many bytes came, 0 at the end."""
+        count = os.readv(self._read_end, [_buffer])
+        self._sink.write(_buffer[:count])
+        return count
+
+    def close_write_end(self) -> None:
+        """Leave the write end to the child."""
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def close(self) -> None:
+        """Take what is there now, and close."""
+        self.close_write_end()
+        if self._read_end >= 0:
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(_LAST_READS):
+                    if not self.take():
+                        break
+            os.close(self._read_end)
+            self._read_end = -1

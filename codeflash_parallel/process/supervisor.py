@@ -1,0 +1,234 @@
+"""The launcher's loop: take orders from the evaluator, start children, reap, watch, kill, report.
+
+Theory of operation. One thread, one `poll`. It wakes for an order, for the death of a child or an orphan
+(SIGCHLD through a wake-up pipe), and when some job's next look is due. The evaluator is gone when its end of
+the socket is closed or our parent is another process than at the start (a fork of the evaluator may hold
+the socket open); then every tree is killed and the loop ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from collections import deque
+from functools import partial
+
+from codeflash_parallel.process import proctable, spawn
+from codeflash_parallel.process.job import Job, Looks, Phase
+from codeflash_parallel.process.proctable import Proc
+from codeflash_parallel.process.wire import CONTROL_FD, MARKER, RECORDS_FD, Frames, Message, pack
+
+#: How often an idle launcher makes sure that its parent is still there.
+_IDLE_S = 1.0
+#: Looks at the process table take at most one part in so many of our time; each costs about 8 µs a process.
+_LOOK_SHARE = 40
+#: Descriptors that one order may bring along.
+_MOST_DESCRIPTORS = 8
+#: Names of the descriptors in an order, and their numbers in the child.
+_NUMBERS = {"stdout": 1, "stderr": 2, "records": RECORDS_FD, "control": CONTROL_FD}
+
+
+def serve(descriptor: int, parent: int) -> None:
+    """Run a launcher until its evaluator is gone.
+
+    Args:
+        descriptor: our end of the socket pair.
+        parent: the evaluator's pid.
+    """
+    os.set_inheritable(descriptor, False)
+    spawn.become_subreaper()
+    spawn.settle_signals()
+    link = socket.socket(fileno=descriptor)
+    try:
+        Supervisor(link, parent).run()
+    finally:
+        link.detach()  # left open: a defect is still to be told
+
+
+class Supervisor:
+    """Own every job of one launcher."""
+
+    def __init__(self, link: socket.socket, parent: int) -> None:
+        self._link = link
+        self._parent = parent
+        self._frames = Frames()
+        self._batches: deque[list[int]] = deque()
+        self._jobs: dict[int, Job] = {}
+        self._view: dict[int, list[Proc]] = {}
+        self._view_at = self._view_cost_s = 0.0
+        self._leaving = False
+        self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        self._wake, wake_sink = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # a handler is what makes the pipe work
+        signal.set_wakeup_fd(wake_sink, warn_on_full_buffer=False)
+        self._poll = select.poll()
+        self._poll.register(link, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+
+    def run(self) -> None:
+        """Serve until the evaluator is gone and no job is left."""
+        self._tell({"t": "ready", "pid": os.getpid()})
+        try:
+            while not self._leaving or self._jobs:
+                self._turn()
+        finally:
+            self._kill_everybody()
+
+    def _turn(self) -> None:
+        ready = {descriptor for descriptor, _ in self._poll.poll(self._pause_s() * 1000)}
+        if self._wake in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+        self._reap()  # before orders: what has ended by itself is not killed
+        if self._link.fileno() in ready and not self._leaving:
+            self._receive()
+        if os.getppid() != self._parent:
+            self._leave()
+        self._step()
+
+    def _pause_s(self) -> float:
+        due = min((job.next_look_s for job in self._jobs.values()), default=float("inf"))
+        return min(max(due - time.monotonic(), 0.0), _IDLE_S)
+
+    # --- orders ----------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        try:
+            data, descriptors, flags, _ = socket.recv_fds(
+                self._link, 65536, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionResetError:
+            data, descriptors, flags = b"", [], 0
+        if descriptors or flags & socket.MSG_CTRUNC:
+            self._batches.append(list(descriptors))
+        if not data:
+            self._leave()
+        for order in self._frames.feed(data):
+            self._obey(order)
+
+    def _obey(self, order: Message) -> None:
+        match order["op"]:
+            case "start":
+                self._start(order, self._batches.popleft())
+            case "kill" if order["job"] in self._jobs:
+                self._jobs[order["job"]].kill("killed", order["why"])
+            case "quit":
+                self._leave()
+
+    def _leave(self) -> None:
+        if not self._leaving:
+            self._leaving = True
+            self._poll.unregister(self._link)
+        for job in self._jobs.values():
+            job.kill("killed", "the evaluator is gone")
+
+    def _start(self, order: Message, descriptors: list[int]) -> None:
+        try:  # fewer than announced (a ValueError): our table of open files is full
+            self._launch(order, dict(zip(order["descriptors"], descriptors, strict=True)))
+        except (OSError, ValueError) as error:
+            self._tell({"t": "ended", "job": order["job"], "ended": "not_started", "message": str(error)})
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _launch(self, order: Message, descriptors: dict[str, int]) -> None:
+        order["tag"] = spawn.tag_for(order["job"])
+        plan = spawn.Plan(
+            argv=tuple(order["argv"]),
+            cwd=order["cwd"],
+            environment={**order["environment"], MARKER: order["marker"]},
+            descriptors={0: self._null, **{_NUMBERS[name]: fd for name, fd in descriptors.items()}},
+            tag=order["tag"],
+        )
+        pid, errors = spawn.spawn(plan)
+        number = order["job"]
+        self._jobs[number] = Job(
+            order,
+            pid,
+            errors,
+            Looks(recent=partial(self._recent, number), fresh=partial(self._fresh, number)),
+        )
+        self._tell({"t": "started", "job": number, "pid": pid})
+
+    def _tell(self, message: Message) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then the next turn sees its end
+            self._link.sendall(pack(message))
+
+    # --- processes -------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                if not pid:
+                    return
+                for job in self._jobs.values():
+                    if pid == job.pid:
+                        job.main_exited(status, usage)
+                    elif pid in job.known:
+                        job.orphans_cpu_s += usage.ru_utime + usage.ru_stime
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        for job in list(self._jobs.values()):
+            if job.next_look_s <= now:
+                job.step()
+            if job.phase is Phase.DONE:
+                del self._jobs[job.number]
+                self._tell(job.report())
+        if not self._jobs:
+            self._sweep()
+
+    def _recent(self, number: int) -> list[Proc]:
+        """Return the living processes of one job, from a look that may be a little old on a full machine."""
+        if time.monotonic() - self._view_at > self._view_cost_s * _LOOK_SHARE:
+            self._look()
+        return self._view.get(number, [])
+
+    def _fresh(self, number: int) -> list[Proc]:
+        """Return the living processes of one job as they are now."""
+        self._look()
+        return self._view.get(number, [])
+
+    def _look(self) -> None:
+        """Read the process table; every job notes its members."""
+        begun = time.monotonic()
+        self._view = {}
+        owners: dict[int, Job | None] = {}
+        for proc in proctable.descendants(os.getpid()):
+            if proc.pid == proc.head:
+                owners[proc.pid] = self._owner(proc)
+            owner = owners[proc.head]
+            if owner is not None and not proc.gone:
+                owner.known[proc.pid] = proc.start
+                self._view.setdefault(owner.number, []).append(proc)
+        self._view_at = time.monotonic()
+        self._view_cost_s = self._view_at - begun
+
+    def _owner(self, head: Proc) -> Job | None:
+        """Tell whose a direct child of ours is: a main process, or an orphan that has been handed to us."""
+        for job in self._jobs.values():
+            if job.pid in (head.pid, head.session) or job.known.get(head.pid) == head.start:
+                return job
+        marker = proctable.marker(head.pid)
+        tag = 0 if marker else proctable.tag(head.pid)
+        for job in self._jobs.values():
+            if job.marker == marker or (tag and job.tag == tag):
+                return job
+        return None
+
+    def _sweep(self) -> None:
+        """With no job left, nobody may be: orphans that hid from everything are killed here."""
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                self._kill_everybody()
+
+    def _kill_everybody(self) -> None:
+        for proc in proctable.descendants(os.getpid()):
+            if not proc.gone:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(proc.pid, signal.SIGKILL)

@@ -1,0 +1,61 @@
+"""Frames between the evaluator and its launcher: four bytes of length, then one JSON object.
+
+The standard library only: the launcher, which runs without site-packages, imports this too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from typing import Any
+
+#: Name of the environment variable that every child and, unless it hides, every descendant carries.
+MARKER = "CODEFLASH_PARALLEL_JOB"
+#: The child's descriptors; stdin is the null device.
+RECORDS_FD = 3
+CONTROL_FD = 4
+
+_LENGTH = struct.Struct("!I")
+
+Message = dict[str, Any]
+
+
+def pack(message: Message) -> bytes:
+    """Return the frame of one message."""
+    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    return _LENGTH.pack(len(body)) + body
+
+
+def portable(text: str) -> str:
+    """Return text whose UTF-8 bytes are those of `text` in our own file system encoding.
+
+    The launcher always runs in UTF-8 mode; this process may not.
+    """
+    return os.fsencode(text).decode("utf-8", "surrogateescape")
+
+
+class Frames:
+    """Cut a stream of bytes into messages."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Take what was received and return the messages that it completes."""
+        self._pending += data
+        messages = []
+        while (message := self._next()) is not None:
+            messages.append(message)
+        return messages
+
+    def _next(self) -> Message | None:
+        if len(self._pending) < _LENGTH.size:
+            return None
+        end = _LENGTH.size + _LENGTH.unpack_from(self._pending)[0]
+        if len(self._pending) < end:
+            return None
+        body = bytes(self._pending[_LENGTH.size : end])
+        del self._pending[:end]
+        message: Message = json.loads(body)
+        return message
