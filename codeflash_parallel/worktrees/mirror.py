@@ -1,0 +1,217 @@
+"""The mirror: a private, self-contained bare repository that holds every snapshot.
+
+It borrows no object from the user's repository, so that a `gc --prune` there takes nothing away, and every
+byte in it is what lies on the user's disk: no filter, no line-ending conversion.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio.to_thread
+
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.settings import INCLUDE_IGNORED
+from codeflash_parallel.worktrees.git import (
+    Git,
+    GitFailed,
+    TreeEntry,
+    list_tree,
+    mirror_git,
+    read_blobs,
+    read_file,
+)
+from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
+from codeflash_parallel.worktrees.locks import Lock, lock_shared, locked
+from codeflash_parallel.worktrees.repository import Repository
+from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest, Taking
+
+#: The whole configuration. No fsync: after a crash of the machine the objects are looked through instead.
+_CONFIG = b"""[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+\tlogAllRefUpdates = false
+\tfsync = none
+[gc]
+\tauto = 0
+[checkout]
+\tworkers = 0
+"""
+#: Bytes are bytes: this file outranks every .gitattributes of a project.
+_ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
+#: What must be true of the mirror's own files at any time.
+_SEAL = {"HEAD": b"ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
+#: Nothing of ours makes these; whoever did wanted something of our next git command.
+_FOREIGN = ("hooks", "packed-refs", "objects/info/alternates", "config.worktree", "info/grafts")
+_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "worktrees")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Mirror:
+    """The mirror of one repository; made by `open_mirror`. Usable from several tasks at once."""
+
+    def __init__(self, repository: Repository, home: Home, use: Lock) -> None:
+        self.repository = repository
+        self.home = home
+        self._use = use
+        self._entries: dict[str, Mapping[str, TreeEntry]] = {}
+        self._requests: dict[str, SnapshotRequest] = {}
+        # A mirror that is dropped without `close` must not look used for the rest of the process.
+        weakref.finalize(self, use.release)
+
+    @property
+    def git(self) -> Git:
+        """Run git on the mirror."""
+        return mirror_git(self.home.mirror)
+
+    def close(self) -> None:
+        """Say that it is not used any more; again is harmless."""
+        self._use.release()
+
+    async def snapshot(
+        self, *, base: str = "", include_ignored: tuple[str, ...] = INCLUDE_IGNORED, extra_tests: str = ""
+    ) -> Snapshot:
+        """Freeze the user's tree.
+
+        Args:
+            base: ref to start from; empty: the tree as it is on disk, uncommitted work included.
+            include_ignored: patterns of git-ignored files that are part of it.
+            extra_tests: folder of tests to overlay; a relative one is seen from the working directory.
+
+        Raises:
+            UsageError: a base or folder that does not exist.
+            EnvironmentFault: a file that cannot be read; a cache that is full or cannot be written.
+        """
+        request = SnapshotRequest(base=base, include_ignored=include_ignored, extra_tests=extra_tests)
+        return await anyio.to_thread.run_sync(self._snapshot, request)
+
+    def _snapshot(self, request: SnapshotRequest) -> Snapshot:
+        with cache_faults(self.home.path), locked(self.home.mirror_lock) as lock:
+            try:
+                taken = self._take(request, lock)
+            except GitFailed:  # perhaps an object was lost: the second attempt tells
+                self._drop_damaged_objects()
+                taken = self._take(request, lock)
+        self._requests[taken.commit] = request
+        return taken
+
+    def _take(self, request: SnapshotRequest, lock: Lock) -> Snapshot:
+        mend(self.home.mirror)
+        with self.home.scratch() as scratch:
+            return Taking(
+                mirror=self.git.holding(lock.fd),
+                index=self.home.mirror / "snapshot.index",
+                repository=self.repository,
+                request=request,
+                scratch=scratch,
+            ).take()
+
+    def heal(self, snapshot: Snapshot) -> None:
+        """Put back what the mirror lost of a snapshot, from the user's tree. Blocking.
+
+        Raises:
+            EnvironmentFault: `MIRROR_DAMAGED`, the user's tree has changed since.
+        """
+        with cache_faults(self.home.path), locked(self.home.mirror_lock) as lock:
+            self._drop_damaged_objects()
+            again = self._take(self._requests[snapshot.commit], lock)
+        if again.commit != snapshot.commit:
+            raise EnvironmentFault(
+                "MIRROR_DAMAGED",
+                f"The mirror in {self.home.path} lost files, and the tree has changed since.",
+                "Run again.",
+            )
+
+    def _drop_damaged_objects(self) -> None:
+        """Remove objects that do not hold what their names say; they are written again when needed."""
+        (self.home.mirror / "snapshot.index").unlink(missing_ok=True)
+        for path in (self.home.mirror / "objects").glob("??/*"):
+            if not _is_sound(path):
+                remove_tree(path)
+
+    def read(self, snapshot: Snapshot, path: str) -> bytes | None:
+        """Return the bytes of a regular file, `None` when the snapshot has none of that path."""
+        try:
+            return read_file(self.home.mirror, snapshot.commit, path)
+        except ValueError:  # GitPython refuses a tree with names that it finds dangerous
+            entry = self.entries(snapshot).get(path)
+            regular = entry is not None and entry.mode.startswith("100")
+            return read_blobs(self.git, [entry.blob])[entry.blob] if entry and regular else None
+
+    def paths(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return the paths of all files of a snapshot, sorted."""
+        return tuple(self.entries(snapshot))
+
+    def entries(self, snapshot: Snapshot) -> Mapping[str, TreeEntry]:
+        """Return mode and blob of every file of a snapshot, by path."""
+        known = self._entries.get(snapshot.tree)
+        if known is None:
+            known = self._entries[snapshot.tree] = dict(sorted(list_tree(self.git, snapshot.tree).items()))
+        return known
+
+
+async def open_mirror(cache: Path, repository: Repository) -> Mirror:
+    """Open the mirror of a repository, making or mending it where needed.
+
+    Raises:
+        EnvironmentFault: the cache is full or cannot be written.
+    """
+    return await anyio.to_thread.run_sync(_open, cache, repository)
+
+
+def _open(cache: Path, repository: Repository) -> Mirror:
+    home = Home(path=cache.absolute() / repository.key)
+    with cache_faults(cache):
+        home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        use = lock_shared(home.use_lock)
+        try:
+            mirror = Mirror(repository, home, use)
+            with locked(home.mirror_lock):
+                mend(home.mirror)
+                _look_through_after_reboot(mirror)
+        except BaseException:
+            use.release()
+            raise
+    return mirror
+
+
+def _look_through_after_reboot(mirror: Mirror) -> None:
+    """Objects are not synced to disk: the first opening after a start of the machine looks at them."""
+    boot, mark = _BOOT_ID.read_bytes(), mirror.home.mirror / "boot"
+    if mark.is_file() and mark.read_bytes() == boot:
+        return
+    mirror._drop_damaged_objects()  # noqa: SLF001 - same module, same concern
+    mark.write_bytes(boot)
+
+
+def mend(git_dir: Path) -> tuple[str, ...]:
+    """Make the mirror's own files what they must be, and name those that were not."""
+    wrong = [name for name, data in _SEAL.items() if not _holds(git_dir / name, data)]
+    foreign = [name for name in _FOREIGN if (git_dir / name).exists() or (git_dir / name).is_symlink()]
+    foreign += [str(path.relative_to(git_dir)) for path in (git_dir / "refs").glob("*/*")]
+    for folder in _FOLDERS:
+        (git_dir / folder).mkdir(parents=True, exist_ok=True)
+    for name in (*wrong, *foreign):
+        remove_tree(git_dir / name)
+    for name in wrong:
+        (git_dir / name).write_bytes(_SEAL[name])
+    return tuple(wrong + foreign)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and not path.is_symlink() and path.read_bytes() == data
+
+
+def _is_sound(path: Path) -> bool:
+    """Say whether a loose object is whole."""
+    try:
+        content = zlib.decompress(path.read_bytes())
+    except (zlib.error, OSError):
+        return False
+    digest = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    return digest == path.parent.name + path.name
