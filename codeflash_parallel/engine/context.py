@@ -1,0 +1,76 @@
+"""What one run knows and uses, and the calls that tell its observers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.events import Event, Observer
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.workspace import Limits, Runner
+from codeflash_parallel.worktrees.mirror import Mirror, Snapshot
+from codeflash_parallel.worktrees.pool import Pool
+
+#: A check's CPU deadline is the setting plus this many times the baseline's CPU time.
+CPU_FACTOR = 5
+#: A check's wall deadline is this many times its CPU deadline: a starved process is not a hanging one.
+WALL_FACTOR = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunContext:
+    """The frozen surroundings of a run."""
+
+    run_id: str
+    run_dir: Path
+    settings: Settings
+    runner: Runner
+    mirror: Mirror
+    snapshot: Snapshot
+    pool: Pool
+    interpreter: Path
+    targets: tuple[Target, ...]
+    guest: Guest
+    baseline: Baseline
+    memory_bytes: int
+    cores: int
+    seed: int
+
+    @property
+    def limits(self) -> Limits:
+        """Return what one check may use."""
+        cpu_s = self.settings.timeout + CPU_FACTOR * self.baseline.cpu_ns / 1e9
+        return Limits(cpu_s=cpu_s, wall_s=WALL_FACTOR * cpu_s, memory_bytes=self.memory_bytes)
+
+    def sources_of(self, candidate: Candidate) -> tuple[tuple[str, str], ...]:
+        """Return the text of each target's file, with the candidate applied where it changes it."""
+        edited = {edit.path: edit.new for edit in candidate.edits}
+        paths = sorted({target.path for target in self.targets} | edited.keys())
+        texts = [(path, edited.get(path, self.mirror.read(self.snapshot, path))) for path in paths]
+        return tuple((path, text.decode("utf-8", "replace")) for path, text in texts if text is not None)
+
+
+@dataclass(slots=True)
+class Announcer:
+    """Passes events to observers in order; one that raises is dropped and said so."""
+
+    observers: list[Observer]
+    on_dropped: Callable[[str], None] = field(default=lambda _message: None)
+
+    def __call__(self, event: Event) -> None:
+        for observer in tuple(self.observers):
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - an observer is foreign code and never changes a verdict
+                self.observers.remove(observer)
+                self.on_dropped(f"An observer was dropped: it raised {type(error).__name__}: {error}.")
+
+    @classmethod
+    def of(cls, observers: Sequence[Observer]) -> Announcer:
+        """Make one for some observers."""
+        return cls(list(observers))

@@ -1,0 +1,200 @@
+"""The library: `evaluate` for one call, `Evaluator` for many on one preflight."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from codeflash_parallel.engine.run import Providers, Run, Surroundings
+from codeflash_parallel.model.candidate import Submission
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.events import CandidateFinished, Event, Observer
+from codeflash_parallel.model.providers import Refiner, Repairer
+from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.model.settings import Settings
+
+
+class RaceMode(StrEnum):
+    """How far a run goes."""
+
+    #: Check, race, profile, refine.
+    RACE = "race"
+    #: Check only.
+    CHECK = "check"
+
+
+Candidates = Iterable[Submission] | AsyncIterable[Submission]
+
+
+@dataclass(slots=True)
+class ResultStream:
+    """Results as they come; `run` is the whole once the stream is exhausted."""
+
+    _results: anyio.streams.memory.MemoryObjectReceiveStream[CandidateResult]
+    run: RunResult | None = None
+
+    def __aiter__(self) -> AsyncIterator[CandidateResult]:
+        return self
+
+    async def __anext__(self) -> CandidateResult:
+        try:
+            return await self._results.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+class Evaluator:
+    """Evaluates candidates of one repository; many calls share launcher, mirror, slots and preflight.
+
+    An async context manager for asyncio and trio. Leaving it kills what runs and removes the slots.
+    Calls of `evaluate` on one evaluator take turns.
+
+    Args:
+        repository: a path inside the user's repository; it is only read.
+        settings: of every call.
+
+    Raises:
+        UsageError: on entering: not a repository, a bad interpreter.
+        EnvironmentFault: on entering or evaluating: an unfit machine, a red baseline.
+    """
+
+    def __init__(self, repository: Path | str = ".", settings: Settings | None = None) -> None:
+        self._path = Path(repository)
+        self._settings = settings or Settings()
+        self._stack = AsyncExitStack()
+        self._turn = anyio.Lock()
+        self._surroundings: Surroundings | None = None
+        self._run: Run | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._stack.__aenter__()
+        try:
+            self._surroundings = await self._stack.enter_async_context(
+                Surroundings.open(self._path, self._settings)
+            )
+        except BaseException as error:
+            await self._stack.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._surroundings = None
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def evaluate(
+        self,
+        candidates: Candidates,
+        *,
+        repairer: Repairer | None = None,
+        refiner: Refiner | None = None,
+        observers: Sequence[Observer] = (),
+        race: RaceMode = RaceMode.RACE,
+    ) -> RunResult:
+        """Evaluate candidates and return the result.
+
+        Args:
+            candidates: a list, or a plain or async iterator that may still be producing.
+            repairer, refiner: called on threads of an executor; see `model.providers`.
+            observers: receive every event on the event loop's thread.
+            race: whether equivalent candidates are raced.
+
+        Raises:
+            UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
+        """
+        if self._surroundings is None:
+            raise UsageError("NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`.")
+        async with self._turn:
+            run = Run(
+                surroundings=self._surroundings,
+                run_id=new_run_id(),
+                providers=Providers(repairer=repairer, refiner=refiner),
+                observers=observers,
+                races=race is RaceMode.RACE,
+            )
+            self._run = run
+            try:
+                return await run.evaluate(candidates)
+            finally:
+                self._run = None
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        candidates: Candidates,
+        *,
+        repairer: Repairer | None = None,
+        refiner: Refiner | None = None,
+        race: RaceMode = RaceMode.RACE,
+    ) -> AsyncIterator[ResultStream]:
+        """Evaluate in the background and iterate over results as they come; leaving the block cancels."""
+        send, receive = anyio.create_memory_object_stream[CandidateResult](float("inf"))
+        results = ResultStream(receive)
+
+        def observe(event: Event) -> None:
+            if isinstance(event, CandidateFinished):
+                send.send_nowait(event.result)
+
+        async def evaluate() -> None:
+            with send:
+                results.run = await self.evaluate(
+                    candidates, repairer=repairer, refiner=refiner, observers=(observe,), race=race
+                )
+
+        with receive:
+            async with anyio.create_task_group() as group:
+                group.start_soon(evaluate)
+                yield results
+                group.cancel_scope.cancel()
+
+    def interrupt(self, code: str) -> None:
+        """End the running evaluation: kill what runs; its result is incomplete, with what is finished.
+
+        Args:
+            code: why, e.g. ``"SIGINT"``; it becomes the result's error code.
+        """
+        if self._run is not None:
+            self._run.interrupt(code)
+
+
+def new_run_id() -> str:
+    """Return an id that sorts by time and does not repeat."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def evaluate(
+    candidates: Candidates,
+    repository: Path | str = ".",
+    settings: Settings | None = None,
+    *,
+    repairer: Repairer | None = None,
+    refiner: Refiner | None = None,
+    observers: Sequence[Observer] = (),
+    race: RaceMode = RaceMode.RACE,
+    backend: str = "asyncio",
+) -> RunResult:
+    """Evaluate candidates from synchronous code: `Evaluator` under an event loop of its own.
+
+    Raises:
+        UsageError, EnvironmentFault: the run could not be made.
+    """
+
+    async def main() -> RunResult:
+        async with Evaluator(repository, settings) as evaluator:
+            return await evaluator.evaluate(
+                candidates, repairer=repairer, refiner=refiner, observers=observers, race=race
+            )
+
+    return anyio.run(main, backend=backend)

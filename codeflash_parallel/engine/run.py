@@ -1,0 +1,286 @@
+"""One run, from candidates to a result: the order of things."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from time import monotonic_ns
+
+import anyio
+
+from codeflash_parallel.engine.behavior_phase import BehaviorPhase, NoRepairs, Repairs
+from codeflash_parallel.engine.context import Announcer, RunContext
+from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals
+from codeflash_parallel.engine.providing import Providers, Providing, open_providing
+from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
+from codeflash_parallel.engine.store import save_run
+from codeflash_parallel.engine.surroundings import Surroundings
+from codeflash_parallel.engine.targets import derived_targets, named_targets
+from codeflash_parallel.model.candidate import Submission
+from codeflash_parallel.model.events import Observer, PhaseStarted, RunFinished, RunStarted
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, Fault, RunResult
+from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.worktrees.snapshot import Snapshot
+
+Source = AsyncIterable[Submission] | Iterable[Submission]
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Adds up where the run's time went."""
+
+    ms: dict[str, float] = field(default_factory=dict)
+    _since_ns: int = field(default_factory=monotonic_ns)
+
+    def lap(self, name: str) -> None:
+        now_ns = monotonic_ns()
+        self.ms[name] = self.ms.get(name, 0.0) + (now_ns - self._since_ns) / 1e6
+        self._since_ns = now_ns
+
+
+class Run:
+    """Makes one run. `evaluate` is called once."""
+
+    def __init__(
+        self,
+        *,
+        surroundings: Surroundings,
+        run_id: str,
+        providers: Providers,
+        observers: Sequence[Observer],
+        races: bool,
+    ) -> None:
+        self._around = surroundings
+        self._settings = surroundings.settings
+        self._run_id = run_id
+        self._run_dir = surroundings.home / "runs" / run_id
+        self._providers = providers
+        self._races = races
+        self._announce = Announcer.of(observers)
+        self._ledger = Ledger(run_id, self._announce)
+        self._announce.on_dropped = self._ledger.warn
+        self._clock = _Clock()
+        self._scope = anyio.CancelScope()
+        self._interrupted = ""
+        self._context: RunContext | None = None
+        self._finding = RaceFinding()
+        # Seeds come from the run's id, so that a run can be repeated by naming its seed.
+        self._seed = self._settings.seed or zlib.crc32(run_id.encode()) or 1
+
+    def interrupt(self, code: str) -> None:
+        """Stop: kill what runs, keep what is finished."""
+        self._interrupted = self._interrupted or code
+        self._scope.cancel()
+
+    async def evaluate(self, source: Source) -> RunResult:
+        """Judge every candidate of the source.
+
+        Raises:
+            UsageError, EnvironmentFault: the run could not be made.
+        """
+        self._announce(RunStarted(run_id=self._run_id, slots=self._around.size))
+        if isinstance(source, Sequence) and not source:
+            return await self._finish(self._result(Verdict.NONE_CORRECT, "There is no candidate."))
+        with self._scope:
+            await self._within_budget(source)
+        if self._interrupted:
+            return await self._finish(self._incomplete())
+        return await self._finish(self._judged())
+
+    async def _within_budget(self, source: Source) -> None:
+        budget_s = self._settings.wall_budget or float("inf")
+        with anyio.move_on_after(budget_s) as scope:
+            await self._go(source)
+        if scope.cancelled_caught:
+            self._ledger.warn(f"The wall budget of {budget_s:g} s was spent.")
+
+    async def _go(self, source: Source) -> None:
+        self._phase("snapshot")
+        snapshot = await self._around.snapshot()
+        source, targets = await self._targets(source, snapshot)
+        pool = await self._around.pool(snapshot, self._run_id)
+        for warning in pool.warnings:
+            self._ledger.warn(warning)
+        self._clock.lap("snapshot")
+        self._phase("baseline")
+        guest = self._around.guest(targets, snapshot, self._seed)
+        baseline = await self._around.baseline(guest, snapshot, pool)
+        for warning in baseline.warnings:
+            self._ledger.warn(warning)
+        self._clock.lap("baseline")
+        self._context = RunContext(
+            run_id=self._run_id,
+            run_dir=self._run_dir,
+            settings=self._settings,
+            runner=self._around.launcher,
+            mirror=self._around.mirror,
+            snapshot=snapshot,
+            pool=pool,
+            interpreter=self._around.interpreter,
+            targets=targets,
+            guest=guest,
+            baseline=baseline,
+            memory_bytes=self._around.memory_bytes,
+            cores=self._around.machine.cores,
+            seed=self._seed,
+        )
+        async with open_providing(self._providers, self._context, self._ledger) as providing:
+            await self._rounds(self._context, source, providing)
+
+    async def _targets(self, source: Source, snapshot: Snapshot) -> tuple[Source, tuple[Target, ...]]:
+        """Return the targets, and the source with whatever was taken from it to find them put back."""
+        mirror = self._around.mirror
+        if self._settings.functions:
+            return source, named_targets(mirror, snapshot, self._settings.functions)
+        if isinstance(source, Sequence):
+            return source, await derived_targets(mirror, snapshot, source)
+        first, rest = await _peek(source)
+        return rest, await derived_targets(mirror, snapshot, first)
+
+    async def _rounds(self, context: RunContext, source: Source, providing: Providing) -> None:
+        """Behavior, race, refinement, and again while refinements bring candidates."""
+        repairs: Repairs = providing if self._providers.repairer else NoRepairs()
+        behavior = BehaviorPhase(context, self._ledger, repairs)
+        while True:
+            self._phase("behavior")
+            await behavior.run(source)
+            self._clock.lap("behavior")
+            if not self._races or not self._newly_passed():
+                return
+            self._phase("race")
+            self._finding = await hold_race(context, self._ledger, self._finding, random.Random(self._seed))  # noqa: S311 - no secret
+            self._clock.lap("race")
+            self._phase("profile")
+            await providing.profile(self._finding)
+            self._clock.lap("profile")
+            self._phase("refine")
+            source = await providing.refine(self._finding)
+            self._clock.lap("refine")
+            if not source:
+                return
+
+    def _newly_passed(self) -> list[Entry]:
+        return [entry for entry in self._ledger if entry.stage is Stage.PASSED]
+
+    def _phase(self, name: str) -> None:
+        self._announce(PhaseStarted(run_id=self._run_id, phase=name))
+
+    # --- results ---------------------------------------------------------------------------------------
+
+    def _judged(self) -> RunResult:
+        """Give everyone who has none a final status, and put the verdict into words."""
+        ranking = self._finding.ranking
+        for entry in self._ledger:
+            if entry.stage is Stage.RACED and ranking is not None and entry.id in ranking.candidates:
+                placed = ranking.candidates[entry.id]
+                self._ledger.finish(
+                    entry,
+                    placed.status,
+                    placed.code,
+                    placed.reason,
+                    speedup=placed.speedup,
+                    group_speedups=placed.group_speedups,
+                )
+            elif entry.stage is Stage.PASSED and not self._races:
+                reason = "It is equivalent to the baseline; no race was asked for."
+                self._ledger.finish(entry, Status.UNDECIDED, Code.NOT_RACED, reason)
+            elif entry.stage is not Stage.FINISHED:
+                self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, "The budget was spent before it was judged.")
+        verdict, summary = self._verdict()
+        return self._result(verdict, summary)
+
+    def _verdict(self) -> tuple[Verdict, str]:
+        ranking = self._finding.ranking
+        if ranking is not None:
+            return ranking.verdict, ranking.summary
+        correct = [e for e in self._ledger if e.result and e.result.status is Status.UNDECIDED]
+        if correct:
+            many = f"{len(correct)} of {len(self._ledger)} candidates are equivalent to the baseline"
+            return Verdict.NOTHING_FASTER, f"{many}; none was raced."
+        return Verdict.NONE_CORRECT, f"None of {len(self._ledger)} candidates is equivalent to the baseline."
+
+    def _incomplete(self) -> RunResult:
+        for entry in self._ledger:
+            if entry.stage is not Stage.FINISHED:
+                self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, "The run was interrupted.")
+        fault = Fault(family="interrupted", code=self._interrupted, message="The run was interrupted.")
+        result = self._result(None, "The run was interrupted.")
+        return replace(result, complete=False, error=fault, winner=None, tie_set=())
+
+    def _result(self, verdict: Verdict | None, summary: str) -> RunResult:
+        context, settings = self._context, self._settings
+        ranking = self._finding.ranking if verdict is not None else None
+        self._clock.lap("report")
+        total = sum(self._clock.ms.values())
+        machine = self._around.machine
+        result = RunResult(
+            run_id=self._run_id,
+            complete=True,
+            verdict=verdict,
+            winner=ranking.winner if ranking else None,
+            tie_set=ranking.tie_set if ranking else (),
+            compare=settings.compare.value,
+            targets=tuple(str(target) for target in context.targets) if context else (),
+            snapshot=context.snapshot.commit if context else "",
+            base=context.snapshot.base if context else "",
+            seed=self._seed,
+            python=context.baseline.python if context else "",
+            tests_selected=len(context.baseline.selected) if context else 0,
+            level=self._level(),
+            quarantined=context.baseline.quarantined if context else (),
+            warnings=tuple(self._ledger.warnings),
+            candidates=self._candidates(),
+            winner_profile=self._finding.winner_profile,
+            baseline_profile=self._finding.baseline_profile,
+            timings={**self._clock.ms, "total": total},
+            load={"cores": float(machine.cores), "load_1min": machine.load},
+            repository=str(self._around.repository.root),
+            run_dir=str(self._run_dir),
+            summary=summary,
+        )
+        return result
+
+    def _level(self) -> Level:
+        if self._context is None:
+            return Level.NONE
+        values = self._settings.compare is Compare.VALUES
+        return self._context.baseline.level if values else Level.TESTS
+
+    def _candidates(self) -> tuple[CandidateResult, ...]:
+        results = {entry.id: entry.result for entry in self._ledger if entry.result is not None}
+        return tuple(copied_from_originals(results).values())
+
+    async def _finish(self, result: RunResult) -> RunResult:
+        candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(partial(save_run, self._run_dir, result, candidates))
+        self._announce(RunFinished(run_id=self._run_id, result=result))
+        return result
+
+
+async def _peek(source: Source) -> tuple[list[Submission], Source]:
+    """Take the first submission of a source that is still producing, and put it back in front."""
+    if isinstance(source, AsyncIterable):
+        iterator = aiter(source)
+        try:
+            first = [await anext(iterator)]
+        except StopAsyncIteration:
+            first = []
+        return first, _chained(first, iterator)
+    plain = iter(source)
+    first = [taken for _, taken in zip(range(1), plain, strict=False)]
+    return first, chain(first, plain)
+
+
+async def _chained(first: Iterable[Submission], rest: AsyncIterator[Submission]) -> AsyncIterator[Submission]:
+    for submission in first:
+        yield submission
+    async for submission in rest:
+        yield submission

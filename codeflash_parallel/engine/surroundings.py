@@ -1,0 +1,226 @@
+"""What outlives one `evaluate` call: launcher, repository, mirror, slots, and what is known of the baseline."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from codeflash_parallel import __version__
+from codeflash_parallel.behavior.arguments import TestRequest
+from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
+from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
+from codeflash_parallel.engine.preflight import Preflight
+from codeflash_parallel.engine.store import write_atomically
+from codeflash_parallel.model.candidate import digest_of
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.process.environment import project_environment
+from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.process.launcher import Launcher, open_launcher
+from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
+from codeflash_parallel.worktrees.mirror import Mirror, open_mirror
+from codeflash_parallel.worktrees.pool import Pool, open_pool
+from codeflash_parallel.worktrees.recovery import recover
+from codeflash_parallel.worktrees.repository import Repository, find_repository
+from codeflash_parallel.worktrees.snapshot import Snapshot
+
+#: Memory that is never given to checks: for the evaluator, git and the page cache.
+_RESERVED_BYTES = 512 * 1024 * 1024
+#: No check is given less: an interpreter with a scientific stack needs that much.
+_LEAST_BYTES = 512 * 1024 * 1024
+
+
+def cache_root(settings: Settings) -> Path:
+    """Return where mirrors, slots and results are kept: the setting, or the user's cache directory."""
+    if settings.cache_dir:
+        return Path(settings.cache_dir).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "codeflash-parallel"
+
+
+class Surroundings:
+    """Everything that calls of one evaluator share. Made by `Surroundings.open`."""
+
+    def __init__(
+        self, settings: Settings, repository: Repository, launcher: Launcher, mirror: Mirror, guest_dir: Path
+    ) -> None:
+        self.settings = settings
+        self.repository = repository
+        self.launcher = launcher
+        self.mirror = mirror
+        self.guest_dir = guest_dir
+        self.cache = cache_root(settings)
+        self.home = self.cache / repository.key
+        self.machine: Machine = read_machine()
+        project = repository.root / repository.project
+        self.interpreter = choose_interpreter(settings.python, project, repository.root)
+        self._pool: Pool | None = None
+        self._pool_commit = ""
+        self._pool_stack = AsyncExitStack()
+        self._baselines: dict[str, Baseline] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path, settings: Settings) -> AsyncIterator[Surroundings]:
+        """Find the repository, clean up after dead runs, start the launcher; leaving undoes all of it.
+
+        Raises:
+            UsageError: not a repository, a bad interpreter.
+            EnvironmentFault: no git, no room, an unfit machine.
+        """
+        cache = cache_root(settings)
+        repository = await anyio.to_thread.run_sync(find_repository, path)
+        async with AsyncExitStack() as stack:
+            launcher = await stack.enter_async_context(open_launcher())
+            await recover(cache)
+            mirror = await stack.enter_async_context(open_mirror(cache, repository))
+            guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
+            surroundings = cls(settings, repository, launcher, mirror, guest_dir)
+            try:
+                yield surroundings
+            finally:
+                await surroundings.close()
+
+    async def close(self) -> None:
+        """Remove the slots."""
+        stack, self._pool_stack, self._pool = self._pool_stack, AsyncExitStack(), None
+        with anyio.CancelScope(shield=True):
+            await stack.aclose()
+
+    @property
+    def size(self) -> int:
+        """Return how many candidates are evaluated at once."""
+        wanted = self.settings.parallel_candidates
+        return auto_slots(self.machine) if wanted == "auto" else wanted
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the memory limit of one check: the setting, or a fair share of what is available."""
+        if self.settings.memory_limit:
+            return self.settings.memory_limit * 1024 * 1024
+        share = (self.machine.memory_bytes - _RESERVED_BYTES) // (self.size + 1)
+        return max(share, _LEAST_BYTES)
+
+    async def snapshot(self) -> Snapshot:
+        """Take a snapshot of the user's tree (or of the base that was asked for)."""
+        settings = self.settings
+        return await self.mirror.snapshot(
+            base=settings.base,
+            include_ignored=settings.include_ignored,
+            extra_tests=settings.extra_tests,
+        )
+
+    async def pool(self, snapshot: Snapshot, run_id: str) -> Pool:
+        """Return slots that hold a snapshot: those of the last call, if it had the same."""
+        if self._pool is None or self._pool_commit != snapshot.commit:
+            await self.close()
+            self._pool = await self._pool_stack.enter_async_context(
+                open_pool(
+                    self.mirror,
+                    snapshot,
+                    size=self.size,
+                    interpreter=self.interpreter,
+                    run_id=run_id,
+                    environment_for=self._environment,
+                )
+            )
+            self._pool_commit = snapshot.commit
+        return self._pool
+
+    def _environment(self, private: Path, number: int) -> Mapping[str, str]:
+        return project_environment(os.environ, private=private, number=number, extra={})
+
+    def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> Guest:
+        """Return what all guests of a run have in common."""
+        settings = self.settings
+        overlaid = (snapshot.extra_tests,) if snapshot.extra_tests else ()
+        return Guest(
+            runner=self.launcher,
+            directory=self.guest_dir,
+            targets=targets,
+            request=TestRequest(
+                paths=self._test_paths(overlaid), keyword=settings.keyword, marker=settings.marker
+            ),
+            seed=seed,
+        )
+
+    def _test_paths(self, overlaid: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the paths asked for, relative to the project; overlaid tests come on top of named ones."""
+        project = self.repository.project
+        extra = tuple(os.path.relpath(path, project) for path in overlaid)
+        return (*self.settings.tests, *extra) if self.settings.tests else ()
+
+    async def baseline(self, guest: Guest, snapshot: Snapshot, pool: Pool) -> Baseline:
+        """Return what is known of the baseline: from memory, from disk, or from a preflight.
+
+        Raises:
+            EnvironmentFault: the baseline is red, or the tests cannot be run.
+        """
+        key = self._key(guest, snapshot)
+        folder = self.home / "baselines" / key
+        found = self._baselines.get(key) or await anyio.to_thread.run_sync(_load, folder)
+        if found is None:
+            await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+            preflight = Preflight(
+                guest=guest,
+                slot=pool.baseline,
+                sources={t.path: self._source(snapshot, t) for t in guest.targets},
+                inputs=folder / "inputs",
+                ignored=snapshot.ignored_left_out,
+            )
+            found = await preflight.run()
+            await anyio.to_thread.run_sync(_save, folder, found)
+        self._baselines[key] = found
+        return found
+
+    def _source(self, snapshot: Snapshot, target: Target) -> bytes:
+        return self.mirror.read(snapshot, target.path) or b""
+
+    def _key(self, guest: Guest, snapshot: Snapshot) -> str:
+        """Name a baseline by everything that it depends on."""
+        environment = {k: v for k, v in os.environ.items() if k not in _IRRELEVANT}
+        parts: list[Any] = [
+            __version__,
+            guest.directory.name,
+            snapshot.tree,
+            str(self.repository.project),
+            environment_stamp(self.interpreter),
+            [str(target) for target in guest.targets],
+            [guest.request.paths, guest.request.keyword, guest.request.marker],
+            sorted(environment.items()),
+        ]
+        return digest_of(json.dumps(parts).encode())[:24]
+
+
+#: Variables that change from shell to shell and that no test may depend on in a slot anyway.
+_IRRELEVANT = frozenset(
+    {"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_TTY", "PYTEST_CURRENT_TEST"}
+)
+
+
+def _load(folder: Path) -> Baseline | None:
+    """Read a baseline from disk; one that cannot be read, or whose inputs are gone, is none."""
+    try:
+        baseline = from_json(json.loads((folder / "baseline.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if baseline.calls and not (folder / "inputs").is_file():
+        return None
+    return replace(baseline, inputs=str(folder / "inputs"))
+
+
+def _save(folder: Path, baseline: Baseline) -> None:
+    try:
+        write_atomically(folder / "baseline.json", json.dumps(to_json(baseline)).encode())
+    except OSError as error:
+        raise EnvironmentFault("CACHE_UNWRITABLE", f"{folder} cannot be written: {error}.") from error

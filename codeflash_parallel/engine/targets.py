@@ -1,0 +1,111 @@
+"""Find the functions that a run is about: the ones named, else the ones that the candidates change."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from codeflash_parallel.model.candidate import Candidate, Replacement, Submission
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.functions import functions_of, locate, touched
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.worktrees.materialise import materialise
+from codeflash_parallel.worktrees.mirror import Mirror, Snapshot
+
+#: A file larger than this is not searched for a function that was named without its path.
+_LARGEST_SOURCE = 2_000_000
+
+
+def named_targets(mirror: Mirror, snapshot: Snapshot, functions: Sequence[str]) -> tuple[Target, ...]:
+    """Read and verify the functions that the user named.
+
+    Raises:
+        UsageError: `BAD_FUNCTION`, or `NO_SUCH_FUNCTION` with what there is instead.
+    """
+    targets = tuple(dict.fromkeys(Target.parse(text) for text in functions))
+    for target in targets:
+        _must_exist(mirror, snapshot, target)
+    return targets
+
+
+def _must_exist(mirror: Mirror, snapshot: Snapshot, target: Target) -> None:
+    source = mirror.read(snapshot, target.path)
+    if source is None:
+        near = difflib.get_close_matches(target.path, mirror.paths(snapshot), n=1)
+        hint = f"Did you mean {near[0]}?" if near else "Paths are relative to the repository's root."
+        raise UsageError("NO_SUCH_FUNCTION", f"There is no {target.path} in the snapshot.", hint)
+    text = source.decode("utf-8", "replace")
+    try:
+        found = locate(text, target.qualname)
+    except SyntaxError as error:
+        raise UsageError("NO_SUCH_FUNCTION", f"{target.path} does not parse: {error.msg}.") from error
+    if found is None:
+        near = difflib.get_close_matches(target.qualname, functions_of(text), n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Give the dotted name, e.g. Class.method."
+        raise UsageError("NO_SUCH_FUNCTION", f"{target.path} has no function {target.qualname}.", hint)
+
+
+async def derived_targets(
+    mirror: Mirror, snapshot: Snapshot, submissions: Iterable[Submission]
+) -> tuple[Target, ...]:
+    """Return the functions that some candidates change; none when their changes lie outside functions."""
+    found: set[Target] = set()
+    for submission in submissions:
+        content = submission.content
+        if isinstance(content, Replacement):
+            found |= set(_replaced(mirror, snapshot, content))
+            continue
+        made = await materialise(mirror, snapshot, submission, ())
+        if isinstance(made, Candidate):
+            found |= set(_touched(mirror, snapshot, made))
+    return tuple(sorted(found))
+
+
+def _replaced(mirror: Mirror, snapshot: Snapshot, replacement: Replacement) -> Iterable[Target]:
+    """Return the one function that a replacement without a path can mean."""
+    if replacement.function:
+        return (Target.parse(replacement.function),)
+    try:
+        names = functions_of(replacement.code)
+    except SyntaxError:
+        return ()
+    homes = [(path, functions) for path, functions in _sources(mirror, snapshot)]
+    for name in names:
+        having = [path for path, functions in homes if name in functions]
+        if len(having) == 1:
+            return (Target(path=having[0], qualname=name),)
+    return ()
+
+
+def _sources(mirror: Mirror, snapshot: Snapshot) -> Iterable[tuple[str, tuple[str, ...]]]:
+    for path in mirror.paths(snapshot):
+        if not path.endswith(".py") or _is_test(path):
+            continue
+        source = mirror.read(snapshot, path)
+        if source is None or len(source) > _LARGEST_SOURCE:
+            continue
+        try:
+            yield path, functions_of(source.decode("utf-8", "replace"))
+        except SyntaxError:
+            continue
+
+
+def _touched(mirror: Mirror, snapshot: Snapshot, candidate: Candidate) -> Iterable[Target]:
+    for edit in candidate.edits:
+        old = mirror.read(snapshot, edit.path)
+        if not edit.path.endswith(".py") or old is None or edit.new is None or _is_test(edit.path):
+            continue
+        try:
+            names = touched(old.decode("utf-8", "replace"), edit.new.decode("utf-8", "replace"))
+        except (SyntaxError, ValueError):
+            continue
+        yield from (Target(path=edit.path, qualname=name) for name in names)
+
+
+def _is_test(path: str) -> bool:
+    name = PurePosixPath(path)
+    in_tests = any(part in {"test", "tests"} for part in name.parts[:-1])
+    return in_tests or name.name.startswith("test_") or name.name == "conftest.py"
+
+
