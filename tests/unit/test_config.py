@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codeflash_parallel.cli.config import (
+    KINDS,
+    Kind,
+    flag_of,
+    key_of,
+    parse_value,
+    read_settings,
+    variable_of,
+)
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
+
+TEXTS = {
+    Kind.TEXT: ("x", "x"),
+    Kind.INTEGER: ("3", 3),
+    Kind.NUMBER: ("0.75", 0.75),
+    Kind.SWITCH: ("yes", True),
+    Kind.TEXTS: ("a 'b c'", ("a", "b c")),
+    Kind.PARALLEL: ("3", 3),
+    Kind.COMPARE: ("pass-fail", Compare.PASS_FAIL),
+}
+TOML = {
+    Kind.TEXT: ('"x"', "3"),
+    Kind.INTEGER: ("3", "3.5"),
+    Kind.NUMBER: ("0.75", '"0.75"'),
+    Kind.SWITCH: ("true", "1"),
+    Kind.TEXTS: ('["a", "b c"]', '"a"'),
+    Kind.PARALLEL: ("3", "true"),
+    Kind.COMPARE: ('"pass-fail"', '"both"'),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def write(folder: Path, *lines: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "pyproject.toml"
+    path.write_text("\n".join(["[tool.codeflash-parallel]", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def code_of(call, *arguments) -> str:
+    with pytest.raises(UsageError) as caught:
+        call(*arguments)
+    return f"{caught.value.code}: {caught.value}"
+
+
+def test_nothing_said_is_the_default(project: Path) -> None:
+    configured = read_settings(project, {}, {})
+    assert configured.settings == Settings()
+    assert configured.sources == dict.fromkeys(SETTING_NAMES, "default")
+
+
+@pytest.mark.parametrize("name", SETTING_NAMES)
+def test_every_setting_from_every_source(project: Path, name: str) -> None:
+    text, expected = TEXTS[KINDS[name]]
+    path = write(project, f"{key_of(name)} = {TOML[KINDS[name]][0]}")
+    from_file = read_settings(project, {}, {})
+    from_environment = read_settings(project, {variable_of(name): text}, {})
+    given = read_settings(project, {variable_of(name): text}, {name: expected})
+    assert all(getattr(c.settings, name) == expected for c in (from_file, from_environment, given))
+    assert from_file.sources[name] == str(path)
+    assert from_environment.sources[name] == f"environment, {variable_of(name)}"
+    assert given.sources[name] == f"command line, {flag_of(name)}"
+
+
+@pytest.mark.parametrize("name", SETTING_NAMES)
+def test_a_wrong_type_is_refused_by_name(project: Path, name: str) -> None:
+    write(project, f"{key_of(name)} = {TOML[KINDS[name]][1]}")
+    said = code_of(read_settings, project, {}, {})
+    assert said.startswith("BAD_SETTING")
+    assert key_of(name) in said
+
+
+def test_precedence_rises(project: Path) -> None:
+    write(project, "seed = 1", "refine-top = 1", "refine-depth = 1")
+    environment = {"CODEFLASH_PARALLEL_SEED": "2", "CODEFLASH_PARALLEL_REFINE_TOP": "2"}
+    settings = read_settings(project, environment, {"seed": 3}).settings
+    assert (settings.seed, settings.refine_top, settings.refine_depth) == (3, 2, 1)
+
+
+def test_parallel_candidates_has_a_short_variable(project: Path) -> None:
+    assert variable_of("parallel_candidates") == "CODEFLASH_PARALLEL_CANDIDATES"
+    settings = read_settings(project, {"CODEFLASH_PARALLEL_CANDIDATES": "auto"}, {}).settings
+    assert settings.parallel_candidates == "auto"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"), [("paralel-candidates", "parallel-candidates"), ("refine_tops", "refine-top")]
+)
+def test_an_unknown_key_is_refused_with_a_suggestion(project: Path, key: str, meant: str) -> None:
+    write(project, f"{key} = 1")
+    said = code_of(read_settings, project, {}, {})
+    assert said.startswith("UNKNOWN_SETTING")
+    assert key in said
+    assert meant in said
+
+
+def test_a_key_like_no_other_is_refused(project: Path) -> None:
+    write(project, "zzz = 1")
+    assert "zzz" in code_of(read_settings, project, {}, {})
+
+
+def test_dashes_and_underscores_are_one_key(project: Path) -> None:
+    write(project, "refine_top = 7")
+    assert read_settings(project, {}, {}).settings.refine_top == 7
+    write(project, "refine_top = 7", "refine-top = 8")
+    assert "twice" in code_of(read_settings, project, {}, {})
+
+
+def test_a_misspelled_variable_is_refused_and_a_foreign_one_is_not(project: Path) -> None:
+    said = code_of(read_settings, project, {"CODEFLASH_PARALLEL_CANDIDATE": "2"}, {})
+    assert "CODEFLASH_PARALLEL_CANDIDATES" in said
+    read_settings(project, {"CODEFLASH_PARALLEL_SLOT": "2", "CODEFLASH_PARALLEL_JOB": "x"}, {})
+
+
+@pytest.mark.parametrize("text", ["", "three", "1.5"])
+def test_a_variable_of_the_wrong_type_is_refused(project: Path, text: str) -> None:
+    assert "CODEFLASH_PARALLEL_SEED" in code_of(read_settings, project, {"CODEFLASH_PARALLEL_SEED": text}, {})
+
+
+def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
+    path = write(project, "timeout = -1")
+    assert str(path) in code_of(read_settings, project, {}, {})
+
+
+def test_the_nearest_table_counts_up_to_the_repository_root(project: Path) -> None:
+    write(project, "seed = 1")
+    inner = project / "packages" / "one"
+    inner.mkdir(parents=True)
+    (inner / "pyproject.toml").write_text("[project]\nname = 'one'\n", encoding="utf-8")
+    assert read_settings(inner, {}, {}).settings.seed == 1
+    write(inner, "seed = 2")
+    assert read_settings(inner, {}, {}).settings.seed == 2
+
+
+def test_what_lies_above_the_repository_does_not_count(tmp_path: Path) -> None:
+    write(tmp_path, "seed = 1")
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    assert read_settings(tmp_path / "repository", {}, {}).settings.seed == 0
+
+
+@pytest.mark.parametrize("content", [b"[tool", b"\xff", b"[tool]\ncodeflash-parallel = 3\n"])
+def test_a_bad_file_is_refused(project: Path, content: bytes) -> None:
+    (project / "pyproject.toml").write_bytes(content)
+    assert code_of(read_settings, project, {}, {}).startswith("BAD_CONFIG")
+
+
+@pytest.mark.parametrize(("text", "value"), [("TRUE", True), ("off", False), ("0", False)])
+def test_switches(text: str, value: bool) -> None:
+    assert parse_value("keep_slots", text) is value
+
+
+def test_a_switch_is_not_guessed() -> None:
+    with pytest.raises(ValueError, match="maybe"):
+        parse_value("keep_slots", "maybe")
