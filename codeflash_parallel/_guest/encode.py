@@ -11,7 +11,7 @@ import hashlib
 from collections import namedtuple
 
 from .render import render
-from .shapes import EXHAUST, REFUSE, Unencodable, handler_of, type_name
+from .shapes import EXHAUST, REFUSE, Spent, Unencodable, handler_of, type_name
 
 __all__ = [
     "EXHAUST",
@@ -25,8 +25,8 @@ __all__ = [
     "type_name",
 ]
 
-#: A value walked longer than this is no longer quick to encode (about 1 s).
-MAX_NODES = 1_000_000
+#: A value walked longer than this is no longer quick to encode (objects cost 5 µs a part).
+MAX_NODES = 300_000
 
 #: `full`, `floatless`, `typeless`: digests; `type`: dotted name; `text`: bounded representation.
 Encoded = namedtuple("Encoded", "full floatless typeless type text")
@@ -56,7 +56,8 @@ def observe_return(value, args, kwargs, iterators=EXHAUST):
     `after` covers result and arguments in one walk: handing out an argument itself in place of a copy is seen.
     An outcome that cannot be encoded has empty digests and says why under `unencodable`.
     """
-    fields = {"kind": "return", "type": type_name(type(value)), "text": render(value)}
+    name, shown = (value.name, value.items) if type(value) is Spent else (type_name(type(value)), value)
+    fields = {"kind": "return", "type": name, "text": render(shown)}
     walk = Walk(iterators)
     try:
         walk.run(value)
@@ -154,7 +155,7 @@ class Walk:
         """Write a value without children, or return a generator that writes around its children."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise Unencodable("more than 1,000,000 parts")
+            raise Unencodable("more than %d parts" % MAX_NODES)
         kind = type(value)
         if kind in _FLAT:
             return self._atom(kind, value)

@@ -90,7 +90,7 @@ def load(call):
     return pickle.loads(call.blob)
 
 
-class Places:
+class Elsewhere:
     """A last-resort finder for modules that were imported by path during the capture.
 
     Test modules are imported by pytest from folders that are not on `sys.path`; pickles name their classes.
@@ -114,4 +114,4 @@ def install_places(spec):
     """Make the modules that the inputs file of `spec` knows importable, after every other way has failed."""
     places = read_modules(spec["inputs"])
     if places:
-        sys.meta_path.append(Places(spec["root"], places))
+        sys.meta_path.append(Elsewhere(spec["root"], places))

@@ -22,6 +22,14 @@ def render(value, limit=MAX_TEXT):
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def render_arguments(args, kwargs, limit=MAX_TEXT):
+    """Return the arguments of a call as they would stand between its parentheses."""
+    parts = [render(value, limit) for value in args]
+    parts += ["%s=%s" % (name, render(value, limit)) for name, value in kwargs.items()]
+    text = ", ".join(parts)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def _text(value, depth, room):
     kind = type(value)
     if kind in _ATOMS:
@@ -80,10 +88,10 @@ def _object(value, depth, room):
         return repr(value)
     if "_value2member_map_" in kind.__dict__:
         return "%s.%s" % (name, value._name_)
-    if hasattr(kind, "__next__") or hasattr(kind, "__code__") or kind.__module__ == "builtins":
-        return "<%s %s>" % (name, getattr(value, "__qualname__", ""))
     if BaseException in kind.__mro__:
-        return name + "(" + _items(BaseException.args.__get__(value), depth, room) + ")"
+        return name + "(" + _items(list(BaseException.args.__get__(value)), depth, room) + ")"
+    if hasattr(kind, "__next__") or hasattr(kind, "__code__") or kind.__module__ == "builtins":
+        return ("<%s %s" % (name, getattr(value, "__qualname__", ""))).rstrip() + ">"
     for base, content in _CONTENTS:
         if base in kind.__mro__:
             return name + "(" + _text(content(value), depth, room) + ")"

@@ -3,11 +3,13 @@
 A handler gets the walk and the value; it writes and returns `None`, or returns a generator of children.
 """
 
+import _io
 import copyreg
 import enum
 import io
 import re
 import types
+from collections import namedtuple
 from itertools import islice
 
 from . import foreign
@@ -25,6 +27,10 @@ _MAX_FOUND = 10_000
 _UNCHANGING = frozenset(
     "decimal _decimal fractions datetime _pydatetime uuid pathlib pathlib._local zoneinfo ipaddress re".split()
 )
+
+
+#: An iterator's type name, the items that it gave, and how it ended (see `spend`).
+Spent = namedtuple("Spent", "name items ended")
 
 
 class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failure
@@ -58,7 +64,7 @@ def _classify(cls):
     if known is not None:
         return known
     if hasattr(cls, "__next__") and not {io.StringIO, io.BytesIO} & set(bases):
-        return _refuse if io.IOBase in bases else _iterator
+        return _refuse if _io._IOBase in bases else _iterator
     if hasattr(cls, "__await__") or hasattr(cls, "__anext__"):
         return _refuse
     return _unchanging if _never_changes(cls) else _changing
@@ -169,26 +175,23 @@ def _exception(walk, value):
 def _iterator(walk, value):
     if walk.iterators == REFUSE:
         raise Unencodable("%s can be read only once" % type_name(type(value)))
-    items, ended = spend(value)
-    walk.write("<%r " % type_name(type(value)), "")
-    yield items
-    walk.write(" %s>" % ended, "")
-
-
-def spend(iterator):
-    """Exhaust an iterator; return its items, and how it ended: nothing, or the type that it raised.
-
-    Raises:
-        Unencodable: it has more than 10,000 items.
-    """
-    items = []
+    items, ended = [], ""
     try:
-        items.extend(islice(iterator, MAX_ITEMS + 1))
+        items.extend(islice(value, MAX_ITEMS + 1))
     except BaseException as error:
-        return items, "raises %r" % type_name(type(error))
+        ended = "raises %r" % type_name(type(error))
     if len(items) > MAX_ITEMS:
         raise Unencodable("an iterator of more than 10,000 items")
-    return items, ""
+    yield from _spent(walk, Spent(type_name(type(value)), items, ended))
+
+
+def _spent(walk, value):
+    walk.write("<%r " % value.name, "")
+    yield value.items
+    walk.write(" ", "")
+    if value.ended:
+        yield value.ended
+    walk.write(">", "")
 
 
 def _changing(walk, value):
@@ -267,6 +270,7 @@ _BUILTIN = {
     re.Match: _match,
     type(Ellipsis): _literal,
     type(NotImplemented): _literal,
+    Spent: _spent,
     types.FunctionType: _function,
     types.BuiltinFunctionType: _builtin,
     types.MethodType: _method,

@@ -1,0 +1,139 @@
+"""One arm of the race: a warm template that forks a unit whenever the evaluator wants one.
+
+The template has done everything that is not to be timed (imports, reading of inputs). A unit pins itself to a
+core and serves blocks: its copies of the inputs exist before GO, lazy results are forced before DONE, outcomes
+are encoded when the evaluator, which reads the clocks, asks for the check. Whatever a unit does to itself, the
+template survives it, and answers "reaped" in its place.
+"""
+
+import gc
+import mmap
+import os
+import sys
+
+from . import importing
+from .control import Control, line_of
+
+#: What a unit tells the template through one shared byte: whether it owes the evaluator an answer.
+_IDLE, _BUSY = 0, 1
+
+_DONE = line_of("done")
+
+
+def run(spec, channel, control_fd):
+    """Serve the evaluator until it says quit."""
+    control = Control(control_fd)
+    if spec["work"] == "tests":
+        from . import plugin, testwork
+
+        def loop(session):
+            serve(control, testwork.TestWork(spec, session))
+
+        return plugin.run_session(spec, channel, runtestloop=loop)
+    from . import callwork
+
+    importing.install(spec, channel, register=True)
+    serve(control, callwork.CallWork(spec))
+    return 0
+
+
+def serve(control, work):
+    """Say that the template is warm, then fork units until told to quit."""
+    gc.collect()
+    gc.freeze()
+    control.send(
+        "ready", groups=len(work.sizes), calls=work.sizes, threads=count_threads(), skipped=work.skipped
+    )
+    template = Template(control, work)
+    while True:
+        order = control.receive()
+        if order["op"] == "quit":
+            return
+        template.obey(order)
+
+
+class Template:
+    """Forks units one after another and reports how each ended."""
+
+    def __init__(self, control, work):
+        self._control, self._work = control, work
+        self._state = mmap.mmap(-1, 1)
+        self._reaped = {"status": 0, "cpu_ns": 0}
+
+    def obey(self, order):
+        """Fork a unit; whatever else comes was meant for one that is gone."""
+        if order["op"] == "unit":
+            self._fork(order)
+        else:
+            self._control.send("reaped", **self._reaped)
+
+    def _fork(self, order):
+        self._state[0] = _BUSY
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            _be_unit(self._control, self._work, order, self._state)
+        self._control.forget()
+        self._reap(pid)
+
+    def _reap(self, pid):
+        _, status, usage = os.wait4(pid, 0)
+        cpu_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        self._reaped = {"status": os.waitstatus_to_exitcode(status), "cpu_ns": cpu_ns}
+        if self._state[0] == _BUSY:
+            # The evaluator waits for an answer that this unit will not give (the last one: to "end").
+            self._control.send("reaped", **self._reaped)
+
+
+def _be_unit(control, work, order, state):
+    """Serve blocks, then leave without running anything that the template has registered."""
+    status = 1
+    try:
+        if order.get("core") is not None:
+            os.sched_setaffinity(0, {order["core"]})
+        control.send("unit", pid=os.getpid())
+        _serve_blocks(control, work, state)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _serve_blocks(control, work, state):
+    batch = None
+    while True:
+        state[0] = _IDLE
+        order = control.receive()
+        state[0] = _BUSY
+        if order["op"] == "block":
+            batch = None
+            batch = work.prepare(order["group"], order["calls"], order.get("start", 0))
+            # Copies are no garbage: what the collector does in a timed region is the target's own doing.
+            gc.collect()
+            gc.freeze()
+            control.send("armed")
+        elif order["op"] == "go":
+            batch.run()
+            control.send_line(_DONE)
+        elif order["op"] == "check":
+            control.send("checked", **batch.check(), threads=count_threads(), children=count_children())
+        else:
+            work.close()
+            return
+
+
+def count_threads():
+    """Return how many threads this process has, native ones included."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def count_children():
+    """Return how many children this process has, zombies included."""
+    count = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/%s/children" % task) as file:
+                count += len(file.read().split())
+        except OSError:
+            continue  # the thread ended meanwhile, or the kernel lacks the file
+    return count

@@ -1,0 +1,176 @@
+"""Work of an arm that consists of captured calls."""
+
+import hashlib
+import time
+from itertools import islice
+from types import CoroutineType
+
+from . import inputs, instrument
+from .encode import Unencodable, encode, type_name
+from .replay import seed_everything
+from .targets import Settler, Targets, Unresolvable, items_read, laziness
+
+#: Results of these types need no forcing; more are added as they are met.
+_EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
+
+
+class Raised:
+    """An exception in the place of a result."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error):
+        self.error = error
+
+
+class CallWork:
+    """Groups of captured calls, read and resolved once, in the template."""
+
+    def __init__(self, spec):
+        inputs.install_places(spec)
+        self._seed = spec.get("seed", 0)
+        self._settler = Settler()
+        targets = Targets(spec, instrument.REGISTRY)
+        calls = {call.meta["i"]: call for call in inputs.read_calls(spec["inputs"])}
+        self.skipped = []
+        self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
+        self.sizes = [len(group) for group in self._groups]
+
+    def _usable(self, targets, calls, indexes):
+        """Return (function, call) for the calls that can be made; the others are told to the evaluator."""
+        usable = []
+        for index in indexes:
+            try:
+                call = calls[index]
+                usable.append((targets.function(call.meta), call))
+                # Imports whatever the arguments need; a unit must not pay for that.
+                inputs.load(call)
+            except (Unresolvable, KeyError):
+                self.skipped.append(index)
+            except BaseException:
+                self.skipped.append(index)
+                usable.pop()
+        return usable
+
+    def prepare(self, group, calls, start):
+        """Return a batch of so many calls, the group's inputs cycled from number `start` on, freshly copied."""
+        members = self._groups[group]
+        entries = []
+        for number in range(start, start + calls if members else start):
+            function, call = members[number % len(members)]
+            args, kwargs = inputs.load(call)
+            entries.append((function, args, kwargs, items_read(call.meta)))
+        waits = any(call.meta["shape"] in ("coroutine", "asyncgen") for _, call in members)
+        seed_everything(self._seed)
+        return (AsyncBatch if waits else Batch)(entries, len(members), self._settler)
+
+    def close(self):
+        """Let go of the event loop."""
+        self._settler.close()
+
+
+class Batch:
+    """Copies of inputs, ready to run. Results of the first cycle are kept for the check, all others dropped."""
+
+    def __init__(self, entries, distinct, settler):
+        self._first, self._rest = entries[:distinct], entries[distinct:]
+        self._settler = settler
+        self._results = []
+
+    def run(self):
+        """Make the calls: this is what is timed."""
+        self._kept(self._first, self._results.append)
+        self._dropped(self._rest)
+
+    def _kept(self, entries, keep):
+        eager, force = _EAGER, self._force
+        for function, args, kwargs, limit in entries:
+            try:
+                result = function(*args, **kwargs)
+                if type(result) not in eager:
+                    result = force(result, limit)
+            except BaseException as error:
+                result = Raised(error)
+            keep(result)
+
+    def _dropped(self, entries):
+        eager, force = _EAGER, self._force
+        for function, args, kwargs, limit in entries:
+            try:
+                result = function(*args, **kwargs)
+                if type(result) not in eager:
+                    result = force(result, limit)
+            except BaseException:
+                result = None
+
+    def _force(self, result, limit):
+        word = laziness(type(result))
+        if not word:
+            _EAGER.add(type(result))
+            return result
+        if word in ("generator", "iterator"):
+            return (type(result), list(islice(result, limit)))
+        return self._settler.settle(result, limit)
+
+    def check(self):
+        """Return the digest of the kept outcomes, in order, and what encoding them cost."""
+        started = time.process_time_ns()
+        digest, raised = hashlib.sha256(), False
+        for result in self._results:
+            raised = raised or type(result) is Raised
+            digest.update(_outcome(result).encode("utf-8", "surrogatepass") + b"\n")
+        checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self._results)}
+        return dict(checked, ns=time.process_time_ns() - started)
+
+
+class AsyncBatch(Batch):
+    """The same for coroutine functions: all calls in one run of the event loop, which costs more than they do."""
+
+    def run(self):
+        """Make the calls, awaiting each."""
+        self._settler.await_(self._run())
+
+    async def _run(self):
+        await self._awaited(self._first, self._results.append)
+        await self._awaited(self._rest, _forget)
+
+    async def _awaited(self, entries, keep):
+        eager = _EAGER
+        for function, args, kwargs, limit in entries:
+            try:
+                result = function(*args, **kwargs)
+                if type(result) is CoroutineType:
+                    result = await result
+                if type(result) not in eager:
+                    result = await self._force_async(result, limit)
+            except BaseException as error:
+                result = Raised(error)
+            keep(result)
+
+    async def _force_async(self, result, limit):
+        word = laziness(type(result))
+        if word == "awaitable":
+            result = await result
+            return await self._force_async(result, limit)
+        if word != "asyncgen":
+            return self._force(result, limit)
+        items = []
+        async for item in result:
+            items.append(item)
+            if len(items) >= limit:
+                break
+        await result.aclose()
+        return (type(result), items)
+
+
+def _forget(result):
+    """Drop a result."""
+
+
+def _outcome(result):
+    if type(result) is Raised:
+        return "raises " + type_name(type(result.error))
+    try:
+        return encode(result).full
+    except Unencodable:
+        return "returns " + type_name(type(result))

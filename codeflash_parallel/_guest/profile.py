@@ -1,0 +1,112 @@
+"""Time the lines of the targets while captured calls are made again."""
+
+import ast
+import gc
+import linecache
+import os
+import types
+
+from . import importing, inputs, tracers
+from .instrument import definitions
+from .replay import Session
+from .targets import Unresolvable
+
+#: How many calls are profiled unless the spec says otherwise.
+_MAX_CALLS = 500
+
+
+def run(spec, channel):
+    """Profile evenly spread calls and write one "profile" record."""
+    importing.install(spec, channel, register=True)
+    inputs.install_places(spec)
+    session = Session(spec)
+    calls = evenly_spread(inputs.read_calls(spec["inputs"], spec.get("calls")), spec.get("max_calls", _MAX_CALLS))
+    usable = [call for call in calls if _resolves(session, call, channel)]
+    functions = find_functions(spec)
+    tracer = tracers.choose(spec.get("tracer", "auto"), functions)
+    for call in usable:
+        _profile(session, call, tracer, channel)
+    session.close()
+    paths = {os.path.realpath(os.path.join(spec["root"], path)): path for path in _wanted(spec)}
+    channel.write("profile", tracer=tracer.name, lines=_lines(tracer.timings(), paths), calls=len(usable))
+    return 0
+
+
+def evenly_spread(calls, most):
+    """Return at most so many of the calls, evenly spread over all of them."""
+    if len(calls) <= most:
+        return calls
+    return [calls[number * len(calls) // most] for number in range(most)]
+
+
+def _resolves(session, call, channel):
+    """Say whether a call can be made; this also imports the modules that hold the functions."""
+    try:
+        session.prepare(call)
+    except Unresolvable as error:
+        channel.write("unreplayable", i=call.meta["i"], why=str(error))
+        return False
+    return True
+
+
+def _profile(session, call, tracer, channel):
+    try:
+        function, (args, kwargs) = session.prepare(call)
+    except Unresolvable as error:
+        channel.write("unreplayable", i=call.meta["i"], why=str(error))
+        return
+    tracer.start()
+    try:
+        session.make(function, args, kwargs, call.meta)
+    except BaseException:
+        return  # raising is what some captured calls do; the replay judges it, not the profile
+    finally:
+        tracer.stop()
+
+
+def find_functions(spec):
+    """Return all living functions that the definitions of targets and helpers have become.
+
+    Decorators may hide a function anywhere; the collector knows them all.
+    """
+    places = {}
+    for path, names in _wanted(spec).items():
+        file = os.path.realpath(os.path.join(spec["root"], path))
+        places[file] = _first_lines(file, names)
+    found = [thing for thing in gc.get_objects() if type(thing) is types.FunctionType]
+    return [function for function in found if _is_wanted(function.__code__, places)]
+
+
+def _wanted(spec):
+    """Return the dotted names of targets and helpers by path."""
+    wanted = {}
+    for target in list(spec["targets"]) + list(spec.get("helpers", ())):
+        wanted.setdefault(target["path"], set()).add(target["qualname"])
+    return wanted
+
+
+def _first_lines(file, qualnames):
+    """Return {(name, line)}: how the code objects of some definitions begin (at their first decorator)."""
+    with open(file, "rb") as source:
+        tree = ast.parse(source.read(), file)
+    firsts = set()
+    for qualname in qualnames:
+        for node in definitions(tree, qualname.split(".")):
+            first = min([node.lineno] + [decorator.lineno for decorator in node.decorator_list])
+            firsts.add((node.name, first))
+    return firsts
+
+
+def _is_wanted(code, places):
+    firsts = places.get(os.path.realpath(code.co_filename))
+    return firsts is not None and (code.co_name, code.co_firstlineno) in firsts
+
+
+def _lines(timings, paths):
+    lines = []
+    for (file, line), (hits, ns) in sorted(timings.items()):
+        real = os.path.realpath(file)
+        if real in paths and hits:
+            text = linecache.getline(real, line).rstrip()
+            lines.append({"path": paths[real], "line": line, "hits": hits, "ns": ns, "text": text})
+    return lines

@@ -1,0 +1,91 @@
+"""Make the captured calls again and record what each of them gives."""
+
+import os
+import random
+import sys
+import time
+
+from . import importing, inputs, instrument
+from .encode import observe_raise, observe_return
+from .render import render_arguments
+from .targets import Settler, Targets, Unresolvable, items_read
+
+
+def run(spec, channel):
+    """Replay the calls of the inputs file (those that `spec["calls"]` names), one record for each."""
+    importing.install(spec, channel, register=True)
+    inputs.install_places(spec)
+    calls = inputs.read_calls(spec["inputs"], spec.get("calls"))
+    session = Session(spec)
+    for call in calls:
+        session.replay(call, channel)
+    session.close()
+    return 0
+
+
+class Session:
+    """What all calls of one process share: resolved targets and the event loop."""
+
+    def __init__(self, spec):
+        self._targets = Targets(spec, instrument.REGISTRY)
+        self._settler = Settler()
+        self._project, self._seed = spec["project"], spec.get("seed", 0)
+
+    def replay(self, call, channel):
+        """Make one call and write its record: "call", or "unreplayable" where it cannot be made."""
+        meta = call.meta
+        try:
+            function, (args, kwargs) = self.prepare(call)
+        except Unresolvable as error:
+            return channel.write("unreplayable", i=meta["i"], why=str(error))
+        fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
+        fields["args"] = render_arguments(args, kwargs)
+        fields.update(self._observed(function, args, kwargs, meta))
+        why = fields.pop("unencodable", "")
+        channel.write("call", thread=False, **fields)
+        return channel.write("unencodable", i=meta["i"], why=why) if why else None
+
+    def prepare(self, call):
+        """Return the function of a call and a fresh copy of its (args, kwargs).
+
+        Raises:
+            Unresolvable: the function is gone, or the arguments cannot be unpickled.
+        """
+        function = self._targets.function(call.meta)
+        try:
+            return function, inputs.load(call)
+        except BaseException as error:
+            text = "the inputs cannot be unpickled (%s: %s)" % (type(error).__name__, error)
+            raise Unresolvable(text[:500]) from None
+
+    def _observed(self, function, args, kwargs, meta):
+        started = time.process_time_ns()
+        try:
+            value = self.make(function, args, kwargs, meta)
+        except BaseException as error:
+            spent = time.process_time_ns() - started
+            return dict(observe_raise(error, args, kwargs), ns=spent)
+        spent = time.process_time_ns() - started
+        return dict(observe_return(value, args, kwargs), ns=spent)
+
+    def make(self, function, args, kwargs, meta):
+        """Make one call and return its result, settled; what it raises comes through."""
+        self._reset(meta["i"])
+        return self._settler.settle(function(*args, **kwargs), items_read(meta))
+
+    def _reset(self, index):
+        """Give each call the same surroundings, whatever the one before it did."""
+        os.chdir(self._project)
+        seed_everything(self._seed + index)
+
+    def close(self):
+        """Let go of the event loop."""
+        self._settler.close()
+
+
+def seed_everything(seed):
+    """Seed the random sources that are loaded."""
+    random.seed(seed)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(seed % 2**32)

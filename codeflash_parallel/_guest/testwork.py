@@ -1,0 +1,75 @@
+"""Work of an arm that consists of whole tests, in a pytest session that stopped short of running them."""
+
+import hashlib
+import time
+
+
+class TestWork:
+    """Groups of collected items."""
+
+    __test__ = False
+
+    def __init__(self, spec, session):
+        items = {item.nodeid: item for item in session.items}
+        wanted = [group["tests"] for group in spec["groups"]]
+        self.skipped = [name for names in wanted for name in names if name not in items]
+        self._groups = [[items[name] for name in names if name in items] for names in wanted]
+        self.sizes = [len(group) for group in self._groups]
+        self._session = session
+        self._reports = []
+        session.config.pluginmanager.register(_Ear(self._reports), "codeflash-arm")
+
+    def prepare(self, group, calls, start):  # noqa: ARG002 - a group of tests is always run whole
+        """Return a batch that runs the whole group so many times."""
+        self._reports.clear()
+        return TestBatch(self._groups[group], calls, self._reports)
+
+    def close(self):
+        """Tear down the fixtures that outlived the last block."""
+        self._session._setupstate.teardown_exact(None)
+
+
+class _Ear:
+    """Keeps the reports that the run-test protocol gives."""
+
+    def __init__(self, reports):
+        self._reports = reports
+
+    def pytest_runtest_logreport(self, report):
+        """Keep what happened."""
+        self._reports.append(report)
+
+
+class TestBatch:
+    """Some items, to be run in order, and that several times."""
+
+    __test__ = False
+
+    def __init__(self, items, times, reports):
+        self._items, self._times, self._reports = items, times, reports
+
+    def run(self):
+        """Run the tests; fixtures of wider scope live on from one round to the next."""
+        following = self._items[1:] + self._items[:1]
+        for _ in range(self._times):
+            for item, after in zip(self._items, following):
+                _rearm(item)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+
+    def check(self):
+        """Return a digest of the outcomes of the last round."""
+        started = time.process_time_ns()
+        outcomes = [(r.nodeid, r.when, r.outcome, hasattr(r, "wasxfail")) for r in self._reports]
+        last = outcomes[-len(outcomes) // self._times :] if self._times else []
+        checked = {
+            "digest": hashlib.sha256(repr(last).encode()).hexdigest() if last else "",
+            "raised": any(outcome == "failed" for _, _, outcome, _ in outcomes),
+            "inputs": len(self._items) if self._times else 0,
+        }
+        return dict(checked, ns=time.process_time_ns() - started)
+
+
+def _rearm(item):
+    """Let an item that has run run again with fresh function-scoped fixtures (as rerun plugins do)."""
+    if hasattr(item, "_request") and hasattr(item, "_initrequest"):
+        item._initrequest()
