@@ -1,0 +1,226 @@
+"""Python source as lines, tokens and a syntax tree that all count lines in the same way."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+#: What Python's own tokenizer takes for the end of a line (`str.splitlines` knows many more).
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+_BREAK = re.compile(r"\r\n|\r")
+#: Tokens that open a string which other tokens may follow inside (Python 3.12 and later).
+_STRING_STARTS = frozenset({"FSTRING_START", "TSTRING_START"})
+_STRING_ENDS = frozenset({"FSTRING_END", "TSTRING_END"})
+
+
+def parse(text: str) -> ast.Module:
+    """Parse Python source; whatever is wrong with it, it is a `SyntaxError`.
+
+    A byte order mark is ignored, and warnings about the source (invalid escapes) are not shown.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text.removeprefix("\ufeff"))
+        except (ValueError, RecursionError, MemoryError) as error:
+            # NUL bytes, lone surrogates and absurd nesting are not reported as syntax errors by every version
+            raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """One file's text.
+
+    Attributes:
+        lines: with their own line ends; joined they are the text without its byte order mark.
+        tree: its syntax tree; line n of a node is ``lines[n - 1]``.
+        inside: indexes of lines that begin inside a string: their white space is data.
+    """
+
+    lines: tuple[str, ...] = field(repr=False)
+    tree: ast.Module = field(repr=False)
+    inside: frozenset[int] = field(repr=False)
+
+    @classmethod
+    def read(cls, text: str) -> Source:
+        """Parse a text.
+
+        Raises:
+            SyntaxError: it is not Python for the interpreter that runs us.
+        """
+        text = text.removeprefix("\ufeff")
+        tree = parse(text)
+        return cls(
+            lines=tuple(_LINE.findall(text)), tree=tree, inside=_inside_strings(_BREAK.sub("\n", text))
+        )
+
+    @property
+    def newline(self) -> str:
+        """The line end of the first line."""
+        first = self.lines[0] if self.lines else ""
+        return first[len(first.rstrip("\r\n")) :] or "\n"
+
+    def bare(self, index: int) -> str:
+        """Return one line without its line end."""
+        return self.lines[index].rstrip("\r\n")
+
+    def indent(self, node: ast.stmt) -> str:
+        """Return the white space in front of a statement's first line."""
+        line = self.lines[first_line(node)]
+        return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+    def lead(self, node: ast.stmt) -> int:
+        """Return the index where the comments directly above a statement begin (its own line if none)."""
+        index, indent = first_line(node), self.indent(node)
+        while index and index - 1 not in self.inside and self.bare(index - 1).startswith(indent + "#"):
+            index -= 1
+        return index
+
+    def end(self, node: ast.stmt) -> int:
+        """Return the index after a statement, deeper-indented comments that follow its body included."""
+        stop = node.end_lineno or node.lineno
+        if not isinstance(node, Definition):
+            return stop
+        deeper = re.compile(re.escape(self.indent(node)) + r"[ \t]+#")
+        for index in range(stop, len(self.lines)):
+            if deeper.match(self.lines[index]):
+                stop = index + 1
+            elif self.lines[index].strip():
+                break
+        return stop
+
+    def unit(self) -> str:
+        """Return one step of indentation: that of the first indented block."""
+        for node in ast.walk(self.tree):
+            body = getattr(node, "body", None)
+            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+                return self.indent(body[0])[len(self.indent(node)) :] or "    "
+        return "    "
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the index of a statement's first line, decorators included."""
+    decorators = node.decorator_list if isinstance(node, Definition) else []
+    return min([node.lineno, *(d.lineno for d in decorators)]) - 1
+
+
+def flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of one scope, those inside its if, try, with, loop and match blocks included.
+
+    Blocks for type checkers only are left out: nothing in them ever runs.
+    """
+    for statement in body:
+        yield statement
+        if isinstance(statement, Definition):
+            continue
+        if is_type_checking(statement):
+            yield from flat(statement.orelse)
+        else:
+            yield from flat(statements_of(statement))
+
+
+def statements_of(node: ast.AST) -> list[ast.stmt]:
+    """Return the statements directly inside a block statement."""
+    found: list[ast.stmt] = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            found.append(child)
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            found.extend(child.body)
+    return found
+
+
+def is_type_checking(statement: ast.stmt) -> TypeGuard[ast.If]:
+    """Tell ``if TYPE_CHECKING:`` (also ``typing.TYPE_CHECKING``)."""
+    return isinstance(statement, ast.If) and dotted(statement.test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def dotted(node: ast.expr) -> str:
+    """Return ``a.b`` for a name or attribute or a call of one, else an empty text."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{dotted(value)}.{name}"
+        case ast.Call(func=function):
+            return dotted(function)
+    return ""
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    """Tell a statement that is only a string."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def same(one: ast.AST, other: ast.AST) -> bool:
+    """Tell whether two trees mean the same: positions, formatting, comments and docstrings apart."""
+    return skeleton(one) == skeleton(other)
+
+
+def skeleton(root: ast.AST) -> str:
+    """Return a text that is equal for equal trees; iterative, since long expressions nest thousands deep."""
+    parts: list[str] = []
+    pending: list[object] = [root]
+    while pending:
+        item = pending.pop()
+        match item:
+            case str():
+                parts.append(item)
+            case ast.Constant():
+                parts.append(_constant(item.value))
+            case ast.AST():
+                pending.extend(reversed(_pieces(item)))
+            case list():
+                pending.extend(["]", *reversed(item), "["])
+            case _:
+                parts.append(_constant(item))
+    return " ".join(parts)
+
+
+def _pieces(node: ast.AST) -> list[object]:
+    """Return a node's name and fields, without its docstring."""
+    pieces: list[object] = [f"{type(node).__name__}("]
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(node, Definition | ast.Module) and value and is_docstring(value[0]):
+            pieces.append(value[1:])
+        elif name not in {"type_comment", "type_ignores"}:
+            pieces.append(repr(value) if isinstance(value, str) else value)
+    return [*pieces, ")"]
+
+
+def _constant(value: object) -> str:
+    """Return type and value; integers in hexadecimal, since very long ones have no decimal text."""
+    if type(value) is int:
+        return f"int {value:x}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _inside_strings(text: str) -> frozenset[int]:
+    """Return the indexes of the lines whose beginning lies inside a string."""
+    inside: set[int] = set()
+    opened: list[int] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            name = tokenize.tok_name[token.type]
+            if name in _STRING_STARTS:
+                opened.append(token.start[0])
+            elif name in _STRING_ENDS:
+                inside.update(range(opened.pop(), token.end[0]))
+            elif name == "STRING":
+                inside.update(range(token.start[0], token.end[0]))
+    except (tokenize.TokenError, IndexError) as error:
+        raise SyntaxError(f"cannot be tokenized: {error}") from error
+    return frozenset(inside)
