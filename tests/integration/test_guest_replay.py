@@ -1,0 +1,205 @@
+"""The guest makes captured calls again: every shape of target, every way to end, in each interpreter at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guest_lab import PYTHONS, Lab, named
+
+SHAPES = '''
+import asyncio, functools, random
+
+class Shop:
+    def __init__(self, n=2):
+        self.n = n
+    def method(self, x):
+        return [self.n, x]
+    @staticmethod
+    def static(x, *, y=1):
+        return (x, y)
+    @classmethod
+    def klass(cls, x):
+        return cls.__name__ + x
+    @property
+    def prop(self):
+        return {"n": self.n}
+    @functools.cached_property
+    def cached(self):
+        return self.n * 2
+    class Inner:
+        def deep(self):
+            return "deep"
+
+class Sub(Shop):
+    pass
+
+@functools.lru_cache(maxsize=None)
+def memo(x):
+    return x + 1
+
+def generator(n):
+    for i in range(n):
+        yield i
+    return "over"
+
+async def coroutine(x):
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().create_task(asyncio.sleep(3600))
+    return [x]
+
+async def asyncgen(n):
+    for i in range(n):
+        await asyncio.sleep(0)
+        yield i
+
+def lazy(n):
+    return map(str, range(n))
+
+def endless():
+    while True:
+        yield 1
+
+def tweak(function):
+    def inner(*args):
+        return function(*args)
+    return inner
+
+@tweak
+def decorated(x):
+    return -x
+
+def mutate(items):
+    items.append(1)
+    return items
+
+def copied(items):
+    items.append(1)
+    return list(items)
+
+def fail(kind):
+    raise {"exit": SystemExit, "interrupt": KeyboardInterrupt, "memory": MemoryError, "value": ValueError}[kind](kind)
+
+def recurse(n):
+    return 1 + recurse(n + 1)
+
+def dice():
+    return random.random()
+
+def noise(x):
+    print("noise", flush=True)
+    return lambda: x
+'''
+
+
+@pytest.fixture(params=PYTHONS, ids=lambda path: path.split("/")[-3])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    made = Lab(tmp_path, python=request.param)
+    made.file("mod.py", SHAPES)
+    return made
+
+
+def replay(lab: Lab, **more: Any) -> dict[int, dict[str, Any]]:
+    return {record["i"]: record for record in named(lab.run("replay", **more), "call")}
+
+
+def test_every_shape_of_target_is_called(lab: Lab) -> None:
+    setup = "from mod import Shop, Sub"
+    cases = [
+        ("Shop.method", "Shop(3), 'a'", {}, "[3, 'a']", "builtins.list"),
+        ("Shop.static", "1, y=2", {}, "(1, 2)", "builtins.tuple"),
+        ("Shop.klass", "Sub, 'x'", {}, "'Subx'", "builtins.str"),
+        ("Shop.prop", "Shop()", {"shape": "property"}, "{'n': 2}", "builtins.dict"),
+        ("Shop.cached", "Shop()", {"shape": "property"}, "4", "builtins.int"),
+        ("Shop.Inner.deep", "Shop.Inner()", {}, "'deep'", "builtins.str"),
+        ("memo", "1", {}, "2", "builtins.int"),
+        ("generator", "3", {"shape": "generator"}, "[0, 1, 2]", "builtins.generator"),
+        ("generator", "3", {"shape": "generator", "items": 2}, "[0, 1]", "builtins.generator"),
+        ("coroutine", "5", {"shape": "coroutine"}, "[5]", "builtins.list"),
+        ("asyncgen", "2", {"shape": "asyncgen"}, "[0, 1]", "builtins.async_generator"),
+        ("lazy", "2", {}, "['0', '1']", "builtins.map"),
+        ("decorated", "4", {"via": "inner"}, "-4", "builtins.int"),
+    ]
+    for qualname, arguments, meta, _, _ in cases:
+        lab.call(lab.target(qualname), arguments, setup=setup, **meta)
+    records = replay(lab)
+    assert [(records[i]["text"], records[i]["type"]) for i in range(len(cases))] == [c[3:] for c in cases]
+    assert {record["kind"] for record in records.values()} == {"return"}
+    assert all(record["digest"] and record["after"] and record["ns"] > 0 for record in records.values())
+    assert records[1]["args"] == "1, y=2"
+
+
+def test_a_call_cannot_hurt_the_others(lab: Lab) -> None:
+    fail, recurse, static = lab.target("fail"), lab.target("recurse"), lab.target("Shop.static")
+    for kind in ("exit", "interrupt", "memory", "value"):
+        lab.call(fail, repr(kind))
+    lab.call(recurse, "1")
+    lab.call(static, "1")
+    records = replay(lab)
+    kinds = [records[i]["type"].rpartition(".")[2] for i in range(6)]
+    assert kinds == ["SystemExit", "KeyboardInterrupt", "MemoryError", "ValueError", "RecursionError", "tuple"]
+    assert [records[i]["kind"] for i in range(6)] == ["raise"] * 5 + ["return"]
+
+
+def test_what_happens_to_arguments_is_recorded(lab: Lab) -> None:
+    for qualname in ("mutate", "copied"):
+        lab.call(lab.target(qualname), "[5]")
+    mutated, copied = replay(lab).values()
+    assert mutated["args"] == "[5]"
+    assert mutated["digest"] == copied["digest"]
+    assert mutated["after"] != copied["after"]
+
+
+def test_calls_that_cannot_be_made_say_why(lab: Lab) -> None:
+    gone, static, noise = lab.target("gone"), lab.target("Shop.static"), lab.target("noise")
+    lab.call(gone, "1")
+    lab.call(static, "1", blob="no pickle")
+    lab.call(noise, "1")
+    records = lab.run("replay")
+    assert {r["i"]: r["why"].split(" (")[0] for r in named(records, "unreplayable")} == {
+        0: "mod.gone cannot be found",
+        1: "the inputs cannot be unpickled",
+    }
+    (call,) = named(records, "call")
+    (unencodable,) = named(records, "unencodable")
+    assert (call["i"], call["digest"], call["kind"]) == (2, "", "return")
+    assert "lambda" in unencodable["why"]
+
+
+def test_endless_generators_are_read_up_to_a_limit(lab: Lab) -> None:
+    lab.call(lab.target("endless"), "", shape="generator")
+    assert replay(lab)[0]["text"].startswith("[1, 1,")
+
+
+def test_replays_agree_with_each_other_and_random_is_seeded(lab: Lab) -> None:
+    dice = lab.target("dice")
+    for _ in range(3):
+        lab.call(dice, "")
+    first, second = replay(lab), replay(lab)
+    digests = [[r["digest"] for r in records.values()] for records in (first, second)]
+    assert digests[0] == digests[1]
+    assert len(set(digests[0])) == 3
+    assert [r["digest"] for r in replay(lab, seed=7).values()] != digests[0]
+
+
+def test_only_the_wanted_calls_are_made(lab: Lab) -> None:
+    static = lab.target("Shop.static")
+    for number in range(4):
+        lab.call(static, str(number))
+    assert sorted(replay(lab, calls=[1, 3])) == [1, 3]
+
+
+def test_classes_of_test_modules_are_found_by_their_place(lab: Lab) -> None:
+    lab.file("tests/helpers_of_tests.py", "class Box:\n    value = 3\n")
+    lab.file("box.py", "def peek(box):\n    return box.value\n")
+    setup = "import sys\nsys.path.insert(0, 'tests')\nfrom helpers_of_tests import Box"
+    setup = setup.replace("'tests'", repr(str(lab.project / "tests")))
+    lab.call(lab.target("peek", "box.py"), "Box()", setup=setup)
+    assert replay(lab)[0]["text"] == "3"
+
+
+def test_the_compiled_source_is_proven(lab: Lab) -> None:
+    lab.call(lab.target("Shop.static"), "1")
+    (source,) = named(lab.run("replay"), "source")
+    assert (source["path"], source["module"]) == ("mod.py", "mod")
