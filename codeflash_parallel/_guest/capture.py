@@ -1,0 +1,263 @@
+"""Record the outermost calls of targets: counts of all of them, outcomes and inputs of a sample.
+
+A call is *outermost* when no other target call is running in its thread or task, so that a recursive target
+that is rewritten as a loop looks the same.
+"""
+
+import itertools
+import os
+import pickle
+import sys
+import threading
+import time
+from contextvars import ContextVar
+
+from . import inputs, instrument
+from .encode import REFUSE, observe_raise, observe_return
+from .render import render, render_arguments
+from .sampling import Reservoir
+
+#: Pickles must be readable by any Python of the same environment; 4 is in all that we support.
+_PROTOCOL = 4
+
+#: Longest text of a reason, in characters.
+_MAX_WHY = 300
+
+
+def install(spec, channel, guard):
+    """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
+    from . import wrappers
+
+    recorder = Recorder(spec, channel)
+
+    def hook(via):
+        return lambda target, module: wrappers.decorator(recorder, Origin(recorder, target, module, via))
+
+    guard.proof.instrument = instrument.wrapping(spec, channel, hook("outer"), hook("inner"))
+    # A wrapper adds a frame to each call of a recursive target.
+    sys.setrecursionlimit(2 * sys.getrecursionlimit())
+    return recorder
+
+
+class Origin:
+    """Where calls come from: a target as one module defines it."""
+
+    def __init__(self, recorder, target, module, via, shape="function"):
+        self.target, self.module, self.via, self.shape = target, module, via, shape
+        self.tally = recorder.tallies[target]
+
+    def shaped(self, recorder, shape):
+        """Return the same origin for another shape of function."""
+        return Origin(recorder, self.target, self.module, self.via, shape)
+
+
+class Tally:
+    """The calls of one target: how many there were, and the sample that is kept."""
+
+    def __init__(self, capacity, seed):
+        self.reservoir = Reservoir(capacity, seed)
+        #: Numbers calls; `next` on it is atomic, which ``+= 1`` is not.
+        self.ticket = itertools.count()
+        self.base = 0
+
+    def count(self):
+        """Return how many calls there were."""
+        # A counter can be read only through its text without moving it.
+        return int(repr(self.ticket)[len("count(") : -1])
+
+
+class Call:
+    """One sampled call. `fields` stays None while it runs; `items`: how many a test read of a generator."""
+
+    __slots__ = ("args", "blob", "fields", "items", "ns", "nth", "order", "origin", "test", "thread", "why")
+
+    def __init__(self, origin, test, nth, order):
+        self.origin, self.test, self.nth, self.order = origin, test, nth, order
+        self.thread = threading.current_thread() is not threading.main_thread()
+        self.blob = self.fields = self.items = None
+        self.args = self.why = ""
+        self.ns = 0
+
+
+class Mark:
+    """Says in a context whether the call of an asynchronous target that set it is still running."""
+
+    __slots__ = ("open",)
+
+    def __init__(self):
+        self.open = True
+
+
+class Recorder:
+    """Gathers counts and calls in memory; `finish` writes them."""
+
+    def __init__(self, spec, channel):
+        budget, targets = spec.get("budget", {}), spec.get("targets", ())
+        calls = budget.get("calls", 2000)
+        capacity = max(calls // max(1, len(targets)), min(calls, 1))
+        seed = spec.get("seed", 0)
+        self.tallies = [Tally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
+        self.busy = set()
+        self.mark = ContextVar("codeflash_mark", default=None)
+        #: Set by the first wrapper of an asynchronous target: only then do others look at `mark`.
+        self.watches_tasks = [False]
+        #: Generators of targets that were not exhausted yet.
+        self.unfinished = set()
+        self._root = spec["root"]
+        self._inputs = spec.get("inputs") if spec.get("wrap") == "capture" else None
+        self._bytes, self._used = budget.get("bytes", 1 << 26), 0
+        self._left_ns = int(budget.get("seconds", 5.0) * 1e9)
+        self._channel = channel
+        self._test = ""
+        self._counts = {}
+        self._orders = itertools.count()
+
+    def inside(self):
+        """Say whether this task is in a call of an asynchronous target."""
+        mark = self.mark.get()
+        return mark is not None and mark.open
+
+    def set_test(self, test):
+        """Attribute the calls from now on to another test; "" is import and collection."""
+        for number, tally in enumerate(self.tallies):
+            count = tally.count()
+            if count > tally.base:
+                key = (self._test, number)
+                self._counts[key] = self._counts.get(key, 0) + count - tally.base
+                tally.base = count
+        self._test = test
+
+    def begin(self, origin, number, args, kwargs):
+        """Return a call to be recorded, its inputs kept; None when it was not its turn."""
+        started = time.perf_counter_ns()
+        call = Call(origin, self._test, number - origin.tally.base, next(self._orders))
+        if not origin.tally.reservoir.admit(number, call):
+            return None
+        call.args = render_arguments(args, kwargs)
+        if self._inputs:
+            self._keep(call, args, kwargs)
+        self.spend(started)
+        return call
+
+    def _keep(self, call, args, kwargs):
+        file = _Bounded(self._room())
+        try:
+            pickle.Pickler(file, _PROTOCOL).dump((args, kwargs))
+        except _Full:
+            call.why = "the budget of bytes is spent"
+        except Exception as error:  # the project's own __reduce__ and __getstate__ run here
+            call.why = ("cannot be pickled: %s: %s" % (type(error).__name__, render(error)))[:_MAX_WHY]
+        else:
+            call.blob = b"".join(file.parts)
+            self._used += len(call.blob)
+
+    def _room(self):
+        """Return how many bytes are left."""
+        if self._used >= self._bytes // 2:
+            # Calls that were replaced in the sample have given theirs back.
+            self._used = sum(len(call.blob or b"") for call in self._kept())
+        return self._bytes - self._used
+
+    def _kept(self):
+        return [call for tally in self.tallies for call in list(tally.reservoir.kept)]
+
+    def returned(self, call, ns, value, args, kwargs):
+        """Record that a call has returned."""
+        self._end(call, ns, observe_return, value, args, kwargs)
+
+    def raised(self, call, ns, error, args, kwargs):
+        """Record that a call has raised."""
+        self._end(call, ns, observe_raise, error, args, kwargs)
+
+    def _end(self, call, ns, observe, outcome, args, kwargs):
+        started = time.perf_counter_ns()
+        call.ns = ns
+        # Iterators are refused: the test still needs what they hold.
+        call.fields = observe(outcome, args, kwargs, REFUSE)
+        self.spend(started)
+
+    def spend(self, started):
+        """Charge the time since `started` to the budget; once it is spent, calls are only counted."""
+        self._left_ns -= time.perf_counter_ns() - started
+        if self._left_ns < 0:
+            for tally in self.tallies:
+                tally.reservoir.close()
+
+    def finish(self):
+        """Write what was gathered: counts, calls in their order, and the inputs file."""
+        for tally in self.tallies:
+            tally.reservoir.close()
+        self.set_test("")
+        for trace in list(self.unfinished):
+            trace.close()
+        for (test, target), calls in self._counts.items():
+            self._channel.write("executed", id=test, target=target, calls=calls)
+        self._write_budget()
+        kept = sorted(self._kept(), key=lambda call: call.order)
+        self._write_calls([call for call in kept if call.fields is not None])
+
+    def _write_budget(self):
+        if self._left_ns < 0:
+            self._channel.write("budget", reason="seconds")
+        for number, tally in enumerate(self.tallies):
+            seen, kept = tally.count(), len(tally.reservoir.kept)
+            if seen > kept:
+                self._channel.write("budget", reason="calls", target=number, seen=seen, kept=kept)
+
+    def _write_calls(self, calls):
+        if not self._inputs:
+            for index, call in enumerate(calls):
+                self._write_call(index, call)
+            return
+        draft = "%s.%d" % (self._inputs, os.getpid())
+        with open(draft, "wb") as file:
+            for index, call in enumerate(calls):
+                self._write_call(index, call)
+                if call.blob is not None:
+                    inputs.write_call(file, meta_of(index, call), call.blob)
+            inputs.write_modules(file, self._root)
+        os.replace(draft, self._inputs)
+
+    def _write_call(self, index, call):
+        fields = dict(call.fields)
+        unencodable = fields.pop("unencodable", "")
+        if unencodable:
+            self._channel.write("unencodable", i=index, why=unencodable)
+        fields.update(i=index, test=call.test, target=call.origin.target, nth=call.nth, args=call.args)
+        captured = call.blob is not None
+        self._channel.write("call", captured=captured, why=call.why, ns=call.ns, thread=call.thread, **fields)
+
+
+def meta_of(index, call):
+    """Return the head of a captured call in the inputs file."""
+    origin = call.origin
+    read = {} if call.items is None else {"items": call.items}
+    return {
+        **read,
+        "i": index,
+        "target": origin.target,
+        "test": call.test,
+        "via": origin.via,
+        "shape": origin.shape,
+        "module": origin.module,
+        "nth": call.nth,
+        "ns": call.ns,
+    }
+
+
+class _Full(Exception):  # noqa: N818 - ends a pickle, no failure
+    """A pickle grew beyond its room."""
+
+
+class _Bounded:
+    """A file that takes so many bytes and no more: a huge argument must not fill the memory first."""
+
+    def __init__(self, room):
+        self.parts = []
+        self._room = room
+
+    def write(self, data):
+        self._room -= len(data)
+        if self._room < 0:
+            raise _Full
+        self.parts.append(bytes(data))

@@ -1,0 +1,241 @@
+"""The pytest plugin: neutralises options, selects items, reports phases, stops early, and speaks with xdist.
+
+PYTEST_DONT_REWRITE
+"""
+
+import json
+import os
+import time
+import traceback
+
+import pytest
+
+from . import neutral, session
+
+#: Longest message of a failed phase; the head says what was asked, the tail why it failed.
+_HEAD, _TAIL = 3_000, 4_980
+
+
+class SessionPlugin:
+    """What the guest adds to a session: in the only process, in xdist's controller, or in one of its workers."""
+
+    def __init__(self, spec, channel, guard, recorder, runtestloop=None, in_worker=False):
+        self._spec, self._channel, self._guard, self._recorder = spec, channel, guard, recorder
+        self._runtestloop, self._in_worker = runtestloop, in_worker
+        self._select = None if spec.get("select") is None else set(spec["select"])
+        self._hello = False
+        self._session = None
+        self._grouped = False
+        self._errors = {}
+        self._collected = False
+        self._deselected = 0
+        self._calls = 0
+        self._started = time.perf_counter_ns()
+
+    # ---- configuration
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config, args):
+        """Neutralise before any plugin looks at the options, and tell when a conftest cannot be imported."""
+        self._guard.stay_first()
+        self._plugins = early_config.pluginmanager
+        self.say_hello()
+        args[:] = neutral.without_writers(args)
+        neutral.neutralise(early_config.known_args_namespace, self._spec, self._in_worker)
+        outcome = yield
+        self._guard.stay_first()
+        if outcome.excinfo is not None:
+            self._conftest_failed(outcome.excinfo[1])
+
+    def _conftest_failed(self, error):
+        path = str(getattr(error, "path", "") or "conftest.py")
+        cause = getattr(error, "cause", None) or error
+        lines = traceback.format_exception(type(cause), cause, cause.__traceback__)
+        self._collect_phase(os.path.relpath(path, self._spec["project"]), "failed", "".join(lines))
+
+    def say_hello(self):
+        """Write the first record, once; as late as this because it names the plugins."""
+        if self._hello or self._in_worker:
+            return
+        self._hello = True
+        manager = getattr(self, "_plugins", None)
+        session.hello(self._channel, pytest.__version__, plugin_names(manager) if manager else ())
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_cmdline_main(self, config):
+        """Neutralise the final options before any plugin acts on them."""
+        neutral.neutralise(config.option, self._spec, self._in_worker)
+        dist = getattr(config.option, "dist", None)
+        self._grouped = dist == "loadgroup" or getattr(config.option, "loadgroup", False)
+        if not self._in_worker:
+            inifile = config.inipath
+            self._channel.write(
+                "config", rootdir=str(config.rootpath), inifile=str(inifile) if inifile is not None else None
+            )
+        yield
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session):
+        """Note the session."""
+        self._session = session
+        self._timing("config")
+
+    # ---- collection
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection(self):
+        """Time the collection."""
+        self._started = time.perf_counter_ns()
+        yield
+        self._timing("collect")
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items):
+        """Keep the selected items, after all other plugins and conftests have had their say."""
+        yield
+        if self._select is not None:
+            kept = [item for item in items if self._id(item.nodeid) in self._select]
+            self._deselected = len(items) - len(kept)
+            items[:] = kept
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session):
+        """Report what was collected (xdist's controller collects nothing: its workers do)."""
+        if not self._in_worker and not _distributes(session.config):
+            self._report_collected([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids):
+        """Report what the first worker collected; xdist itself sees to it that all collect the same."""
+        self._report_collected([self._id(test) for test in ids])
+
+    def _report_collected(self, ids):
+        if not self._collected:
+            self._collected = True
+            errors = [{"id": test, "message": message} for test, message in self._errors.items()]
+            self._channel.write("collected", ids=ids, deselected=self._deselected, errors=errors)
+
+    def pytest_collectreport(self, report):
+        """Report modules that failed to be imported, or skip themselves."""
+        if self._in_worker or report.passed:
+            return
+        message = shortened(report.longreprtext) if report.failed else ""
+        self._collect_phase(report.nodeid, report.outcome, message)
+
+    def _collect_phase(self, test, outcome, message):
+        if self._in_worker or test in self._errors:
+            return
+        if outcome == "failed":
+            self._errors[test] = shortened(message)
+        self._phase(test, "collect", outcome, False, 0, message)
+
+    # ---- running
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        """Hand the session to whoever wants to run its items otherwise."""
+        if self._runtestloop is None:
+            return None
+        self._runtestloop(session)
+        return True
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item):
+        """Attribute calls to the running test: those of its fixtures, too."""
+        if self._spec.get("tracebacks") == "none":
+            item.repr_failure = item._repr_failure_py = plain_failure
+        if self._recorder is None:
+            yield
+            return
+        self._recorder.set_test(self._id(item.nodeid))
+        yield
+        self._recorder.set_test("")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report):
+        """Report a phase; xdist's controller gets the reports of all workers here."""
+        if self._in_worker:
+            return
+        when = report.when if report.when in ("setup", "call", "teardown") else "call"
+        message = shortened(report.longreprtext) if report.failed else ""
+        xfail, ns = hasattr(report, "wasxfail"), int(report.duration * 1e9)
+        self._phase(self._id(report.nodeid), when, report.outcome, xfail, ns, message)
+        if report.failed and self._spec.get("stop") == "first-failure":
+            self._stop(report.nodeid)
+
+    def _phase(self, test, when, outcome, xfail, ns, message):
+        more = {"message": message} if outcome == "failed" else {}
+        self._channel.write("phase", id=test, when=when, outcome=outcome, xfail=xfail, ns=ns, **more)
+
+    def _stop(self, test):
+        reason = "%s failed" % test
+        self._session.shouldfail = reason
+        controller = self._session.config.pluginmanager.getplugin("dsession")
+        if controller is not None:
+            controller.shouldstop = reason
+
+    def _id(self, nodeid):
+        # xdist appends "@group" to the ids of grouped tests.
+        if self._grouped and nodeid.rfind("@") > nodeid.rfind("]"):
+            return nodeid.rpartition("@")[0]
+        return nodeid
+
+    # ---- the end
+
+    def pytest_internalerror(self, excrepr):
+        """Report an error of pytest or of a plugin (a test that ends the interpreter is one, too)."""
+        self._channel.write("internal", message=shortened(str(excrepr)))
+
+    def pytest_sessionfinish(self, session):
+        """Send a worker's records home."""
+        if not self._in_worker:
+            return
+        if self._recorder is not None:
+            self._recorder.finish()
+        self._guard.audit()
+        session.config.workeroutput["codeflash"] = json.dumps(self._channel.records)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        """Write the records that a worker brought home."""
+        records = json.loads(getattr(node, "workeroutput", {}).get("codeflash", "[]"))
+        first = self._calls
+        for record in records:
+            if "i" in record:
+                # Workers number their calls on their own.
+                record["i"] += first
+                self._calls = max(self._calls, record["i"] + 1)
+            self._channel.write(**record)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self):
+        """Time the session."""
+        self._timing("session")
+
+    def _timing(self, name):
+        if not self._in_worker:
+            now = time.perf_counter_ns()
+            self._channel.write("timing", name=name, ns=now - self._started)
+            self._started = now
+
+
+def plugin_names(manager):
+    """Return the names of the plugins that came from distributions."""
+    distributed = [plugin for plugin, _ in manager.list_plugin_distinfo()]
+    return sorted(name for name, plugin in manager.list_name_plugin() if plugin in distributed)
+
+
+def _distributes(config):
+    return config.pluginmanager.hasplugin("dsession")
+
+
+def plain_failure(excinfo, style=None):  # noqa: ARG001 - pytest's signature
+    """Return one line on a failure: making tracebacks takes most of a failing test's time."""
+    return ("%s: %s" % (excinfo.type.__name__, excinfo.value))[:1_000]
+
+
+def shortened(text):
+    """Return a text of at most 8,000 characters."""
+    if len(text) <= _HEAD + _TAIL + 20:
+        return text
+    return "%s\n[...]\n%s" % (text[:_HEAD], text[-_TAIL:])

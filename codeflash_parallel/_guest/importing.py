@@ -1,0 +1,147 @@
+"""Everything about where modules come from: the slot and never the user's checkout, from source where it counts.
+
+`install` makes an editable installation point into the slot, puts a guard in front of all finders, and
+gives proven modules a loader that compiles their source and says which bytes those were.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+from . import bytecode
+from .places import Places
+from .proving import Proof
+from .remapping import Remapping, import_again
+
+_INSTALLED = []
+
+#: Loaders that can be made anew from a path alone.
+_PLAIN = (
+    importlib.machinery.SourceFileLoader,
+    importlib.machinery.SourcelessFileLoader,
+    importlib.machinery.ExtensionFileLoader,
+)
+
+
+def install(spec, channel, register=False):
+    """Install guard, remapping, proof and the bytecode rule; once a process, later calls only add `register`.
+
+    Args:
+        spec: the guest's spec.
+        channel: where records go.
+        register: let targets that can only be reached inside their decorators be registered in
+            `instrument.REGISTRY` while their modules are loaded.
+
+    Returns:
+        The guard.
+    """
+    if not _INSTALLED:
+        _INSTALLED.append(_install(spec, channel))
+    guard = _INSTALLED[0]
+    if register:
+        from . import instrument
+
+        guard.proof.instrument = instrument.registering(spec, channel)
+    return guard
+
+
+def _install(spec, channel):
+    places = Places(spec)
+    guard = Guard(spec, places, channel)
+    guard.allows_bytecode = bytecode.restrict_bytecode(spec)
+    sys.path[:] = [entry for entry in sys.path if entry != spec["guest"]] + [spec["guest"]]
+    dropped = [] if guard.same_tree else Remapping(places, channel).apply()
+    sys.meta_path.insert(0, guard)
+    import_again(dropped)
+    return guard
+
+
+class Guard:
+    """The first finder: asks all others, and lets nothing through that lies in the user's checkout."""
+
+    def __init__(self, spec, places, channel):
+        self.spec = spec
+        self.places = places
+        self.proof = Proof(spec, places, channel)
+        self.allows_bytecode = None
+        #: The slot *is* the user's checkout (our own tests, a slot kept to be looked at).
+        self.same_tree = os.path.realpath(places.root) in places.user_roots
+        self._channel = channel
+        self._told = set()
+
+    def stay_first(self):
+        """Go back to the front when somebody else went there."""
+        if sys.meta_path[0] is not self:
+            sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if finder is not self)]
+
+    def find_spec(self, name, path=None, target=None):
+        """Find a module through the other finders and look at where it lies."""
+        self.stay_first()
+        spec = self._ask_others(name, path, target)
+        if spec is None:
+            self._look_for_absent(name, path)
+            return None
+        spec = self._inside(name, spec)
+        loader = self.proof.loader_for(name, spec) if spec.has_location else None
+        if loader is not None:
+            spec.loader = loader
+        return spec
+
+    def _ask_others(self, name, path, target):
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(name, path, target)
+            if spec is not None:
+                return spec
+        return None
+
+    def _inside(self, name, spec):
+        locations = spec.submodule_search_locations
+        if type(locations) is list and not self.same_tree:
+            locations[:] = [self.places.mapped(entry) or entry for entry in locations]
+        mapped = self.places.mapped(spec.origin) if spec.has_location else None
+        if mapped is None or self.same_tree:
+            return spec
+        if not os.path.exists(mapped):
+            self._tell("outside", name, spec.origin)
+            raise ImportError(
+                f"{name} would be imported from {spec.origin}, which is outside of the worktree under test "
+                f"and has no counterpart in it ({mapped} does not exist)",
+                name=name,
+                path=spec.origin,
+            )
+        return self._moved(name, spec, mapped)
+
+    def _moved(self, name, spec, mapped):
+        """Return a spec for the same module in the slot."""
+        self._channel.write("remapped", **{"from": spec.origin, "to": mapped})
+        loader = None if type(spec.loader) in _PLAIN else spec.loader
+        if getattr(loader, "path", None) == spec.origin:
+            loader.path = mapped
+        return importlib.util.spec_from_file_location(
+            name, mapped, loader=loader, submodule_search_locations=spec.submodule_search_locations
+        )
+
+    def _look_for_absent(self, name, path):
+        """Record a module that the user's checkout has and the slot lacks (an ignored file, mostly)."""
+        if name in self._told or self.same_tree:
+            return
+        theirs = [self.places.users(entry) for entry in (sys.path if path is None else path)]
+        spec = importlib.machinery.PathFinder.find_spec(name, [entry for entry in theirs if entry])
+        if spec is not None and spec.has_location:
+            self._tell("absent", name, spec.origin)
+
+    def _tell(self, what, module, path):
+        if module not in self._told:
+            self._told.add(module)
+            self._channel.write(what, module=module, path=path)
+
+    def audit(self):
+        """Record modules that came from the user's checkout past the guard (another hook was faster)."""
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if self.places.mapped(file) is not None and not self.same_tree:
+                self._tell("outside", name, file)

@@ -1,0 +1,79 @@
+"""Run a pytest session as the evaluator wants it, and report it record by record."""
+
+import sys
+import time
+
+from . import bytecode, importing
+from .session import GuestFailure
+
+#: Exit status of pytest when it failed by itself (``ExitCode.INTERNAL_ERROR``).
+_INTERNAL_ERROR = 3
+
+
+def run_session(spec, channel, runtestloop=None):
+    """Run pytest in this process and return its exit status.
+
+    Args:
+        spec: the guest's spec.
+        channel: where records go.
+        runtestloop: called with the session instead of running its tests.
+
+    Raises:
+        GuestFailure: this interpreter has no pytest.
+    """
+    if spec.get("wrap") == "capture":
+        # Inputs are written by one process.
+        spec = dict(spec, workers=0)
+    guard = importing.install(spec, channel)
+    recorder = install_capture(spec, channel, guard)
+    pytest = _import_pytest(channel)
+    bytecode.restrict_rewriter(guard.allows_bytecode)
+    from . import hooks
+
+    plugin = hooks.SessionPlugin(spec, channel, guard, recorder, runtestloop)
+    status = _main(pytest, arguments(spec), plugin, channel)
+    plugin.say_hello()
+    if recorder is not None:
+        recorder.finish()
+    guard.audit()
+    return status
+
+
+def install_capture(spec, channel, guard):
+    """Install the capture that a spec asks for, if any."""
+    if spec.get("wrap", "none") == "none" or not spec.get("targets"):
+        return None
+    from . import capture
+
+    return capture.install(spec, channel, guard)
+
+
+def _import_pytest(channel):
+    started = time.perf_counter_ns()
+    try:
+        import pytest
+    except ImportError as error:
+        raise GuestFailure("pytest", "this interpreter (%s) has no pytest: %s" % (sys.executable, error)) from error
+    channel.write("timing", name="import_pytest", ns=time.perf_counter_ns() - started)
+    return pytest
+
+
+def arguments(spec):
+    """Return pytest's complete arguments: the evaluator's and those that keep the session to itself."""
+    given = list(spec.get("args", ()))
+    ours = ["-o", "cache_dir=%s/pytest-cache" % spec["private"]]
+    if spec.get("workers", 0):
+        ours += ["-p", "_codeflash_guest.worker"]
+    # What follows a "--" is no option any more.
+    end = given.index("--") if "--" in given else len(given)
+    return given[:end] + ours + given[end:]
+
+
+def _main(pytest, args, plugin, channel):
+    # Plugins and tests look at the command line.
+    sys.argv[:] = [pytest.__file__.replace("__init__.py", "__main__.py"), *args]
+    try:
+        return int(pytest.main(args, plugins=[plugin]))
+    except BaseException as error:  # SystemExit of a conftest, most likely
+        channel.write("internal", message="%s: %s" % (type(error).__name__, error))
+        return _INTERNAL_ERROR
