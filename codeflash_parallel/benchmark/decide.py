@@ -8,9 +8,10 @@ Under which condition: that the rounds are independent of each other, and that i
 which is no faster comes out ahead by more than `min_speedup` with a chance of at most one half. No shape of
 the noise is assumed: heavy tails, bursts and drifts across rounds do no harm, because each round counts
 only as ahead or behind (the sign test), and the arms of one round share a core and a few hundredths of a
-second. The condition fails where all rounds share something that favours one arm, as the memory layout of
-one process does by about one per cent; hence the margin `min_speedup`, and the confirmation on several
-fresh processes, whose figures alone are the claim.
+second. The condition holds in the confirmation, where every round has processes of its own. It does not
+quite hold in the race, where six rounds share a process and with it an accident of addresses that may
+favour one arm by some per cent; therefore the race only finds the leaders, and the confirmation's figures
+alone are the claim.
 
 Method: the distribution-free interval for a median from order statistics (W. R. Thompson, 1936; e.g.
 Conover, Practical Nonparametric Statistics, section 3.2), with exact binomial tails. The error budget is

@@ -1,0 +1,239 @@
+"""The paired race: arms take turns on one core until enough is known or the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from statistics import median
+
+from codeflash_parallel.benchmark.decide import Looks, Standing, drop, hopeless, look
+from codeflash_parallel.benchmark.field import Field, open_field
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
+from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
+from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, predicted_ns, run_round
+from codeflash_parallel.benchmark.samples import Round, Track, disagreeing, track, unstable_groups
+from codeflash_parallel.benchmark.unit import SECOND, ArmLost, ArmNotStarted, ArmSlow, Bench
+from codeflash_parallel.model.outcome import Code, Status
+
+#: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
+LEAST_ROUNDS = 7
+
+#: The null arm races when the first look, with it, fits into this share of the budget.
+NULL_SHARE = 0.5
+
+#: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
+HASH_SEEDS = 2**32
+
+Progress = Callable[[int, int], None]
+
+
+def silent(_round: int, _of: int, /) -> None:
+    """Take the progress of a race and do nothing."""
+
+
+async def race(
+    bench: Bench,
+    baseline: Arm,
+    candidates: Sequence[Arm],
+    plan: RacePlan,
+    *,
+    random: Random,
+    progress: Progress = silent,
+) -> RaceOutcome:
+    """Race candidates against the baseline, all of them at once, and return everything that was measured.
+
+    The caller sees to it that nothing else of ours runs meanwhile. An arm that dies, hangs or answers
+    wrongly is out, with a reason, and the others race on. Cancelling kills every arm first.
+
+    Args:
+        bench: what arms are run with.
+        baseline: its `id` is not used.
+        candidates: each in its own workspace, staged.
+        plan: the rules; `plan.confirmation(...)` for the second measurement.
+        random: source of orders, cores and hash seeds.
+        progress: called after every round with its number and the number of rounds at most.
+    """
+    held = _Race(bench, baseline, candidates, plan, random)
+    try:
+        if candidates:
+            await held.hold(progress)
+    except ArmLost as error:
+        ids = tuple(arm.id for arm in candidates)
+        return RaceFailed(candidates=ids, reason=f"The baseline could not be timed: {error.reason}.")
+    return held.outcome()
+
+
+class _Race:
+    """The state of a race that is being held."""
+
+    def __init__(
+        self, bench: Bench, baseline: Arm, candidates: Sequence[Arm], plan: RacePlan, random: Random
+    ) -> None:
+        self._bench = bench
+        self._plan = plan
+        self._random = random
+        self._arms = {arm.id: arm for arm in candidates}
+        fixed = (BASELINE, NULL) if plan.stage is RaceStage.CONFIRMATION else (BASELINE,)
+        self._fixed = {name: replace(baseline, id=name) for name in fixed}
+        self._looks = Looks(candidates=tuple(self._arms))
+        self._taken = 0
+        self._alpha = plan.alpha_per_look
+        self._scales: tuple[Scale, ...] = ()
+        self._rounds: list[Round] = []
+        self._round_ns: list[int] = []
+        self._out: dict[str, Out] = {}
+        self._stopped = ""
+        self._started_ns = self._mark_ns = time.perf_counter_ns()
+
+    async def hold(self, progress: Progress) -> None:
+        layout = 0
+        while self._goes_on():
+            arms = [*self._fixed.values(), *(self._arms[c] for c in self._looks.living)]
+            seed = self._random.randrange(HASH_SEEDS)
+            async with open_field(self._bench, arms, self._plan, seed) as field:
+                self._take_lost(field)
+                if BASELINE in field.lost:
+                    raise field.lost[BASELINE]
+                await self._hold_layout(field, layout, progress)
+            layout += 1
+        if not self._looks.decided and self._rounds and len(self._rounds) not in self._plan.looks:
+            # The budget ended the race, not the data, so what is left of the error may be spent now.
+            self._look(self._plan.alpha_per_look * (len(self._plan.looks) - self._taken))
+
+    async def _hold_layout(self, field: Field, layout: int, progress: Progress) -> None:
+        if not self._scales:
+            await self._prepare(field)
+        if not self._scales:
+            return
+        for _ in range(self._plan.layout_rounds):
+            if not self._goes_on():
+                return
+            core = self._random.choice(self._plan.cores or (-1,))
+            place = RoundPlace(number=len(self._rounds), layout=layout, core=core)
+            self._rounds.append(await run_round(field, self._scales, place, self._random))
+            # From mark to mark, so that the start of a layout's processes belongs to its first round.
+            began, self._mark_ns = self._mark_ns, time.perf_counter_ns()
+            self._round_ns.append(self._mark_ns - began)
+            self._take_lost(field)
+            self._take_wrong()
+            self._judge()
+            await self._clear(field)
+            progress(len(self._rounds), self._plan.max_rounds)
+
+    async def _prepare(self, field: Field) -> None:
+        """Find the size of blocks; leave the null arm out, or stop, where time does not suffice."""
+        if not self._keep_loaded_groups(field):
+            return
+        core = self._random.choice(self._plan.cores or (-1,))
+        self._scales = await calibrate(field, self._plan, core)
+        arms = len(self._looks.living)
+        with_null_ns = self._plan.looks[0] * predicted_ns(self._scales, arms + 1)
+        lean = any(scale.is_lean for scale in self._scales)
+        if lean or with_null_ns > NULL_SHARE * self._plan.budget_ns:
+            self._fixed.pop(NULL, None)
+            await self._clear(field)
+        round_ns = predicted_ns(self._scales, arms)
+        if LEAST_ROUNDS * round_ns > self._left_ns():
+            needed_s = self._plan.looks[0] * round_ns / SECOND
+            self._round_ns.append(round_ns)
+            self._stopped = f"the race was not begun: it needs about {needed_s:.0f} s, more than its budget"
+
+    def _keep_loaded_groups(self, field: Field) -> bool:
+        """Leave out groups of which the baseline could load nothing; the arms then start anew."""
+        cycles = field.templates[BASELINE].cycles
+        loaded = tuple(group for group, size in zip(self._plan.groups, cycles, strict=True) if size)
+        if not loaded:
+            raise ArmLost("none of the work could be loaded")
+        complete = len(loaded) == len(self._plan.groups)
+        self._plan = replace(self._plan, groups=loaded)
+        return complete
+
+    def _left_ns(self) -> int:
+        return self._plan.budget_ns - (time.perf_counter_ns() - self._started_ns)
+
+    def _goes_on(self) -> bool:
+        if self._stopped or self._looks.decided or not self._looks.living:
+            return False
+        if len(self._rounds) >= self._plan.max_rounds:
+            return False
+        if self._rounds and self._round_ns[-1] > self._left_ns():
+            self._stopped = f"the budget was spent after {len(self._rounds)} rounds"
+            return False
+        return True
+
+    def _take_lost(self, field: Field) -> None:
+        for arm in self._looks.living:
+            if arm in field.lost:
+                self._leave(arm, _out_of(field.lost[arm]))
+
+    def _take_wrong(self) -> None:
+        newest = self._rounds[-1].layout
+        for arm in disagreeing([r for r in self._rounds if r.layout == newest]) & {*self._looks.living}:
+            reason = "its outcomes in a timed unit differ from the baseline's"
+            self._leave(arm, Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason=reason))
+
+    def _leave(self, arm: str, out: Out) -> None:
+        self._out[arm] = out
+        self._looks = drop(self._looks, arm, Standing.HOPELESS)
+
+    def _judge(self) -> None:
+        """Look at the data if a look is due, and drop whom the first rounds found hopeless."""
+        count = len(self._rounds)
+        if count in self._plan.looks:
+            self._look(self._plan.alpha_per_look)
+        elif count == 2:  # noqa: PLR2004 - `hopeless` is about the first two rounds
+            for arm in self._looks.living:
+                if hopeless(track(self._rounds, arm, self._plan)):
+                    self._looks = drop(self._looks, arm, Standing.HOPELESS)
+
+    def _look(self, alpha: float) -> None:
+        self._taken += 1
+        self._alpha = alpha
+        tracks = {arm: track(self._rounds, arm, self._plan) for arm in self._looks.living}
+        self._looks = look(self._looks, tracks, self._plan, alpha)
+
+    async def _clear(self, field: Field) -> None:
+        """Close the processes of arms that race no longer."""
+        for arm in field.templates.keys() - {*self._looks.living} - self._fixed.keys():
+            await field.templates.pop(arm).close()
+
+    def outcome(self) -> Raced:
+        return Raced(
+            plan=self._plan,
+            candidates=tuple(self._arms),
+            rounds=tuple(self._rounds),
+            tracks=self._tracks(),
+            standings=self._looks.standings,
+            out=self._out,
+            alpha=self._alpha,
+            wall_ns=time.perf_counter_ns() - self._started_ns,
+            round_ns=int(median(self._round_ns)) if self._round_ns else 0,
+            stopped=self._stopped or f"{len(self._rounds)} rounds were enough",
+            notes=self._notes(),
+        )
+
+    def _tracks(self) -> dict[str, Track]:
+        null = (NULL,) if NULL in self._fixed else ()
+        return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *null)}
+
+    def _notes(self) -> tuple[str, ...]:
+        groups = [self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds))]
+        if not groups:
+            return ()
+        named = ", ".join(groups)
+        return (
+            f"Outcomes of timed calls were not compared where the baseline does not repeat them: {named}.",
+        )
+
+
+def _out_of(lost: ArmLost) -> Out:
+    """Return what is said of a candidate that could not be timed."""
+    match lost:
+        case ArmNotStarted():
+            return Out(status=Status.INFRA, code=Code.INFRA_SLOT, reason=lost.reason)
+        case ArmSlow():
+            return Out(status=Status.LOST, code=Code.NOT_FASTER, reason=lost.reason)
+        case _:
+            return Out(status=Status.UNDECIDED, code=Code.NOT_CONFIRMED, reason=f"not timed: {lost.reason}")

@@ -1,0 +1,166 @@
+"""Rounds: every arm forked onto one core, blocks in turn, the baseline near each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from codeflash_parallel.benchmark.field import Field
+from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, Work, block_order
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, Unit
+
+#: A candidate's block may take this many times the baseline's before it is given up as slower.
+SLOW_FACTOR = 20
+
+#: Seconds added to that, for machines that stand still for a moment.
+PATIENCE_S = 2.0
+
+#: Passes over a group while its cost is being found out; each is longer than the one before.
+CALIBRATION_STEPS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scale:
+    """How much work one block of a group is.
+
+    Attributes:
+        cycle: calls of one pass over the group.
+        calls: calls of one block; a multiple of `cycle`.
+        block_ns: wall time of such a block of the baseline.
+    """
+
+    cycle: int
+    calls: int
+    block_ns: int
+
+    @property
+    def is_lean(self) -> bool:
+        """Return whether one pass is so long that nothing is repeated."""
+        return self.block_ns * self.cycle > LEAN_CYCLE_NS * self.calls
+
+    @property
+    def deadline_s(self) -> float:
+        """Return how long a candidate's block may take."""
+        return PATIENCE_S + SLOW_FACTOR * self.block_ns / SECOND
+
+
+async def calibrate(field: Field, plan: RacePlan, core: int) -> tuple[Scale, ...]:
+    """Find out on the baseline how many calls make a block of the planned length, for every group.
+
+    Raises:
+        ArmLost: the baseline is lost, or one pass takes longer than the race's budget.
+    """
+    template = field.templates[BASELINE]
+    unit = await template.fork(0, core)
+    cycles = template.cycles if plan.work is Work.CALLS else (1,) * len(plan.groups)
+    scales = tuple([await _scale(unit, group, cycle, plan) for group, cycle in enumerate(cycles)])
+    await unit.end()
+    return scales
+
+
+async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan) -> Scale:
+    deadline_s = plan.budget_ns / SECOND
+    passes = 1
+    for _ in range(CALIBRATION_STEPS):
+        block = await unit.block(BlockKind.COLD, group, cycle * passes, deadline_s)
+        if block.wall_ns >= plan.block_ns / 2:
+            break
+        # One pass of a fresh process is slower than the next ones, so the length is approached in steps.
+        passes = max(passes + 1, min(passes * 16, round(passes * plan.block_ns / max(block.wall_ns, 1))))
+    final = max(1, round(passes * plan.block_ns / max(block.wall_ns, 1)))
+    block_ns = max(1, block.wall_ns * final // passes)
+    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns)
+
+
+def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
+    """Return about how long a round of that many arms (the baseline not counted) will take."""
+    timed = 2 * (arms + (arms + 1) // 2)
+    total = 0
+    for scale in scales:
+        if scale.is_lean:
+            total += scale.block_ns * timed // 2
+        else:
+            total += scale.block_ns * timed + (arms + 1) * scale.block_ns * scale.cycle // scale.calls
+    return total
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundPlace:
+    """Which round it is and where it is run."""
+
+    number: int
+    layout: int
+    core: int
+
+
+async def run_round(field: Field, scales: tuple[Scale, ...], place: RoundPlace, random: Random) -> Round:
+    """Run one round on every arm of the field; arms that are lost on the way are in `field.lost`.
+
+    Raises:
+        ArmLost: the baseline is lost.
+    """
+    play = _Play(field, place)
+    for arm in tuple(field.templates):
+        await play.fork(arm)
+    for group, scale in enumerate(scales):
+        candidates = [arm for arm in play.units if arm != BASELINE]
+        if not scale.is_lean:
+            for arm in random.sample([*play.units], len(play.units)):
+                await play.block(arm, BlockKind.COLD, group, scale, scale.cycle)
+        order = block_order(candidates, random)
+        for arm in order[: len(order) // 2] if scale.is_lean else order:
+            await play.block(arm, BlockKind.TIMED, group, scale, scale.calls)
+    for arm in tuple(play.units):
+        await play.end(arm)
+    return play.result()
+
+
+class _Play:
+    """A round being played. Losing the baseline ends it; losing a candidate takes its blocks out."""
+
+    def __init__(self, field: Field, place: RoundPlace) -> None:
+        self.units: dict[str, Unit] = {}
+        self._field = field
+        self._place = place
+        self._blocks: list[Block] = []
+        self._children: dict[str, int] = {}
+
+    async def fork(self, arm: str) -> None:
+        try:
+            unit = await self._field.templates[arm].fork(self._place.number, self._place.core)
+            self._blocks.append(await unit.block(BlockKind.EMPTY, 0, 0, SMALL_S))
+            self.units[arm] = unit
+        except ArmLost as error:
+            await self._lose(arm, error)
+
+    async def block(self, arm: str, kind: BlockKind, group: int, scale: Scale, calls: int) -> None:
+        if arm not in self.units:
+            return
+        deadline_s = scale.deadline_s * (SLOW_FACTOR if arm == BASELINE else 1)
+        try:
+            self._blocks.append(await self.units[arm].block(kind, group, calls, deadline_s))
+        except ArmLost as error:
+            await self._lose(arm, error)
+
+    async def end(self, arm: str) -> None:
+        try:
+            self._children[arm] = await self.units[arm].end()
+        except ArmLost as error:
+            await self._lose(arm, error)
+
+    async def _lose(self, arm: str, error: ArmLost) -> None:
+        self.units.pop(arm, None)
+        await self._field.lose(arm, error)
+        if arm == BASELINE:
+            raise self._field.lost[arm]
+
+    def result(self) -> Round:
+        place = self._place
+        return Round(
+            number=place.number,
+            layout=place.layout,
+            core=place.core,
+            blocks=tuple(block for block in self._blocks if block.arm in self.units),
+            children_ns=self._children,
+        )

@@ -1,0 +1,240 @@
+"""One arm at work: the evaluator's half of the arm protocol, and its clocks.
+
+The child's word about time is never used. The parent reads the CPU clock of the unit's process (all its
+threads) and its own monotonic clock, before GO and after DONE; at both moments the unit is blocked in a
+read. That matters: the kernel brings another process's CPU clock up to date only when that process leaves
+the core, so a clock read from a running unit is late by up to a scheduler tick (measured: 0 to 5.5 ms for a
+block of 2.3 ms, against 2.2 to 2.3 ms when the unit waits).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.benchmark.plan import Arm, RacePlan
+from codeflash_parallel.benchmark.samples import Block, BlockKind
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.workspace import Channel, ChannelClosed, Exit, Limits, Runner
+from codeflash_parallel.process.guest import Control, guest_command, parse_records
+
+#: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
+#: because reaching it throws an arm out of the race.
+SMALL_S = 20.0
+
+#: How much of a failed arm's own words is kept.
+SAID_CHARS = 300
+
+#: Nanoseconds in a second.
+SECOND = 1_000_000_000
+
+
+class ArmLost(Exception):  # noqa: N818 - a state of one arm, not an error of ours
+    """An arm can no longer be timed; the reason is one clause about it.
+
+    Never leaves this package.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ArmLate(ArmLost):
+    """The arm did not answer in time."""
+
+
+class ArmSlow(ArmLost):
+    """The arm's calls were not done in time."""
+
+
+class ArmNotStarted(ArmLost):
+    """The machinery could not start the arm's process."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """Where arms run.
+
+    Attributes:
+        runner: starts their processes.
+        guest_dir: what `install_guest` returned.
+        limits: of each arm's processes; their times are replaced by the race's own.
+    """
+
+    runner: Runner
+    guest_dir: Path
+    limits: Limits
+
+
+class Template:
+    """A warm process of one arm, from which its units are forked. Made by `start_template`."""
+
+    def __init__(self, arm: str, channel: Channel) -> None:
+        self.arm = arm
+        self.cycles: tuple[int, ...] = ()
+        self._channel = channel
+
+    async def ready(self, deadline_s: float) -> None:
+        """Wait until imports are done and inputs are loaded.
+
+        Raises:
+            ArmLost: it does not come up.
+        """
+        answer = await self.hear("ready", deadline_s)
+        self.cycles = tuple(answer["calls"])
+
+    async def fork(self, number: int, core: int) -> Unit:
+        """Fork a unit onto a core (-1: wherever it may run).
+
+        Raises:
+            ArmLost: it does not answer, or answers with a process that is not its child.
+        """
+        await self.say({"op": "unit", "core": None if core < 0 else core, "unit": number})
+        answer = await self.hear("unit", SMALL_S)
+        pid = int(answer["pid"])
+        if parent_of(pid) != self._channel.pid:
+            raise ArmLost("named a process that is not its own to be timed")
+        return Unit(self, pid)
+
+    async def close(self) -> Exit:
+        """Kill the process and its units; return how it ended."""
+        return await self._channel.close()
+
+    async def say(self, message: dict[str, Any]) -> None:
+        """Send one message."""
+        try:
+            await self._channel.send(json.dumps(message).encode())
+        except ChannelClosed:
+            raise ArmLost("ended before its time") from None
+
+    async def hear(self, expected: str, deadline_s: float) -> dict[str, Any]:
+        """Return the next message, which must be of the expected kind."""
+        try:
+            answer = json.loads(await self._channel.receive(deadline_s))
+        except ChannelClosed:
+            raise ArmLost("ended before its time") from None
+        except TimeoutError:
+            raise ArmLate(f"said nothing for {deadline_s:.1f} s") from None
+        except ValueError:
+            raise ArmLost("does not keep to the protocol") from None
+        if not isinstance(answer, dict) or answer.get("t") != expected:
+            raise ArmLost(_unexpected(answer, expected))
+        return answer
+
+
+def _unexpected(answer: object, expected: str) -> str:
+    if isinstance(answer, dict) and answer.get("t") == "reaped":
+        return f"ended with status {answer.get('status')} while it was timed"
+    return f"does not keep to the protocol: no {expected!r}"
+
+
+class Unit:
+    """A fork of a template, on one core, for one round."""
+
+    def __init__(self, template: Template, pid: int) -> None:
+        self._template = template
+        self._clock = cpu_clock(pid)
+        self._schedstat = Path(f"/proc/{pid}/schedstat")
+
+    async def block(self, kind: BlockKind, group: int, calls: int, deadline_s: float) -> Block:
+        """Run one block and return what the clocks said.
+
+        Raises:
+            ArmLost: the unit dies or breaks the protocol; `ArmSlow` when its calls are not done in time.
+        """
+        template = self._template
+        await template.say({"op": "block", "group": group, "calls": calls})
+        await template.hear("armed", SMALL_S)
+        queued = self._queued_ns()
+        wall, cpu = time.perf_counter_ns(), self._cpu_ns()
+        await template.say({"op": "go"})
+        try:
+            await template.hear("done", deadline_s)
+        except ArmLate:
+            raise ArmSlow(f"its calls of one block were not done after {deadline_s:.1f} s") from None
+        cpu_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
+        queued = self._queued_ns() - queued
+        await template.say({"op": "check"})
+        checked = await template.hear("checked", SMALL_S + deadline_s)
+        return Block(
+            arm=template.arm,
+            kind=kind,
+            group=group,
+            calls=calls,
+            cpu_ns=cpu_ns,
+            wall_ns=wall_ns,
+            waited_ns=max(0, wall_ns - cpu_ns - queued),
+            digest=str(checked["digest"]) if calls else "",
+        )
+
+    async def end(self) -> int:
+        """End the unit; return the CPU nanoseconds that its children used, as `wait4` knows them."""
+        own = self._cpu_ns()
+        await self._template.say({"op": "end"})
+        reaped = await self._template.hear("reaped", SMALL_S)
+        return max(0, int(reaped["cpu_ns"]) - own)
+
+    def _cpu_ns(self) -> int:
+        try:
+            return time.clock_gettime_ns(self._clock)
+        except OSError:
+            raise ArmLost("ended while it was timed") from None
+
+    def _queued_ns(self) -> int:
+        """Return how long the unit has waited for its core in all; 0 where the kernel does not say."""
+        try:
+            return int(self._schedstat.read_bytes().split()[1])
+        except (OSError, IndexError, ValueError):
+            return 0
+
+
+def cpu_clock(pid: int) -> int:
+    """Return the id of the CPU clock of a process and all its threads (linux/posix-timers.h)."""
+    return (~pid << 3) | 2
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent's id of a process, 0 if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    # The name may hold anything, also spaces and parentheses; the fields follow its last parenthesis.
+    return int(stat.rpartition(b")")[2].split()[1])
+
+
+async def start_template(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> Template:
+    """Start an arm's process; whoever calls this closes what it returns."""
+    # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
+    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
+    workspace = replace(arm.workspace, environment=environment)
+    wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
+    limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)
+    spec = {
+        **arm.spec,
+        "mode": "arm",
+        "work": plan.work.value,
+        "groups": [{"name": g.name, "calls": list(g.calls), "tests": list(g.tests)} for g in plan.groups],
+    }
+    command = guest_command(workspace, spec, limits, bench.guest_dir, control=Control.LINES)
+    return Template(arm.id, await bench.runner.open(command))
+
+
+def explained(lost: ArmLost, ended: Exit) -> ArmLost:
+    """Return why an arm was lost, with what its process said and how it ended."""
+    if ended.ended is Ended.NOT_STARTED:
+        return ArmNotStarted(f"could not be started: {ended.message}")
+    errors = [str(r.get("message", "")) for r in parse_records(ended.records) if r.get("t") == "error"]
+    said = errors[-1] if errors else _last_line(ended.stderr)
+    if isinstance(lost, ArmLate | ArmSlow) or not said:
+        return lost
+    return ArmLost(f"{lost.reason}: {said[:SAID_CHARS]}")
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

@@ -1,0 +1,105 @@
+"""A stand-in for the guest's mode `arm`: speaks the protocol, burns CPU, and misbehaves on request.
+
+Used as `<guest_dir>/_codeflash_guest/__main__.py`. The spec's "fake" field: {"loops": per call, "act": name}.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+
+ACTS = (
+    "",
+    "crash",
+    "hang",
+    "wrong",
+    "sleep",
+    "children",
+    "cache",
+    "no-ready",
+    "garbage",
+    "random",
+    "foreign",
+)
+
+
+def burn(loops):
+    total = 0
+    for i in range(loops):
+        total += i & 3
+    return total
+
+
+def main():
+    spec = json.load(open(sys.argv[1]))
+    fake = spec["fake"]
+    act = fake.get("act", "")
+    control = os.fdopen(int(sys.argv[3]), "r+b", buffering=0)
+    read = control.readline
+
+    def say(t, **fields):
+        control.write(json.dumps(dict(fields, t=t)).encode() + b"\n")
+
+    if act == "no-ready":
+        os.write(int(sys.argv[2]), b'{"t":"error","where":"spec","message":"cannot import the target"}\n')
+        sys.exit(70)
+    say("ready", groups=len(spec["groups"]), calls=[len(g["calls"]) for g in spec["groups"]], threads=1)
+    while True:
+        line = read()
+        if not line:
+            return
+        order = json.loads(line)
+        if order["op"] == "quit":
+            return
+        pid = os.fork()
+        if pid == 0:
+            try:
+                unit(order, read, say, fake, act)
+            finally:
+                os._exit(1)
+        _, status, usage = os.wait4(pid, 0)
+        say("reaped", cpu_ns=int((usage.ru_utime + usage.ru_stime) * 1e9), status=status)
+
+
+def unit(order, read, say, fake, act):
+    if order["core"] is not None:
+        os.sched_setaffinity(0, {order["core"]})
+    say("unit", pid=1 if act == "foreign" else os.getpid())
+    seen = set()
+    while True:
+        request = json.loads(read())
+        if request["op"] == "end":
+            os._exit(0)
+        group, calls = request["group"], request["calls"]
+        say("armed")
+        assert json.loads(read())["op"] == "go"
+        for i in range(calls):
+            call(fake["loops"][group], act, (group, i), seen, order["unit"])
+        say("garbage" if act == "garbage" and calls else "done")
+        assert json.loads(read())["op"] == "check"
+        text = "%d %s" % (group, os.urandom(4).hex() if act == "random" else act == "wrong")
+        say("checked", digest=hashlib.sha256(text.encode()).hexdigest(), ns=0, raised=False)
+
+
+def call(loops, act, key, seen, number):
+    if act == "crash" and number > 2:
+        os.kill(os.getpid(), 11)
+    elif act == "hang" and number > 2:
+        time.sleep(3600)
+    elif act == "sleep":
+        time.sleep(0.0005)
+    elif act == "children":
+        pid = os.fork()
+        if pid == 0:
+            burn(loops)
+            os._exit(0)
+        os.waitpid(pid, 0)
+    elif act == "cache" and key in seen:
+        return
+    else:
+        seen.add(key)
+        burn(loops)
+
+
+main()
