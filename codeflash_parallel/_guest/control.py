@@ -20,8 +20,11 @@ class Control:
 
     def send_line(self, line):
         """Write a line made beforehand."""
-        while line:
-            line = line[os.write(self._fd, line) :]
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except (BrokenPipeError, ConnectionResetError):
+            return  # nobody is there any more; the next `receive` says so
 
     def receive(self):
         """Return the next order; ``{"op": "quit"}`` once the evaluator has closed its end."""

@@ -138,9 +138,11 @@ class Lab:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                 )
+            arm = ArmProcess(process, mine)
             try:
-                yield ArmProcess(process, mine)
+                yield arm
             finally:
+                arm.close()
                 process.kill()
                 process.wait(timeout=20)
 
@@ -164,6 +166,10 @@ class ArmProcess:
     def ask(self, **order: Any) -> dict[str, Any]:
         self.say(**order)
         return self.hear()
+
+    def close(self) -> None:
+        self._file.close()
+        self._control.close()
 
     def block(self, group: int, calls: int, **more: Any) -> dict[str, Any]:
         """Run one block and return its check."""

@@ -1,0 +1,204 @@
+"""An arm of the race: a warm template, units forked from it, blocks served over the control channel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guest_lab import PYTHONS, Lab
+
+MODULE = """
+import asyncio, os, signal, threading, time
+
+def work(items):
+    items.sort()
+    return items
+
+def lazy(n):
+    return (burn(5) for _ in range(n))
+
+def burn(ms):
+    end = time.process_time() + ms / 1000
+    while time.process_time() < end:
+        pass
+    return ms
+
+async def slow(n):
+    for _ in range(n):
+        await asyncio.sleep(0)
+    return n
+
+async def agen(n):
+    for i in range(n):
+        yield i
+
+def fail(x):
+    raise ValueError(x)
+
+def die(how):
+    if how == "exit":
+        os._exit(3)
+    if how == "system":
+        raise SystemExit(4)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+SEEN = []
+
+def remember(x):
+    SEEN.append(x)
+    return len(SEEN)
+
+def child():
+    if os.fork() == 0:
+        time.sleep(100)
+    return 1
+
+def nothing(x):
+    return x
+"""
+
+
+@pytest.fixture(params=PYTHONS, ids=lambda path: path.split("/")[-3])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    made = Lab(tmp_path, python=request.param)
+    made.file("mod.py", MODULE)
+    return made
+
+
+def group(*calls: int) -> dict[str, Any]:
+    return {"name": "group", "calls": list(calls), "tests": []}
+
+
+def test_a_unit_serves_blocks(lab: Lab) -> None:
+    work = lab.target("work")
+    calls = [lab.call(work, "[3, 1, %d]" % n) for n in range(3)]
+    core = min(os.sched_getaffinity(0))
+    with lab.arm([group(*calls), group(calls[0])]) as arm:
+        ready = arm.hear()
+        assert ready == {"t": "ready", "groups": 2, "calls": [3, 1], "threads": 1, "skipped": []}
+        unit = arm.ask(op="unit", core=core, unit=0)
+        assert os.sched_getaffinity(unit["pid"]) == {core}
+        assert os.sched_getaffinity(arm.process.pid) == os.sched_getaffinity(0)
+        first, again = arm.block(0, 30), arm.block(0, 30)
+        assert (first["inputs"], first["raised"], first["threads"], first["children"]) == (3, False, 1, 0)
+        assert first["digest"] == again["digest"] != arm.block(1, 3)["digest"]
+        assert arm.block(0, 0)["inputs"] == 0
+        assert first["digest"] != arm.block(0, 3, start=1)["digest"]
+        reaped = arm.ask(op="end")
+        assert (reaped["t"], reaped["status"]) == ("reaped", 0)
+        assert reaped["cpu_ns"] > 0
+        arm.say(op="quit")
+        assert arm.process.wait(timeout=20) == 0
+
+
+def test_every_unit_starts_from_the_same_state(lab: Lab) -> None:
+    call = lab.call(lab.target("remember"), "1")
+    with lab.arm([group(call)]) as arm:
+        arm.hear()
+        digests = []
+        for unit in range(2):
+            arm.ask(op="unit", core=None, unit=unit)
+            digests.append([arm.block(0, 2)["digest"], arm.block(0, 2)["digest"]])
+            arm.ask(op="end")
+        assert digests[0] == digests[1]
+        assert digests[0][0] != digests[0][1]
+
+
+def cpu_ns(pid: int) -> int:
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def test_lazy_results_are_forced_before_done(lab: Lab) -> None:
+    calls = [lab.call(lab.target("lazy"), "4"), lab.call(lab.target("burn"), "20")]
+    with lab.arm([group(call) for call in calls]) as arm:
+        arm.hear()
+        pid = arm.ask(op="unit", core=None, unit=0)["pid"]
+        for number in range(2):
+            arm.ask(op="block", group=number, calls=3)
+            before = cpu_ns(pid)
+            assert arm.ask(op="go") == {"t": "done"}
+            spent = cpu_ns(pid) - before
+            assert 55_000_000 < spent, spent
+            assert arm.ask(op="check")["ns"] < 20_000_000
+
+
+def test_coroutines_and_async_generators_are_awaited(lab: Lab) -> None:
+    slow, agen, nothing = lab.target("slow"), lab.target("agen"), lab.target("nothing")
+    calls = [lab.call(slow, "3", shape="coroutine"), lab.call(agen, "2", shape="asyncgen"), lab.call(nothing, "9")]
+    with lab.arm([group(*calls)]) as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        check = arm.block(0, 9)
+        assert (check["inputs"], check["raised"]) == (3, False)
+        assert arm.block(0, 9)["digest"] == check["digest"]
+
+
+def test_raising_is_an_outcome(lab: Lab) -> None:
+    calls = [lab.call(lab.target("fail"), "1"), lab.call(lab.target("die"), "'system'")]
+    with lab.arm([group(*calls)]) as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        assert arm.block(0, 10)["raised"] is True
+
+
+@pytest.mark.parametrize(("how", "status"), [("exit", 3), ("kill", -9)])
+def test_the_template_survives_its_units(lab: Lab, how: str, status: int) -> None:
+    calls = [lab.call(lab.target("die"), repr(how)), lab.call(lab.target("nothing"), "1")]
+    with lab.arm([group(call) for call in calls]) as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        arm.ask(op="block", group=0, calls=1)
+        answer = arm.ask(op="go")
+        assert (answer["t"], answer["status"]) == ("reaped", status)
+        assert arm.ask(op="end")["t"] == "reaped"
+        arm.ask(op="unit", core=None, unit=1)
+        assert arm.block(1, 5)["inputs"] == 1
+        assert arm.ask(op="end")["status"] == 0
+
+
+def test_a_unit_killed_while_idle_is_told_with_the_next_order(lab: Lab) -> None:
+    call = lab.call(lab.target("nothing"), "1")
+    with lab.arm([group(call)]) as arm:
+        arm.hear()
+        pid = arm.ask(op="unit", core=None, unit=0)["pid"]
+        arm.block(0, 1)
+        os.kill(pid, signal.SIGKILL)
+        answer = arm.ask(op="block", group=0, calls=1)
+        assert (answer["t"], answer["status"]) == ("reaped", -9)
+
+
+def test_calls_that_cannot_be_made_are_named(lab: Lab) -> None:
+    nothing, gone = lab.target("nothing"), lab.target("gone")
+    calls = [lab.call(nothing, "1"), lab.call(gone, "1"), lab.call(nothing, "1", blob="no pickle"), 99]
+    with lab.arm([group(*calls)]) as arm:
+        ready = arm.hear()
+        assert (ready["calls"], ready["skipped"]) == ([1], [1, 2, 99])
+
+
+def test_leftover_children_are_counted(lab: Lab) -> None:
+    call = lab.call(lab.target("child"), "")
+    with lab.arm([group(call)]) as arm:
+        arm.hear()
+        pid = arm.ask(op="unit", core=None, unit=0)["pid"]
+        try:
+            assert arm.block(0, 2)["children"] == 2
+        finally:
+            for child in children_of(pid):
+                os.kill(child, signal.SIGKILL)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_the_template_leaves_when_the_evaluator_is_gone(lab: Lab) -> None:
+    call = lab.call(lab.target("nothing"), "1")
+    with lab.arm([group(call)]) as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        arm.close()
+        assert arm.process.wait(timeout=20) == 0
