@@ -41,7 +41,7 @@ _NAMES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """Two ways to see a job's living processes: cheap and a little old, or as they are now."""
+    """Two ways to see a job's processes, zombies included: cheap and a little old, or as they are now."""
 
     recent: Callable[[], list[Proc]]
     fresh: Callable[[], list[Proc]]
@@ -63,7 +63,7 @@ class Job:
         request: the evaluator's ``start`` message.
         pid: the main process, leader of its own session.
         errors: descriptor on which a failure to start is told.
-        looks: how to see the job's living processes.
+        looks: how to see the job's processes.
     """
 
     def __init__(self, request: Message, pid: int, errors: int, looks: Looks) -> None:
@@ -104,7 +104,13 @@ class Job:
             self._ended, self._message = "signalled" if code < 0 else "exited", ""
         if self.phase is Phase.RUNNING:
             self._settle()
+        self.next_look_s = 0.0
         self._read_errors()
+
+    def orphan_ended(self) -> None:
+        """Note that somebody's orphan has been reaped: the end may be near."""
+        if self.phase is not Phase.RUNNING:
+            self.next_look_s = 0.0
 
     def kill(self, ended: str, message: str) -> None:
         """Begin to kill the tree; without effect on a job whose main process has ended by itself."""
@@ -147,13 +153,12 @@ class Job:
         except BlockingIOError:
             reason = b""
         os.close(self._errors)
-        if reason and self.phase is not Phase.KILLING:
+        if reason:
             self._ended, self._message = "not_started", reason.decode("utf-8", "replace")
 
     def _settle(self) -> None:
         self.phase = Phase.SETTLING
         self._phase_ends = time.monotonic() + GRACE_S
-        self.next_look_s = 0.0
 
     def _begin_kill(self) -> None:
         self.phase = Phase.KILLING
@@ -193,22 +198,22 @@ class Job:
     # --- the end ---------------------------------------------------------------------------------------
 
     def _check_survivors(self, now: float) -> None:
-        survivors = self._looks.fresh()
-        if not survivors:
+        family = self._looks.fresh()
+        if _is_over(family):
             self.phase = Phase.DONE
         elif now >= self._phase_ends:
-            self._leaked = _names(survivors)
+            self._leaked = _names(_living(family) or family)
             self._begin_kill()
             self._check_killed(now)
         else:
             self.next_look_s = min(now + _WAIT_S, self._phase_ends)
 
     def _check_killed(self, now: float) -> None:
-        survivors = self._strike()
-        if not survivors and self._main is not None:
+        family = self._strike()
+        if _is_over(family) and self._main is not None:
             self.phase = Phase.DONE
         elif now >= self._phase_ends:
-            self._unkillable = _names(survivors)
+            self._unkillable = _names(_living(family))
             self.phase = Phase.DONE
         else:
             self.next_look_s = now + _WAIT_S
@@ -219,13 +224,30 @@ class Job:
         family: list[Proc] = []
         for _ in range(_STOP_ROUNDS):
             family = self._looks.fresh()
-            fresh = [p.pid for p in family if p.pid not in stopped]
-            if not fresh:
+            moving = [p.pid for p in _living(family) if p.pid not in stopped]
+            if not moving:
                 break
-            _signal(fresh, signal.SIGSTOP)
-            stopped.update(fresh)
-        _signal([p.pid for p in family], signal.SIGKILL)
+            _signal(moving, signal.SIGSTOP)
+            stopped.update(moving)
+        # Groups first: the kernel signals a whole group at once, which no fork slips through.
+        # (A vanishing process may show 0 or -1 here, which mean something else to kill.)
+        groups = {p.group for p in family if p.group > 1} - {os.getpgrp()}
+        _signal([-group for group in groups], signal.SIGKILL)
+        _signal([p.pid for p in _living(family)], signal.SIGKILL)
         return family
+
+
+def _living(family: list[Proc]) -> list[Proc]:
+    return [p for p in family if not p.gone]
+
+
+def _is_over(family: list[Proc]) -> bool:
+    """Tell whether nobody is left, and nobody can have been overlooked.
+
+    A process that keeps forking and exiting may never be seen alive in the table, which we do not read at
+    one instant; but each one that ended leaves a zombie until we reap it, and we do not while we look.
+    """
+    return not family
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

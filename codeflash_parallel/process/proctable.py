@@ -34,6 +34,7 @@ class Proc:
 
     pid: int
     head: int
+    group: int
     session: int
     start: int
     name: str
@@ -72,6 +73,7 @@ def _parse(pid: int, head: int, stat: bytes) -> Proc:
     return Proc(
         pid=pid,
         head=head or pid,
+        group=int(fields[2]),
         session=int(fields[3]),
         start=int(fields[19]),
         name=front.partition(b"(")[2].decode("utf-8", "replace"),

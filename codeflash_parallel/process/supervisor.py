@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import signal
 import socket
+import struct
 import time
 from collections import deque
 from functools import partial
@@ -26,8 +28,9 @@ from codeflash_parallel.process.wire import CONTROL_FD, MARKER, RECORDS_FD, Fram
 _IDLE_S = 1.0
 #: Looks at the process table take at most one part in so many of our time; each costs about 8 µs a process.
 _LOOK_SHARE = 40
-#: Descriptors that one order may bring along.
-_MOST_DESCRIPTORS = 8
+_DESCRIPTOR = struct.Struct("i")
+#: Room for the descriptors that one order may bring along.
+_EXTRA_BYTES = socket.CMSG_LEN(8 * _DESCRIPTOR.size)
 #: Names of the descriptors in an order, and their numbers in the child.
 _NUMBERS = {"stdout": 1, "stderr": 2, "records": RECORDS_FD, "control": CONTROL_FD}
 
@@ -47,6 +50,11 @@ def serve(descriptor: int, parent: int) -> None:
         Supervisor(link, parent).run()
     finally:
         link.detach()  # left open: a defect is still to be told
+
+
+def _descriptors(raw: bytes) -> list[int]:
+    whole = len(raw) - len(raw) % _DESCRIPTOR.size  # a truncated message may end anywhere
+    return [number for (number,) in _DESCRIPTOR.iter_unpack(raw[:whole])]
 
 
 class Supervisor:
@@ -97,14 +105,13 @@ class Supervisor:
     # --- orders ----------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
+        # socket.recv_fds ignores its flags, and children must not inherit each other's pipes.
         try:
-            data, descriptors, flags, _ = socket.recv_fds(
-                self._link, 65536, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-            )
+            data, extras, flags, _ = self._link.recvmsg(65536, _EXTRA_BYTES, socket.MSG_CMSG_CLOEXEC)
         except ConnectionResetError:
-            data, descriptors, flags = b"", [], 0
-        if descriptors or flags & socket.MSG_CTRUNC:
-            self._batches.append(list(descriptors))
+            data, extras, flags = b"", [], 0
+        if extras or flags & socket.MSG_CTRUNC:
+            self._batches.append([descriptor for _, _, raw in extras for descriptor in _descriptors(raw)])
         if not data:
             self._leave()
         for order in self._frames.feed(data):
@@ -166,11 +173,16 @@ class Supervisor:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
                 if not pid:
                     return
-                for job in self._jobs.values():
-                    if pid == job.pid:
-                        job.main_exited(status, usage)
-                    elif pid in job.known:
-                        job.orphans_cpu_s += usage.ru_utime + usage.ru_stime
+                self._account(pid, status, usage)
+
+    def _account(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
+        for job in self._jobs.values():
+            if pid == job.pid:
+                job.main_exited(status, usage)
+                continue
+            job.orphan_ended()
+            if pid in job.known:
+                job.orphans_cpu_s += usage.ru_utime + usage.ru_stime
 
     def _step(self) -> None:
         now = time.monotonic()
@@ -184,13 +196,13 @@ class Supervisor:
             self._sweep()
 
     def _recent(self, number: int) -> list[Proc]:
-        """Return the living processes of one job, from a look that may be a little old on a full machine."""
+        """Return the processes of one job, zombies included; a little old on a full machine."""
         if time.monotonic() - self._view_at > self._view_cost_s * _LOOK_SHARE:
             self._look()
         return self._view.get(number, [])
 
     def _fresh(self, number: int) -> list[Proc]:
-        """Return the living processes of one job as they are now."""
+        """Return the processes of one job, zombies included, as they are now."""
         self._look()
         return self._view.get(number, [])
 
@@ -203,7 +215,7 @@ class Supervisor:
             if proc.pid == proc.head:
                 owners[proc.pid] = self._owner(proc)
             owner = owners[proc.head]
-            if owner is not None and not proc.gone:
+            if owner is not None:
                 owner.known[proc.pid] = proc.start
                 self._view.setdefault(owner.number, []).append(proc)
         self._view_at = time.monotonic()

@@ -19,6 +19,8 @@ TOKEN_NAME = "codeflash-parallel/benchmark-token/1"  # noqa: S105 - not a passwo
 _RETRY_S = 0.05
 #: How many waiters can watch the holder at once; more of them try again every `_RETRY_S`.
 _WAITERS = 128
+#: pid, user, group
+_CREDENTIALS = struct.Struct("iII")
 
 
 @asynccontextmanager
@@ -39,14 +41,13 @@ async def hold_benchmark_token(deadline_s: float, *, name: str = TOKEN_NAME) -> 
 
 
 async def _acquire(token: socket.socket, address: bytes, deadline_s: float) -> None:
-    pid = 0
     with anyio.move_on_after(deadline_s):
         while not _bind(token, address):
-            pid = await _wait_for_release(address) or pid
+            await _wait_for_release(address)
         return
     raise EnvironmentFault(
         "BENCHMARK_TOKEN_BUSY",
-        f"Another benchmark (process {pid or 'unknown'}) has had this machine for {deadline_s:g} s.",
+        f"Another benchmark ({_holder(address)}) has had this machine for {deadline_s:g} s.",
         "Run again when it has finished.",
     )
 
@@ -62,20 +63,24 @@ def _bind(token: socket.socket, address: bytes) -> bool:
     return True
 
 
-async def _wait_for_release(address: bytes) -> int:
-    """Wait until the holder's socket is gone (a connection to it ends then); return the holder's pid."""
+async def _wait_for_release(address: bytes) -> None:
+    """Wait until the holder's socket is gone: a connection to it ends then."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as watch:
         watch.setblocking(False)
         try:
             watch.connect(address)
         except OSError:  # not listening yet, gone by now, or its queue is full
             await anyio.sleep(_RETRY_S)
-            return 0
-        await anyio.wait_readable(watch)
-        return _peer(watch)
+        else:
+            await anyio.wait_readable(watch)
 
 
-def _peer(watch: socket.socket) -> int:
-    credentials = watch.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    pid: int = struct.unpack("iII", credentials)[0]
-    return pid
+def _holder(address: bytes) -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as watch:
+        watch.setblocking(False)
+        try:
+            watch.connect(address)
+        except OSError:
+            return "process unknown"
+        credentials = watch.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return f"process {_CREDENTIALS.unpack(credentials)[0]}"

@@ -1,0 +1,297 @@
+"""The launcher against trees of processes: limits, leaks, cancellation, and the evaluator's own death."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.workspace import Command, Limits
+from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.proctable import pids
+
+pytestmark = pytest.mark.anyio
+
+#: A daemon as the textbook makes it; it tells its pid over stdout and then holds that open for ever.
+DAEMON = """
+import os, signal, sys
+def daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            print(os.getpid(), flush=True)
+            {hide}
+            signal.pause()
+        os._exit(0)
+    os.wait()
+daemon()
+{then}
+"""
+HIDE = "os.execve(sys.executable, [sys.executable, '-I', '-S', '-c', 'import signal; signal.pause()'], {})"
+#: Every process starts its successor and goes: whoever looks finds the last one gone.
+HOPPER = """
+import os
+while True:
+    if os.fork():
+        os._exit(0)
+"""
+
+
+def python(code: str, *arguments: str, mark: str = "", **limits: float) -> Command:
+    return Command(
+        argv=(sys.executable, "-I", "-S", "-c", code, *arguments),
+        cwd=Path("/"),
+        environment={"MARK": mark},
+        limits=Limits(**{"wall_s": 60.0, **limits}),
+    )
+
+
+@pytest.fixture
+def mark():
+    """A name for this test's processes; none may be left."""
+    name = uuid.uuid4().hex
+    yield name
+    assert not alive(name)
+
+
+def alive(mark: str) -> list[int]:
+    return [pid for pid in pids() if mark.encode() in _read(f"/proc/{pid}/environ")]
+
+
+def running(pid: int) -> bool:
+    stat = _read(f"/proc/{pid}/stat").rpartition(b") ")[2]
+    return bool(stat) and stat[:1] != b"Z"
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+class Door:
+    """A named pipe through which a child says that it is there."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = str(path)
+        self._end = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    async def knock(self) -> bytes:
+        with anyio.fail_after(30):
+            await anyio.wait_readable(self._end)
+        return os.read(self._end, 4096)
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+@pytest.fixture
+def door(tmp_path):
+    made = Door(tmp_path / "door")
+    yield made
+    made.close()
+
+
+async def test_cpu_deadline(mark):
+    async with open_launcher() as launcher:
+        end = await launcher.run(python("while True: pass", mark=mark, cpu_s=0.3))
+    assert end.ended is Ended.CPU_DEADLINE
+    assert end.cpu_ns >= 300_000_000
+    assert end.cpu_ns < 3_000_000_000
+
+
+async def test_cpu_of_descendants_counts(mark):
+    code = "import os, signal\nif os.fork() == 0:\n  os.setsid()\n  while True: pass\nsignal.pause()"
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(code, mark=mark, cpu_s=0.3))
+    assert end.ended is Ended.CPU_DEADLINE
+
+
+async def test_wall_deadline_kills_a_chain_of_children(mark):
+    code = """
+import os, signal
+for depth in range(6):
+    if os.fork():
+        break
+    if depth % 2: os.setsid()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.pause()
+"""
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(code, mark=mark, wall_s=0.3))
+    assert (end.ended, end.leaked, end.unkillable) == (Ended.WALL_DEADLINE, (), ())
+
+
+async def test_memory_of_the_tree_is_limited(mark):
+    code = (
+        "import os, signal\nif os.fork() == 0:\n  hoard = bytearray(300_000_000); signal.pause()\nos.wait()"
+    )
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(code, mark=mark, memory_bytes=150_000_000))
+    assert end.ended is Ended.MEMORY_LIMIT
+    assert "MiB" in end.message
+
+
+async def test_pages_shared_by_forks_count_once(mark):
+    code = """
+import os, sys, time
+hoard = bytearray(100_000_000)
+for _ in range(3):
+    if os.fork() == 0:
+        time.sleep(0.5)
+        os._exit(0)
+for _ in range(3): os.wait()
+"""
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(code, mark=mark, memory_bytes=200_000_000))
+    assert (end.ended, end.message) == (Ended.EXITED, "")
+
+
+async def test_a_daemon_that_holds_stdout_is_killed_and_named(mark):
+    begun = time.monotonic()
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(DAEMON.format(hide="", then=""), mark=mark))
+    pid = end.stdout.strip()
+    assert (end.ended, end.status) == (Ended.EXITED, 0)
+    assert [name.split()[0] for name in end.leaked] == [pid]
+    assert not running(int(pid))
+    assert time.monotonic() - begun < 20
+
+
+async def test_a_daemon_with_another_environment_is_charged_to_its_own_job(mark):
+    async with open_launcher() as launcher:
+        bystander = await launcher.open(python("import signal; signal.pause()", "{control}", mark=mark))
+        end = await launcher.run(python(DAEMON.format(hide=HIDE, then=""), mark=mark))
+        pid = end.stdout.strip()
+        assert [name.split()[0] for name in end.leaked] == [pid]
+        assert not running(int(pid))
+        assert running(bystander.pid)
+        assert (await bystander.close()).leaked == ()
+
+
+async def test_a_helper_that_goes_by_itself_is_no_leak(mark):
+    code = """
+import os
+r, w = os.pipe()
+if os.fork() == 0:
+    os.close(w)
+    os.read(r, 1)  # until the main process is gone
+    os._exit(0)
+"""
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(code, mark=mark))
+    assert (end.ended, end.leaked) == (Ended.EXITED, ())
+
+
+async def test_a_hopping_process_is_caught(mark):
+    async with open_launcher() as launcher:
+        end = await launcher.run(python(HOPPER, mark=mark))
+    assert end.ended is Ended.EXITED
+    assert end.leaked
+    assert end.unkillable == ()
+
+
+async def test_cancelling_kills_the_tree_first(mark, door):
+    code = """
+import os, signal, sys
+if os.fork() == 0:
+    os.setsid()
+    open(sys.argv[1], "w").write("here")
+signal.pause()
+"""
+    async with open_launcher() as launcher:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(launcher.run, python(code, door.path, mark=mark))
+            await door.knock()
+            assert len(alive(mark)) == 2
+            tasks.cancel_scope.cancel()
+        assert not alive(mark)
+        assert (await launcher.run(python("pass", mark=mark))).ended is Ended.EXITED
+
+
+async def test_an_error_in_the_block_kills_the_trees(mark, door):
+    code = "import os, signal, sys; open(sys.argv[1], 'w').write('here'); signal.pause()"
+
+    async def fail_with_an_open_channel() -> None:
+        async with open_launcher() as launcher:
+            await launcher.open(python(code, door.path, mark=mark))
+            await door.knock()
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        await fail_with_an_open_channel()
+    assert not alive(mark)
+
+
+EVALUATOR = """
+import anyio, sys
+from pathlib import Path
+from codeflash_parallel.model.workspace import Command, Limits
+from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.proctable import pids
+
+async def main():
+    async with open_launcher() as launcher, anyio.create_task_group() as tasks:
+        for code in sys.argv[2:]:
+            argv = (sys.executable, "-I", "-S", "-c", code)
+            command = Command(argv=argv, cwd=Path("/"), environment={"MARK": sys.argv[1]}, limits=Limits(wall_s=60))
+            tasks.start_soon(launcher.run, command)
+
+anyio.run(main, backend="asyncio")
+"""
+
+
+@pytest.mark.parametrize("fork_holds_the_socket", [False, True])
+def test_nothing_survives_the_evaluator(mark, tmp_path, fork_holds_the_socket):
+    path = tmp_path / "door"
+    os.mkfifo(path)
+    door = os.open(path, os.O_RDWR)
+    tell = f"import os, signal\nopen({str(path)!r}, 'w').write(str(os.getpid()) + '\\n'); signal.pause()"
+    daemon = f"import os\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    exec({tell!r})\n  os._exit(0)\nimport signal; signal.pause()"
+    script = EVALUATOR
+    if fork_holds_the_socket:
+        hold = "    import os, signal\n    if os.fork() == 0:\n        signal.alarm(60); signal.pause()\n"
+        script = script.replace(
+            "async with open_launcher() as launcher,", "async with open_launcher() as launcher, forked(),"
+        )
+        script = script.replace(
+            "async def main",
+            f"from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def forked():\n{hold}    yield\n\nasync def main",
+        )
+    evaluator = subprocess.Popen([sys.executable, "-c", script, mark, tell, daemon], start_new_session=True)
+    try:
+        told = b""
+        while told.count(b"\n") < 2:
+            assert select.select([door], [], [], 30)[0], "the evaluator's children did not come up"
+            told += os.read(door, 4096)
+        watches = [os.pidfd_open(int(pid)) for pid in told.split()]
+        os.kill(evaluator.pid, signal.SIGKILL)
+        for watch in watches:
+            assert select.select([watch], [], [], 10)[0], "a child survived"
+            os.close(watch)
+        _wait_until_gone(mark)
+    finally:
+        os.killpg(evaluator.pid, signal.SIGKILL)
+        evaluator.wait()
+        os.close(door)
+
+
+def _wait_until_gone(mark: str) -> None:
+    for pid in alive(mark):
+        try:
+            watch = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        assert select.select([watch], [], [], 10)[0], "a child survived"
+        os.close(watch)
