@@ -36,6 +36,10 @@ VISIBLE_GAIN = 0.10
 #: Both of an arm's first rounds slower than this: dropped at once. That costs power only.
 HOPELESS = -log(1.25)
 
+#: Error of decisions that only cost power, whatever their number: that an arm is not faster, or is level
+#: with the leader. A false one loses a gain near `min_speedup`; it never makes a false winner.
+GIVING_UP = 0.02
+
 #: Rounds after which an arm may be found hopeless.
 HOPELESS_AFTER = 2
 
@@ -146,19 +150,18 @@ def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, alpha: float
     if leader:
         beaten = {c: Standing.BEATEN for c in after.living if beats(tracks[leader], tracks[c], plan, share)}
         after = replace(after, standings={**standings, **beaten})
-    level = all(_settled(c, leader, tracks, plan, share) for c in after.living)
+    level = all(_settled(c, leader, tracks, plan) for c in after.living)
     return replace(after, decided=level)
 
 
 def standing_of(track: Track, plan: RacePlan, alpha: float) -> Standing:
     """Return how an arm stands against the baseline alone."""
     goal = log1p(plan.min_speedup)
-    total = interval(track.total, alpha)
-    if total.high < goal:
+    if interval(track.total, GIVING_UP).high < goal:
         return Standing.FUTILE
     if regressing(track, plan, alpha):
         return Standing.REGRESSES
-    return Standing.FASTER if total.low > goal else Standing.OPEN
+    return Standing.FASTER if interval(track.total, alpha).low > goal else Standing.OPEN
 
 
 def regressing(track: Track, plan: RacePlan, alpha: float) -> tuple[int, ...]:
@@ -186,13 +189,13 @@ def beats(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
     return difference(leader, other, alpha).low > log1p(plan.indifference)
 
 
-def _settled(candidate: str, leader: str, tracks: Mapping[str, Track], plan: RacePlan, alpha: float) -> bool:
+def _settled(candidate: str, leader: str, tracks: Mapping[str, Track], plan: RacePlan) -> bool:
     """Return whether more rounds could not change what is said of a living candidate."""
     if candidate == leader:
         return True
     if not leader:
         return False
-    gap = difference(tracks[leader], tracks[candidate], alpha)
+    gap = difference(tracks[leader], tracks[candidate], GIVING_UP)
     return max(abs(gap.low), abs(gap.high)) < log1p(plan.indifference)
 
 
