@@ -49,7 +49,7 @@ class Merge:
         for statement in new_body:
             twin: ast.stmt | None = functions.get(keys.get(id(statement), ("", "", 0)))
             if isinstance(statement, ast.ClassDef):
-                twin = self._class_like(old_body, statement)
+                twin = self._class_like(old_body, new_body, statement)
             if self._holds_target(statement) and not isinstance(statement, ast.ClassDef):
                 self._function(*self._target)
             elif twin is not None:
@@ -69,11 +69,15 @@ class Merge:
     def _is_around(self, statement: ast.stmt) -> bool:
         return first_line(statement) <= self._target[0].lineno - 1 < (statement.end_lineno or 0)
 
-    def _class_like(self, old_body: Sequence[ast.stmt], new: ast.ClassDef) -> ast.ClassDef | None:
-        """Return the original's class of that name, preferably the one around the target."""
+    def _class_like(
+        self, old_body: Sequence[ast.stmt], new_body: Sequence[ast.stmt], new: ast.ClassDef
+    ) -> ast.ClassDef | None:
+        """Return the original's class of that name: the one around the target, or the one of its position."""
         found = [s for s in flat(old_body) if isinstance(s, ast.ClassDef) and s.name == new.name]
-        around = [s for s in found if self._is_around(s)]
-        return next(iter([*around, *found]), None)
+        if self._holds_target(new):
+            return next((s for s in found if self._is_around(s)), None)
+        named = [s for s in new_body if isinstance(s, ast.ClassDef) and s.name == new.name]
+        return dict(zip(map(id, named), found, strict=False)).get(id(new))
 
     def _needs_nothing(self, old_body: Sequence[ast.stmt], new: ast.stmt, known: frozenset[str]) -> bool:
         """Tell what needs no edit of its own: placeholders, what the original has, imports of the module."""
@@ -154,10 +158,11 @@ class Merge:
             return None
         exact = [s for s in owners if bound_names(s) <= names]
         ordinal = [s for s in new_body if bound_names(s) == names].index(new)
-        twin = exact[min(ordinal, len(exact) - 1)] if len(exact) == len(owners) else None
+        twin = exact[ordinal] if ordinal < len(exact) == len(owners) else None
         if twin is None or shares_line(self._old, twin):
-            place = self._old.end(owners[-1])
-            self._insert(place, self._chunk(new, self._old.indent(owners[-1])))
+            place, indent = self._old.end(owners[-1]), self._old.indent(owners[-1])
+            gap = [""] * isinstance(new, Definition)
+            self._insert(place, [*gap, *self._chunk(new, indent), *gap])
             return place
         start = first_line(twin)
         lines = self._chunk(new, self._old.indent(twin), start=first_line(new))

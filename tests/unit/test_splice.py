@@ -1,0 +1,544 @@
+from __future__ import annotations
+
+import ast
+import importlib.util
+import random
+import re
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeflash_parallel.model.functions import functions_of, locate
+from codeflash_parallel.model.splice import SpliceError, splice
+
+
+def text(block: str) -> str:
+    return textwrap.dedent(block).lstrip("\n")
+
+
+ORIGINAL = text('''
+    #!/usr/bin/env python
+    """Graphs."""
+
+    from __future__ import annotations
+
+    import os
+    from collections import deque
+    from typing import TYPE_CHECKING
+
+    if TYPE_CHECKING:
+        from collections.abc import Iterable
+
+    LIMIT = 10  # how many
+
+
+    def helper(x):
+        # doubles
+        return x * 2
+
+
+    # what follows is slow
+    @decorate(level=1)  # keep me
+    def target(nodes: Iterable[int]) -> list[int]:
+        """Sort.
+
+      Odd indentation stays.
+        """
+        return sorted(nodes)  # by value
+
+    # after
+
+
+    class Graph(Base):
+        """A graph."""
+
+        weight = 1
+
+        def __init__(self):
+            self.nodes = []
+
+        @property
+        def size(self):
+            return len(self.nodes)
+
+        @size.setter
+        def size(self, value):
+            raise AttributeError
+
+        class Node:
+            def visit(self, seen):
+                seen.append(self)
+                return seen
+
+        @staticmethod
+        def parse(raw):
+            return raw.split(",")
+    ''')
+
+CASES = {
+    "a function alone": (
+        "target",
+        "def target(nodes):\n    return list(nodes)\n",
+        {
+            "def target(nodes: Iterable[int]) -> list[int]:": "def target(nodes):",
+            '    """Sort.\n\n  Odd indentation stays.\n    """\n': "",
+            "    return sorted(nodes)  # by value": "    return list(nodes)",
+        },
+    ),
+    "two spaces, comments, a multi-line string": (
+        "target",
+        'def target(nodes):\n  # new\n  text = """\n one\n  two"""\n\n  return nodes  # end\n',
+        {
+            "def target(nodes: Iterable[int]) -> list[int]:": "def target(nodes):",
+            '    """Sort.\n\n  Odd indentation stays.\n    """\n': '  # new\n  text = """\n one\n  two"""\n\n',
+            "    return sorted(nodes)  # by value": "  return nodes  # end",
+        },
+    ),
+    "a bare method": (
+        "Graph.Node.visit",
+        "def visit(self, seen):\n    if seen:\n        return seen\n",
+        {
+            "            seen.append(self)\n            return seen": "            if seen:\n                return seen"
+        },
+    ),
+    "an indented bare method": (
+        "Graph.Node.visit",
+        "    def visit(self, seen):\n        return seen\n",
+        {"            seen.append(self)\n            return seen": "            return seen"},
+    ),
+    "a method in its innermost class": (
+        "Graph.Node.visit",
+        "class Node:\n    def visit(self, seen):\n        return seen\n",
+        {"            seen.append(self)\n            return seen": "            return seen"},
+    ),
+    "a method in all its classes, without the base": (
+        "Graph.Node.visit",
+        "class Graph:\n  class Node:\n    def visit(self, seen):\n      return seen\n",
+        {"            seen.append(self)\n            return seen": "          return seen"},
+    ),
+    "siblings in the given class": (
+        "Graph.parse",
+        '''class Graph(Base):
+    """Other words."""
+    weight = 2
+    depth = 3
+
+    def __init__(self):
+        self.nodes = {}
+
+    def size(self): ...
+
+    def _fast(self):
+        return 1
+
+    @staticmethod
+    def parse(raw):
+        return raw.split(";")
+''',
+        {
+            "    weight = 1": "    weight = 2",
+            "        self.nodes = []": "        self.nodes = {}",
+            "    @staticmethod\n": "    depth = 3\n\n    def _fast(self):\n        return 1\n\n    @staticmethod\n",
+            'split(",")': 'split(";")',
+        },
+    ),
+    "bare siblings": (
+        "Graph.parse",
+        "import re\n\ndef _fast(self):\n    return 1\n\ndef other(x):\n    return x\n\ndef parse(raw):\n    return other(raw)\n",
+        {
+            "TYPE_CHECKING\n": "TYPE_CHECKING\nimport re\n",
+            "class Graph": "def other(x):\n    return x\n\n\nclass Graph",
+            "    @staticmethod\n": "    def _fast(self):\n        return 1\n\n    @staticmethod\n",
+            'raw.split(",")': "other(raw)",
+        },
+    ),
+    "a property": (
+        "Graph.size",
+        "class Graph:\n    @property\n    def size(self):\n        return self._n\n"
+        "    @size.setter\n    def size(self, value):\n        self._n = value\n"
+        "    @size.deleter\n    def size(self):\n        del self._n\n",
+        {
+            "        return len(self.nodes)": "        return self._n",
+            "        raise AttributeError\n": "        self._n = value\n\n    @size.deleter\n    def size(self):\n        del self._n\n",
+        },
+    ),
+    "imports merged": (
+        "helper",
+        '''"""Mine."""
+from __future__ import annotations
+import os, sys
+import os.path as p
+from collections import deque, Counter
+from typing import TYPE_CHECKING
+from . import sibling
+from math import *
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+def helper(x):
+    return x * 3
+''',
+        {
+            "TYPE_CHECKING\n\n": "TYPE_CHECKING\nimport sys\nimport os.path as p\nfrom collections import Counter\n"
+            "from . import sibling\nfrom math import *\n\n",
+            "import Iterable\n": "import Iterable\n    from collections.abc import Iterator\n",
+            "return x * 2": "return x * 3",
+            "    # doubles\n": "",
+        },
+    ),
+    "helpers added above, with their comments and blank lines": (
+        "target",
+        '''import heapq
+
+# cache of results
+CACHE: dict = {}
+SIZE = 3
+
+@heapq.something
+def fresh(x):
+    """Doc."""
+    return x
+    # tail
+
+class Box:
+    __slots__ = ()
+
+def target(nodes: Iterable[int]) -> list[int]:
+    """Sort.
+
+  Odd indentation stays.
+    """
+    return fresh(nodes)  # by value
+
+
+if __name__ == "__main__":
+    print(target([1]))
+''',
+        {
+            "TYPE_CHECKING\n\n": "TYPE_CHECKING\nimport heapq\n\n",
+            "# what follows is slow\n": '''# cache of results
+CACHE: dict = {}
+SIZE = 3
+
+@heapq.something
+def fresh(x):
+    """Doc."""
+    return x
+    # tail
+
+class Box:
+    __slots__ = ()
+
+
+# what follows is slow
+''',
+            "sorted(nodes)": "fresh(nodes)",
+        },
+    ),
+    "helpers that exist and differ are replaced in place": (
+        "target",
+        "LIMIT = 20\ndef helper(x):\n    return x + x\ndef target(nodes):\n    return nodes",
+        {
+            "LIMIT = 10  # how many": "LIMIT = 20",
+            "    # doubles\n    return x * 2": "    return x + x",
+            "def target(nodes: Iterable[int]) -> list[int]:": "def target(nodes):",
+            '    """Sort.\n\n  Odd indentation stays.\n    """\n    return sorted(nodes)  # by value': "    return nodes",
+        },
+    ),
+    "a helper that is needed earlier goes earlier": (
+        "target",
+        "STEP = 2\ndef build():\n    return STEP\nLIMIT = build()\ndef target(nodes):\n    return nodes",
+        {
+            "LIMIT = 10  # how many": "STEP = 2\ndef build():\n    return STEP\n\n\nLIMIT = build()",
+            "def target(nodes: Iterable[int]) -> list[int]:": "def target(nodes):",
+            '    """Sort.\n\n  Odd indentation stays.\n    """\n    return sorted(nodes)  # by value': "    return nodes",
+        },
+    ),
+    "decorators added, changed and kept": (
+        "Graph.parse",
+        "import functools\n@staticmethod\n@functools.lru_cache(maxsize=None)\ndef parse(raw):\n    return raw\n",
+        {
+            "TYPE_CHECKING\n\n": "TYPE_CHECKING\nimport functools\n\n",
+            "    @staticmethod\n": "    @staticmethod\n    @functools.lru_cache(maxsize=None)\n",
+            'raw.split(",")': "raw",
+        },
+    ),
+    "a decorator with other arguments, one above and one below": (
+        "target",
+        "@one\n@decorate(level=2)\n@two\ndef target(nodes): return 1\n",
+        {
+            "@decorate(level=1)  # keep me": "@one\n@decorate(level=2)\n@two",
+            "def target(nodes: Iterable[int]) -> list[int]:": "def target(nodes): return 1",
+            '    """Sort.\n\n  Odd indentation stays.\n    """\n    return sorted(nodes)  # by value\n': "",
+        },
+    ),
+    "a class's bases": (
+        "Graph.parse",
+        "class Graph(Base, metaclass=M):\n    def parse(raw):\n        return raw\n",
+        {"class Graph(Base):": "class Graph(Base, metaclass=M):", 'raw.split(",")': "raw"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_table_of_replacements(case):
+    qualname, replacement, changes = CASES[case]
+    expected = ORIGINAL
+    for old, new in changes.items():
+        assert expected.count(old) == 1, old
+        expected = expected.replace(old, new)
+    assert splice(ORIGINAL, replacement, qualname) == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_with_windows_line_ends_and_a_byte_order_mark(case):
+    qualname, replacement, _ = CASES[case]
+    original = "\ufeff" + ORIGINAL.replace("#!/usr/bin/env python\n", "").replace("\n", "\r\n")
+    result = splice(original, replacement, qualname)
+    plain = splice(ORIGINAL, replacement, qualname).replace("#!/usr/bin/env python\n", "")
+    assert result == "\ufeff" + plain.replace("\n", "\r\n")
+    assert splice(ORIGINAL, replacement.replace("\n", "\r\n"), qualname) == splice(
+        ORIGINAL, replacement, qualname
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_splicing_twice_changes_nothing_more(case):
+    qualname, replacement, _ = CASES[case]
+    once = splice(ORIGINAL, replacement, qualname)
+    assert splice(once, replacement, qualname) == once
+
+
+@pytest.mark.parametrize("qualname", functions_of(ORIGINAL))
+def test_a_module_in_its_own_place_changes_nothing(qualname):
+    assert splice(ORIGINAL, ORIGINAL, qualname) == ORIGINAL
+
+
+def test_indentation_by_tabs_meets_indentation_by_spaces():
+    original = "class C:\n\tdef m(self):\n\t\tif self:\n\t\t\treturn 1\n"
+    replacement = 'def m(self):\n    if self:\n        return f(\n            """\n    x""")\n'
+    assert splice(original, replacement, "C.m") == (
+        'class C:\n\tdef m(self):\n\t\tif self:\n\t\t\treturn f(\n\t\t\t\t"""\n    x""")\n'
+    )
+    spaces = "class C:\n  def m(self):\n    return 1\n"
+    assert splice(spaces, "def m(self):\n\tif self:\n\t\treturn 1\n", "C.m") == (
+        "class C:\n  def m(self):\n    if self:\n      return 1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "original", ["def f(): return 1", "def f():\n    return 1", "x = 1\ndef f(): return 1"]
+)
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_end_of_the_file_is_kept(original, end):
+    result = splice(original + end, "def f():\n    return 2\n\n\n", "f")
+    assert result == (original.partition("def")[0] + "def f():\n    return 2" + end)
+
+
+def test_imports_go_below_docstring_shebang_and_future():
+    new = "import re\ndef f(): return re\n"
+    assert splice("def f(): pass\n", new, "f") == "import re\n\n\ndef f(): return re\n"
+    assert splice("#!/bin/x\n# coding: utf-8\n# about f\ndef f(): pass\n", new, "f") == (
+        "#!/bin/x\n# coding: utf-8\nimport re\n\n\n# about f\ndef f(): return re\n"
+    )
+    assert splice('"""Doc."""\ndef f(): pass\n', new, "f") == '"""Doc."""\n\nimport re\ndef f(): return re\n'
+    future = "from __future__ import annotations\nimport re\ndef f(): return re\n"
+    assert splice('"""Doc."""\nimport os\ndef f(): pass\n', future, "f") == (
+        '"""Doc."""\n\nfrom __future__ import annotations\nimport os\nimport re\ndef f(): return re\n'
+    )
+
+
+def test_imports_below_the_target_do_not_serve_as_the_place():
+    original = "import a\n\ndef f(): pass\n\nimport b\n"
+    new = "import re\nP = re.compile('')\ndef f(): return P\n"
+    assert splice(original, new, "f") == (
+        "import a\nimport re\n\nP = re.compile('')\n\n\ndef f(): return P\n\nimport b\n"
+    )
+
+
+def test_a_name_that_the_module_defines_is_not_imported():
+    original = "def helper(): return 1\n\ndef f(): return helper()\n"
+    new = "from pkg.mod import helper\ndef f():\n    return 1 + helper()\n"
+    assert "import" not in splice(original, new, "f")
+
+
+def test_typing_only_imports_get_a_block_where_there_is_none():
+    new = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import a\ndef f(x: a.b): return 2\n"
+    assert splice("import os\n\ndef f(): pass\n", new, "f") == (
+        "import os\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import a\n\ndef f(x: a.b): return 2\n"
+    )
+
+
+def test_a_guarded_import_and_a_filled_table_come_along():
+    new = text("""
+        try:
+            import numpy as np
+        except ImportError:
+            np = None
+        TABLE = [0] * 4
+        for i in range(4):
+            TABLE[i] = i
+        A = 1; B = 2
+        def f(): return TABLE
+        """)
+    original = "TABLE = [1]\n\n\ndef g(): pass\n\n\ndef f(): pass\n"
+    assert splice(original, new, "f") == text("""
+        TABLE = [0] * 4
+
+
+        def g(): pass
+
+
+        try:
+            import numpy as np
+        except ImportError:
+            np = None
+
+
+        for i in range(4):
+            TABLE[i] = i
+        A = 1
+        B = 2
+
+
+        def f(): return TABLE
+        """)
+
+
+def test_a_constant_that_shares_its_statement_is_overridden():
+    assert splice("A, B = 1, 2\ndef f(): return A\n", "A = 3\ndef f(): return A + 1\n", "f") == (
+        "A, B = 1, 2\nA = 3\ndef f(): return A + 1\n"
+    )
+    assert splice("A = 1; B = 2\ndef f(): return A\n", "A = 3\ndef f(): return A + 1\n", "f") == (
+        "A = 1; B = 2\nA = 3\ndef f(): return A + 1\n"
+    )
+
+
+def test_definitions_in_branches_are_found_where_they_are():
+    original = text("""
+        import sys
+        if sys.version_info > (3,):
+            def f():
+                return 1
+        else:
+            def f():
+                return 2
+        """)
+    assert splice(original, "X = 1\ndef f():\n    return X\n", "f") == original.replace(
+        "if sys", "X = 1\n\n\nif sys"
+    ).replace("return 1", "return X")
+
+
+def test_the_first_real_definition_among_overloads_is_replaced():
+    original = "from typing import overload\n@overload\ndef f(x: int): ...\n@overload\ndef f(x: str): ...\ndef f(x): return x\n"
+    assert splice(original, "def f(x): return [x]\n", "f") == original.replace("return x", "return [x]")
+
+
+def test_comments_below_a_body_stay_unless_the_new_one_has_its_own():
+    original = "def f():\n    return 1\n\n    # note\n\nx = 1\n"
+    assert splice(original, "def f():\n    return 2\n", "f") == original.replace("1\n\n ", "2\n\n ")
+    assert (
+        splice(original, "def f():\n    return 2\n    # mine\n", "f")
+        == "def f():\n    return 2\n    # mine\n\nx = 1\n"
+    )
+
+
+def test_a_stub_is_context_and_not_a_new_version():
+    original = "class C:\n    def a(self): return 1\n    def b(self): return 2\n"
+    new = "class C:\n    ...\n    def a(self):\n        '''As before.'''\n        ...\n    def b(self): return 3\n"
+    assert splice(original, new, "C.b") == original.replace("return 2", "return 3")
+
+
+@pytest.mark.parametrize(
+    ("original", "replacement", "qualname", "code", "named"),
+    [
+        ("def f(): pass", "def g(): pass", "f", "DOES_NOT_APPLY", "f"),
+        ("class C:\n def f(self): pass", "class C:\n def g(self): pass", "C.f", "DOES_NOT_APPLY", "C.f"),
+        ("def f(): pass", "def g(): pass", "g", "DOES_NOT_APPLY", "g"),
+        ("def f(): pass", "def f(:", "f", "DOES_NOT_PARSE", "line 1"),
+        ("def f(: pass", "def f(): pass", "f", "DOES_NOT_PARSE", "target's file"),
+        ("def f(): pass", "", "f", "DOES_NOT_APPLY", "f"),
+        ("def f(): pass", "# nothing\n", "f", "DOES_NOT_APPLY", "f"),
+        ("", "def f(): pass", "f", "DOES_NOT_APPLY", "f"),
+        ("def f(): pass", "x = '\0'", "f", "DOES_NOT_PARSE", "replacement"),
+        ("def f(): pass", "```python\ndef f(): pass\n```", "f", "DOES_NOT_PARSE", "replacement"),
+        ("def f(): pass", "f = lambda: 1\n", "f", "DOES_NOT_APPLY", "f"),
+        ("f = 1", "def f(): pass\n", "f", "DOES_NOT_APPLY", "f"),
+    ],
+)
+def test_what_cannot_be_spliced_is_named(original, replacement, qualname, code, named):
+    with pytest.raises(SpliceError) as caught:
+        splice(original, replacement, qualname)
+    assert caught.value.code == code
+    assert named in caught.value.reason
+
+
+@pytest.mark.parametrize("name", ["textwrap", "heapq", "json.decoder", "functools"])
+def test_every_function_of_real_modules_in_its_own_place_changes_nothing(name):
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    with open(spec.origin, encoding="utf-8") as file:
+        source = file.read()
+    lines = source.splitlines(keepends=True)
+    names = functions_of(source)
+    for qualname in random.Random(7).sample(names, min(6, len(names))):
+        span = locate(source, qualname)
+        assert span is not None
+        assert splice(source, "".join(lines[span.first_line - 1 : span.last_line]), qualname) == source
+    assert splice(source, source, names[-1]) == source
+
+
+pieces = st.sampled_from(
+    [
+        "import os",
+        "from a import b, c",
+        "X = 1",
+        "X = [\n    1,\n]",
+        "Y: int = 2  # note",
+        "# a comment",
+        "",
+        "def g(x):\n    return x",
+        "@deco\ndef h():\n    '''Doc\n  string.'''\n    yield 1\n    # tail",
+        "class C:\n    a = 1\n\n    def m(self):\n        return 1",
+        "class C(B):\n    def m(self): pass\n    def n(self):\n        x = '''\n  y'''",
+        "if X:\n    def k(): pass",
+        "for i in X:\n    pass",
+        "Z = '''\n# text\n'''",
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(pieces, max_size=5),
+    st.lists(pieces, max_size=5),
+    # nobody writes one replacement that defines the same name twice
+    st.lists(pieces, max_size=6, unique_by=lambda piece: re.match(r"\W*\w* ?\w?", piece)[0]),
+    st.booleans(),
+)
+def test_whatever_surrounds_the_target_the_result_parses_and_the_rest_stays(above, below, extra, tail):
+    original = "\n".join([*above, "# mine", "@keep", "def f(a):", "    return a", *below]) + "\n" * tail
+    replacement = "\n".join([*extra, "def f(a):", "    # new", "    return a + 1"])
+    result = splice(original, replacement, "f")
+    ast.parse(result)
+    assert "@keep\ndef f(a):\n    # new\n    return a + 1" in result
+    assert splice(result, replacement, "f") == result
+    alone = splice(original, "def f(a):\n    # new\n    return a + 1", "f")
+    assert alone == original.replace("    return a\n", "    # new\n    return a + 1\n") or not below
+    defined = {name for name in ("X", "Y", "Z", "g", "h", "C") if bound(replacement, name)}
+    assert all(bound(result, name) for name in defined)
+
+
+def bound(source, name):
+    nodes = ast.parse(source).body
+    return any(
+        getattr(n, "name", "") == name
+        or any(
+            isinstance(t, ast.Name) and t.id == name
+            for t in [*getattr(n, "targets", ()), getattr(n, "target", None)]
+        )
+        for n in nodes
+    )
