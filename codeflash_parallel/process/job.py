@@ -184,7 +184,8 @@ class Job:
         rss_bytes = sum(p.rss_bytes for p in family)
         if rss_bytes <= self._memory_bytes:
             return rss_bytes
-        return sum(proctable.proportional_bytes(p.pid, p.rss_bytes) for p in family)
+        # Twice: when a process ends between two readings, its share moves to those not yet read.
+        return min(sum(proctable.proportional_bytes(p.pid) for p in family) for _ in range(2))
 
     def _plan_look(self, now: float, used_s: float) -> None:
         """Look again when a limit may be reached at the earliest."""

@@ -122,12 +122,14 @@ def tag(pid: int) -> int:
         return 0
 
 
-def proportional_bytes(pid: int, otherwise: int) -> int:
+def proportional_bytes(pid: int) -> int:
     """Return the resident memory of a process with shared pages divided among those who share them."""
     for line in read(f"/proc/{pid}/smaps_rollup", 4096).splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
-    return otherwise
+    # Gone by now (then it has none), or not ours to read.
+    now = process(pid)
+    return now.rss_bytes if now else 0
 
 
 def marked(prefix: str) -> list[int]:

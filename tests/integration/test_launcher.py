@@ -185,7 +185,7 @@ async def test_a_late_line_is_a_timeout_and_is_not_lost():
 
 
 async def test_a_channel_ends_with_its_child():
-    code = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(b'last\\n'); print('told')"
+    code = "import socket, sys; print('told', flush=True); socket.socket(fileno=int(sys.argv[1])).sendall(b'last\\n')"
     async with open_launcher() as launcher:
         channel = await launcher.open(python(code, "{control}"))
         assert await channel.receive(30) == b"last"
