@@ -1,0 +1,254 @@
+"""From what races measured to a verdict. Pure.
+
+A race finds leaders; only a confirmation makes a claim. The caller asks `contenders` whom to confirm until
+it names nobody, and then asks `rank` for the verdict::
+
+    while ids := contenders(races, confirmations, plan, limit=slots):
+        confirmations.append(await race(bench, baseline, arms(ids), plan.confirmation(left), random=random))
+    ranking = rank(races, confirmations, plan, diff_sizes)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log1p
+
+from codeflash_parallel.benchmark.decide import Standing, too_noisy
+from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, is_void
+from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, RacePlan
+from codeflash_parallel.benchmark.raced import Raced, RaceFailed, RaceOutcome
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.result import Speedup
+
+#: How the reason of a doubted candidate begins.
+SUSPECT = "suspect: "
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """What the races say of one candidate.
+
+    Attributes:
+        reason: one clause, no full stop.
+        speedup: of the confirmation where there was one, else of the race; `None` with too few rounds.
+        groups: speedups by group of tests.
+    """
+
+    id: str
+    status: Status
+    code: Code
+    reason: str
+    speedup: Speedup | None = None
+    groups: tuple[tuple[str, Speedup], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranking:
+    """The verdict of the races.
+
+    Attributes:
+        winner: id, empty unless the verdict is `winner` or `tie`.
+        tie_set: ids, the smallest diff first; empty unless the verdict is `tie`.
+        candidates: in the order in which the races had them.
+        summary: one sentence that can be quoted.
+    """
+
+    verdict: Verdict
+    winner: str = ""
+    tie_set: tuple[str, ...] = ()
+    candidates: tuple[Ranked, ...]
+    summary: str
+    notes: tuple[str, ...] = ()
+
+    def of(self, candidate: str) -> Ranked | None:
+        """Return what is said of one candidate, `None` if it never raced."""
+        return next((ranked for ranked in self.candidates if ranked.id == candidate), None)
+
+
+def contenders(
+    races: Sequence[RaceOutcome], confirmations: Sequence[RaceOutcome], plan: RacePlan, *, limit: int
+) -> tuple[str, ...]:
+    """Return whom to confirm next, the fastest first; empty when the verdict can be given.
+
+    They are the fastest of those not yet tried, and whoever could not be told apart from it.
+
+    Args:
+        races: of all batches.
+        confirmations: held so far.
+        plan: the rules.
+        limit: how many can be confirmed at once.
+    """
+    if len(confirmations) >= MAX_CONFIRMATIONS or confirmed(confirmations, plan) or is_void(confirmations):
+        return ()
+    # Where a confirmation failed as a whole, its arms are tried again.
+    tried = {arm for outcome in confirmations if isinstance(outcome, Raced) for arm in outcome.candidates}
+    goal = log1p(plan.min_speedup)
+    hopeful = [
+        entry
+        for entry in entries(races).values()
+        if entry.id not in tried
+        and entry.bound.median > goal
+        and entry.standing not in {Standing.REGRESSES, Standing.HOPELESS, Standing.FUTILE}
+    ]
+    ranked = sorted(hopeful, key=lambda entry: -entry.bound.median)
+    return tuple(entry.id for entry in ranked if not beaten(ranked[0], entry, plan))[:limit]
+
+
+def rank(
+    races: Sequence[RaceOutcome],
+    confirmations: Sequence[RaceOutcome],
+    plan: RacePlan,
+    diff_sizes: Mapping[str, int],
+) -> Ranking:
+    """Return the verdict.
+
+    Args:
+        races: of all batches; every candidate is in one of them.
+        confirmations: as `contenders` asked for them.
+        plan: the rules.
+        diff_sizes: by candidate; in a tie the smallest is the winner.
+    """
+    void = is_void(confirmations)
+    winners = () if void else confirmed(confirmations, plan)
+    order = sorted(winners, key=lambda entry: (diff_sizes.get(entry.id, 0), -entry.bound.median))
+    top = order[0] if order else None
+    judge = _Judge(races, confirmations, plan, void, tuple(order))
+    ids = [arm for outcome in races for arm in outcome.candidates]
+    ranked = tuple(judge.of(arm) for arm in ids)
+    verdict = _verdict(ranked, order)
+    return Ranking(
+        verdict=verdict,
+        winner=top.id if top else "",
+        tie_set=tuple(entry.id for entry in order) if len(order) > 1 else (),
+        candidates=ranked,
+        summary=_summary(verdict, order, ranked, plan),
+        notes=tuple(
+            dict.fromkeys(n for o in (*races, *confirmations) if isinstance(o, Raced) for n in o.notes)
+        ),
+    )
+
+
+def _verdict(ranked: Sequence[Ranked], winners: Sequence[Entry]) -> Verdict:
+    if winners:
+        return Verdict.WINNER if len(winners) == 1 else Verdict.TIE
+    if any(r.reason.startswith(SUSPECT) for r in ranked):
+        return Verdict.SUSPECT
+    if any(r.code in {Code.TOO_NOISY, Code.INFRA_SLOT} for r in ranked):
+        return Verdict.TOO_NOISY
+    return Verdict.NOTHING_FASTER
+
+
+class _Judge:
+    """Says what became of each candidate."""
+
+    def __init__(
+        self,
+        races: Sequence[RaceOutcome],
+        confirmations: Sequence[RaceOutcome],
+        plan: RacePlan,
+        void: bool,  # noqa: FBT001 - private
+        winners: tuple[Entry, ...],
+    ) -> None:
+        self._plan, self._void, self._winners = plan, void, winners
+        self._outcomes = (*races, *confirmations)
+        self._raced, self._tried = entries(races), entries(confirmations)
+
+    def of(self, arm: str) -> Ranked:
+        out = self._out(arm)
+        if out is not None:
+            raced = self._raced.get(arm)
+            return replace(out, speedup=raced.speedup if raced else None)
+        entry = self._tried.get(arm) or self._raced[arm]
+        status, code, reason = self._words(entry)
+        return Ranked(
+            id=arm, status=status, code=code, reason=reason, speedup=entry.speedup, groups=entry.groups
+        )
+
+    def _out(self, arm: str) -> Ranked | None:
+        """Return what is said of an arm that left its last race, or whose last race failed."""
+        last = next(outcome for outcome in reversed(self._outcomes) if arm in outcome.candidates)
+        if isinstance(last, RaceFailed):
+            reason = last.reason.rstrip(".")
+            return Ranked(id=arm, status=Status.INFRA, code=Code.INFRA_SLOT, reason=reason)
+        if arm not in last.out:
+            return None
+        out = last.out[arm]
+        return Ranked(id=arm, status=out.status, code=out.code, reason=out.reason)
+
+    def _words(self, entry: Entry) -> tuple[Status, Code, str]:
+        if any(entry.id == winner.id for winner in self._winners):
+            return self._of_winner(entry)
+        if entry.standing in {Standing.FUTILE, Standing.HOPELESS, Standing.REGRESSES}:
+            return _of_loser(entry)
+        doubt = self._doubt(entry)
+        if doubt:
+            return Status.UNDECIDED, Code.NOT_CONFIRMED, SUSPECT + doubt
+        if self._winners and self._is_beaten(entry):
+            best = max(self._winners, key=lambda winner: winner.bound.median)
+            return Status.LOST, Code.BEATEN, f"{entry.times}, beaten by {best.id} ({best.times})"
+        return self._of_unsure(entry)
+
+    def _doubt(self, entry: Entry) -> str:
+        """Return why a confirmed gain is not credited; empty where there is no doubt or no gain."""
+        if entry.id not in self._tried or entry.standing is Standing.OPEN:
+            return ""
+        if self._void:
+            return "the baseline differs from itself by as much, so the race tells nothing"
+        return entry.doubt
+
+    def _of_winner(self, entry: Entry) -> tuple[Status, Code, str]:
+        if len(self._winners) == 1:
+            return Status.WON, Code.OK, f"{entry.times}, confirmed in fresh processes"
+        others = ", ".join(w.id for w in self._winners if w.id != entry.id)
+        return Status.TIED, Code.OK, f"{entry.times}, not to be told apart from {others}"
+
+    def _is_beaten(self, entry: Entry) -> bool:
+        """Return whether the winners beat an arm: in the confirmation, else by what the race said."""
+        if entry.standing is Standing.BEATEN:
+            return True
+        leaders = [self._raced[w.id] for w in self._winners if w.id in self._raced]
+        return any(beaten(leader, self._raced[entry.id], self._plan) for leader in leaders)
+
+    def _of_unsure(self, entry: Entry) -> tuple[Status, Code, str]:
+        if entry.standing is not Standing.FASTER and not too_noisy(entry.bound, self._plan):
+            least = f"{100 * self._plan.min_speedup:.0f} %"
+            return Status.LOST, Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"
+        if entry.standing is not Standing.FASTER:
+            return Status.UNDECIDED, Code.TOO_NOISY, entry.noise
+        # Only what was faster in the race and never tried comes here: the attempts were spent on others.
+        return Status.UNDECIDED, Code.TOO_NOISY, f"{entry.times} in the race, not confirmed"
+
+
+def _of_loser(entry: Entry) -> tuple[Status, Code, str]:
+    match entry.standing:
+        case Standing.REGRESSES:
+            return Status.LOST, Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
+        case _:
+            return Status.LOST, Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
+
+
+def _summary(verdict: Verdict, order: Sequence[Entry], ranked: Sequence[Ranked], plan: RacePlan) -> str:
+    match verdict:
+        case Verdict.WINNER:
+            return f"{order[0].id} {_claim(order[0], plan)}."
+        case Verdict.TIE:
+            names = ", ".join(entry.id for entry in order)
+            return f"{names} are equally fast; {order[0].id}, the smallest change, {_claim(order[0], plan)}."
+        case Verdict.SUSPECT:
+            doubted = next(r for r in ranked if r.reason.startswith(SUSPECT))
+            return f"{doubted.id} looks faster, but is {doubted.reason}."
+        case Verdict.TOO_NOISY:
+            unsure = next(r for r in ranked if r.code in {Code.TOO_NOISY, Code.INFRA_SLOT})
+            return f"The race could not decide: {unsure.id}: {unsure.reason}."
+        case _:
+            return "No candidate is measurably faster than the baseline."
+
+
+def _claim(entry: Entry, plan: RacePlan) -> str:
+    gain = entry.speedup
+    assert gain is not None  # an arm is confirmed only where its lower bound is finite
+    return (
+        f"is {gain.estimate:.2f} times as fast as the baseline ({100 * plan.confidence:g} % interval "
+        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time)"
+    )
