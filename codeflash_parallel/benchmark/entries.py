@@ -69,9 +69,10 @@ class Entry:
     def noise(self) -> str:
         """How noisy it was and what a gain of ten per cent would have needed, one clause."""
         raced = self.raced
-        if not raced.rounds:
+        track = raced.tracks[self.id]
+        if not track.total:
             return raced.stopped
-        sd = unit_sd(raced.tracks[self.id])
+        sd = unit_sd(track)
         needed_s = rounds_needed(sd, raced.plan, self.error) * raced.round_ns / SECOND
         return (
             f"too noisy: rounds scatter by {100 * sd:.0f} %, a gain of 10 % would have needed about "

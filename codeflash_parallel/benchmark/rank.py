@@ -114,7 +114,8 @@ def rank(
     order = sorted(winners, key=lambda entry: (diff_sizes.get(entry.id, 0), -entry.bound.median))
     top = order[0] if order else None
     judge = _Judge(races, confirmations, plan, void, tuple(order))
-    ids = [arm for outcome in races for arm in outcome.candidates]
+    # A leader races again when refinements of it do; the last race counts.
+    ids = dict.fromkeys(arm for outcome in races for arm in outcome.candidates)
     ranked = tuple(judge.of(arm) for arm in ids)
     verdict = _verdict(ranked, order)
     return Ranking(
