@@ -202,3 +202,64 @@ def test_the_template_leaves_when_the_evaluator_is_gone(lab: Lab) -> None:
         arm.ask(op="unit", core=None, unit=0)
         arm.close()
         assert arm.process.wait(timeout=20) == 0
+
+
+TESTS = """
+import unittest, pytest
+
+COUNTS = {"session": 0, "function": 0, "calls": 0}
+
+@pytest.fixture(scope="session")
+def wide():
+    COUNTS["session"] += 1
+    yield COUNTS
+    open("torn-down", "a").write("x")
+
+@pytest.fixture
+def narrow(wide):
+    COUNTS["function"] += 1
+    return COUNTS
+
+def test_counts(narrow):
+    COUNTS["calls"] += 1
+    assert narrow["function"] == narrow["calls"]
+    assert narrow["session"] == 1
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_many(n, tmp_path):
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("x")
+
+def test_fails_at_last(wide):
+    assert COUNTS["calls"] < 3
+
+class TestOld(unittest.TestCase):
+    def setUp(self):
+        self.ready = 1
+    def test_it(self):
+        self.assertEqual(self.ready, 1)
+        self.ready = 2
+"""
+
+
+def test_whole_tests_are_run_again_and_again(lab: Lab) -> None:
+    lab.file("test_it.py", TESTS)
+    names = ["test_counts", "test_many[1]", "TestOld::test_it"]
+    groups = [{"name": "a", "calls": [], "tests": [f"test_it.py::{name}" for name in [*names, "test_gone"]]}]
+    groups.append({"name": "b", "calls": [], "tests": ["test_it.py::test_counts", "test_it.py::test_fails_at_last"]})
+    more = {"args": ["-q", "-p", "no:cacheprovider", "test_it.py"], "select": None, "wrap": "none"}
+    with lab.arm(groups, work="tests", **more) as arm:
+        ready = arm.hear()
+        assert (ready["calls"], ready["skipped"]) == ([3, 2], ["test_it.py::test_gone"])
+        for unit in range(2):
+            assert arm.ask(op="unit", core=None, unit=unit)["t"] == "unit"
+            first, again = arm.block(0, 1), arm.block(0, 4)
+            assert (first["raised"], first["inputs"]) == (False, 3)
+            assert first["digest"] == again["digest"]
+            assert arm.block(0, 0)["inputs"] == 0
+            failed = arm.block(1, 2)
+            assert failed["raised"] is True
+            assert arm.ask(op="end")["status"] == 0
+            assert (lab.project / "torn-down").read_text() == "x" * (unit + 1)
+        arm.say(op="quit")
+        assert arm.process.wait(timeout=20) == 0
