@@ -6,7 +6,7 @@ rich draws without looking for markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TextIO
 
@@ -172,3 +172,21 @@ def _verdict(result: RunResult) -> Text:
     good = result.verdict in {Verdict.WINNER, Verdict.TIE}
     word = result.verdict.value.replace("_", " ") if result.verdict is not None else "incomplete"
     return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))
+
+
+def print_candidate(candidate: CandidateResult, console: Console) -> None:
+    """Print everything that is known about one candidate, its diff last."""
+    console.print(details(candidate))
+    if candidate.diff:
+        console.print()
+        console.print(_diff(candidate, Detail.VERBOSE))
+
+
+def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """Print rows of text as columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console.print(table)

@@ -13,8 +13,8 @@ __all__ = ["Document", "check_invariants", "document", "dumps", "error_document"
 
 
 def dumps(data: Any) -> str:
-    """Return JSON text for programs and for people who look at it."""
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+    """Return JSON text, ASCII only: what others wrote cannot act on a terminal in this form, either."""
+    return json.dumps(data, indent=2, allow_nan=False)
 
 
 @cache

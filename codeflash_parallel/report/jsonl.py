@@ -57,6 +57,6 @@ class JsonLines:
     def _write(self, run_id: str, event: str, candidate: str | None = None, /, **more: Any) -> None:
         name = None if candidate is None else encodable(candidate)
         line = {"run_id": run_id, "seq": self._seq, "event": event, "candidate": name, **more}
-        self._stream.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        self._stream.write(json.dumps(line, allow_nan=False) + "\n")
         self._stream.flush()
         self._seq += 1

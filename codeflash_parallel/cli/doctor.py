@@ -1,0 +1,180 @@
+"""`doctor`: is this machine and project fit, and where does every setting come from?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from codeflash_parallel.cli.config import Configured, key_of, read_settings
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.model.errors import CodeflashParallelError
+from codeflash_parallel.model.settings import SETTING_NAMES, Settings
+
+#: Asks an interpreter what it has; runs in every Python from 3.9 on.
+_PROBE = """
+import importlib.metadata as m, json, platform
+def v(n):
+    try: return m.version(n)
+    except m.PackageNotFoundError: return ""
+names = ("pytest", "pytest-xdist", "line_profiler")
+print(json.dumps(dict({n: v(n) for n in names}, python=platform.python_version())))
+"""
+
+#: A healthy interpreter answers in a fraction of a second.
+_PROBE_S = 30.0
+
+#: Less than this is not enough for a mirror and slots of a middling project.
+_LEAST_FREE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that was looked at; `problem` says what to do and is empty when all is well."""
+
+    name: str
+    value: str
+    problem: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `doctor`: every setting, to see where it would come from."""
+    from codeflash_parallel.cli.options import SHARED, add_output, add_settings
+
+    add_settings(parser, [name for name in SETTING_NAMES if name not in SHARED])
+    add_output(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Look at everything a run needs; return 4 when something keeps runs from working."""
+    project = Path(args.project)
+    configured = read_settings(project, os.environ, vars(args))
+    findings = list(_findings(project, configured.settings))
+    if output.form == Format.TEXT:
+        output.write_report(lambda stream: _print(findings, configured, stream))
+    else:
+        from codeflash_parallel.report.document import dumps
+
+        output.write(dumps(_data(findings, configured)) + "\n")
+    return ExitCode.UNFIT if any(finding.problem for finding in findings) else ExitCode.OK
+
+
+def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
+    from codeflash_parallel import __version__
+    from codeflash_parallel.engine.surroundings import cache_root
+
+    yield Finding(name="codeflash-parallel", value=f"{__version__}, Python {platform.python_version()}")
+    yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
+    yield _git()
+    yield from _project(project, settings)
+    yield from _machine()
+    yield _cache(cache_root(settings))
+
+
+def _git() -> Finding:
+    git = shutil.which("git")
+    if git is None:
+        return Finding(name="git", value="", problem="Install git.")
+    done = subprocess.run([git, "version"], capture_output=True, text=True, check=False, timeout=_PROBE_S)
+    return Finding(name="git", value=done.stdout.strip().removeprefix("git version "))
+
+
+def _project(project: Path, settings: Settings) -> Iterator[Finding]:
+    from codeflash_parallel.engine.interpreter import choose_interpreter
+    from codeflash_parallel.worktrees.repository import find_repository
+
+    try:
+        repository = find_repository(project)
+        folder = repository.root / repository.project
+        yield Finding(name="repository", value=str(repository.root))
+        yield Finding(name="project", value=str(folder))
+        yield from _interpreter(choose_interpreter(settings.python, folder, repository.root))
+    except CodeflashParallelError as error:
+        yield Finding(name="project", value=str(project), problem=str(error))
+
+
+def _interpreter(interpreter: Path) -> Iterator[Finding]:
+    has = _probed(interpreter)
+    if not has:
+        yield Finding(
+            name="interpreter", value=str(interpreter), problem="It does not run; name another, --python."
+        )
+        return
+    yield Finding(name="interpreter", value=f"{interpreter}, Python {has['python']}")
+    missing = "" if has["pytest"] else f"Install pytest there: {interpreter} -m pip install pytest"
+    yield Finding(name="pytest", value=has["pytest"] or "missing", problem=missing)
+    yield Finding(name="pytest-xdist", value=has["pytest-xdist"] or "missing: long suites run in one process")
+    yield Finding(
+        name="line_profiler", value=has["line_profiler"] or "missing: our own tracer profiles lines"
+    )
+
+
+def _probed(interpreter: Path) -> dict[str, str]:
+    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+        done = subprocess.run(
+            [str(interpreter), "-c", _PROBE], cwd="/", capture_output=True, check=False, timeout=_PROBE_S
+        )
+        found: dict[str, str] = json.loads(done.stdout)
+        return found
+    return {}
+
+
+def _machine() -> Iterator[Finding]:
+    from codeflash_parallel.process.machine import auto_slots, read_machine
+
+    machine = read_machine()
+    yield Finding(name="cores", value=f"{machine.cores}, {machine.quota_cores:g} granted")
+    yield Finding(name="memory", value=f"{machine.memory_bytes / 2**30:.1f} GiB available")
+    busy = machine.load > machine.cores
+    note = "; measurements will be noisy" if busy else ""
+    yield Finding(name="load", value=f"{machine.load:.2f} in the last minute{note}")
+    yield Finding(name="auto", value=f"{auto_slots(machine)} parallel candidates")
+
+
+def _cache(cache: Path) -> Finding:
+    existing = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    value = f"{cache}, {free / 2**30:.1f} GiB free"
+    if not os.access(existing, os.W_OK):
+        return Finding(
+            name="cache", value=value, problem="It cannot be written; name another with --cache-dir."
+        )
+    if free < _LEAST_FREE_BYTES:
+        return Finding(
+            name="cache", value=value, problem="Free some space, or name another with --cache-dir."
+        )
+    return Finding(name="cache", value=value)
+
+
+def _data(findings: list[Finding], configured: Configured) -> dict[str, Any]:
+    settings = asdict(configured.settings)
+    return {
+        "fit": not any(finding.problem for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+        "settings": {n: {"value": settings[n], "source": configured.sources[n]} for n in SETTING_NAMES},
+    }
+
+
+def _print(findings: list[Finding], configured: Configured, stream: TextIO) -> None:
+    from codeflash_parallel.report.console import make_console, print_rows
+
+    console = make_console(stream)
+    print_rows(("", "", "to do"), [(f.name, f.value, f.problem) for f in findings], console)
+    rows = [
+        (key_of(name), _shown(getattr(configured.settings, name)), configured.sources[name])
+        for name in SETTING_NAMES
+    ]
+    print_rows(("setting", "value", "from"), rows, console)
+
+
+def _shown(value: object) -> str:
+    return " ".join(value) if isinstance(value, tuple) else str(value)

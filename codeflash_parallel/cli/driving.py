@@ -1,0 +1,69 @@
+"""The engine under an event loop, with signals that end it in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from codeflash_parallel.cli.exits import Interrupted
+from codeflash_parallel.cli.interrupts import Interrupts
+from codeflash_parallel.engine.evaluator import Evaluator, RaceMode
+from codeflash_parallel.model.candidate import Submission
+from codeflash_parallel.model.events import Event, Observer, RunStarted
+from codeflash_parallel.model.providers import Refiner, Repairer
+from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.model.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What an evaluation is asked to do."""
+
+    project: Path
+    settings: Settings
+    submissions: Sequence[Submission]
+    mode: RaceMode
+    repairer: Repairer | None = None
+    refiner: Refiner | None = None
+
+
+def drive(plan: Plan, observers: Sequence[Observer], interrupts: Interrupts) -> RunResult:
+    """Evaluate, and return the result; after a signal, the incomplete one.
+
+    Raises:
+        Interrupted: a signal came before there was a run.
+        UsageError, EnvironmentFault: the run could not be made.
+    """
+    evaluator = Evaluator(plan.project, plan.settings)
+    scope = anyio.CancelScope()
+    started = False
+
+    def note_start(event: Event) -> None:
+        nonlocal started
+        started = started or isinstance(event, RunStarted)
+
+    def end(name: str) -> None:
+        if started:
+            evaluator.interrupt(name)
+        else:
+            scope.cancel()
+
+    async def main() -> RunResult:
+        loop = asyncio.get_running_loop()
+        interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
+        with scope:
+            async with evaluator:
+                return await evaluator.evaluate(
+                    plan.submissions,
+                    repairer=plan.repairer,
+                    refiner=plan.refiner,
+                    observers=(note_start, *observers),
+                    race=plan.mode,
+                )
+        raise Interrupted(interrupts.received)
+
+    return anyio.run(main, backend="asyncio")

@@ -1,0 +1,141 @@
+"""What `run` and `check` do: read what is asked for, let the engine work, report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.candidates import read_submissions
+from codeflash_parallel.cli.config import read_settings
+from codeflash_parallel.cli.exits import exit_code_of
+from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
+from codeflash_parallel.cli.output import Format, Output, write_file
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.settings import SETTING_NAMES
+
+if TYPE_CHECKING:
+    from codeflash_parallel.model.candidate import Submission
+    from codeflash_parallel.model.events import Observer
+    from codeflash_parallel.model.result import RunResult
+    from codeflash_parallel.model.settings import Settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add every option of an evaluation."""
+    parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
+    options.add_candidates(parser)
+    group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
+    options.add_settings(group, [name for name in SETTING_NAMES if name not in options.SHARED])
+    options.add_providers(parser)
+    options.add_reports(parser)
+    options.add_output(parser)
+
+
+def evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
+    """Evaluate candidates and report; return the exit code.
+
+    Args:
+        args: the parsed command line.
+        output: where the result goes.
+        mode: `race` or `check`.
+    """
+    with handling_signals(output) as interrupts:
+        settings = read_settings(Path(args.project), os.environ, vars(args)).settings
+        submissions = _submissions(args)
+        result = (
+            _evaluated(args, output, mode, settings, submissions, interrupts)
+            if submissions
+            else _nothing_to_do()
+        )
+        _report(result, args, output)
+    return exit_code_of(result)
+
+
+def _submissions(args: argparse.Namespace) -> list[Submission]:
+    if not args.sources:
+        raise UsageError(
+            "NO_CANDIDATES", "No candidates are named.", "Give --candidates PATH or --candidate REF."
+        )
+    return read_submissions(args.sources)
+
+
+def _evaluated(
+    args: argparse.Namespace,
+    output: Output,
+    mode: str,
+    settings: Settings,
+    submissions: Sequence[Submission],
+    interrupts: Interrupts,
+) -> RunResult:
+    from codeflash_parallel.cli.driving import Plan, drive
+    from codeflash_parallel.cli.provided import provided
+    from codeflash_parallel.engine.evaluator import RaceMode
+
+    plan = Plan(
+        project=Path(args.project),
+        settings=settings,
+        submissions=submissions,
+        mode=RaceMode(mode),
+        **provided(args, settings),
+    )
+    with _observers(args, output) as observers:
+        return drive(plan, observers, interrupts)
+
+
+def _nothing_to_do() -> RunResult:
+    """Return the result of an empty list: nothing is looked at, not even the repository."""
+    from codeflash_parallel.engine.evaluator import new_run_id
+    from codeflash_parallel.model.outcome import Verdict
+    from codeflash_parallel.model.result import RunResult
+
+    return RunResult(
+        run_id=new_run_id(), complete=True, verdict=Verdict.NONE_CORRECT, summary="There are no candidates."
+    )
+
+
+@contextmanager
+def _observers(args: argparse.Namespace, output: Output) -> Iterator[list[Observer]]:
+    """Give the observers of a run: the board on standard error, events as JSON lines."""
+    from codeflash_parallel.report.board import open_board
+
+    events: list[Observer] = [output.events()] if output.form == Format.JSONL else []
+    if args.quiet:
+        yield events
+        return
+    with open_board(sys.stderr) as board:
+        yield [board, *events]
+
+
+def _report(result: RunResult, args: argparse.Namespace, output: Output) -> None:
+    if args.junit_xml:
+        from codeflash_parallel.report.junit import junit_xml
+
+        write_file(Path(args.junit_xml), junit_xml(result))
+    if args.markdown:
+        from codeflash_parallel.report.markdown import markdown
+
+        write_file(Path(args.markdown), markdown(result))
+    report(result, output, quiet=args.quiet, verbose=args.verbose)
+
+
+def report(result: RunResult, output: Output, *, quiet: bool, verbose: bool) -> None:
+    """Write a result in the form that was asked for."""
+    if output.form != Format.TEXT:
+        from codeflash_parallel.report.document import document
+
+        output.write_document(document(result))
+        return
+    from codeflash_parallel.report.console import Detail, make_console, print_report
+
+    detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
+
+    def draw(stream: TextIO) -> None:
+        print_report(result, make_console(stream), detail)
+
+    output.write_report(draw)

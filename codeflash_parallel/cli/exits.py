@@ -1,0 +1,194 @@
+"""Exit codes, and the one place where whatever went wrong becomes one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from codeflash_parallel.cli.output import Output, last_value
+from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
+from codeflash_parallel.model.outcome import Code, Verdict
+
+if TYPE_CHECKING:
+    from codeflash_parallel.model.result import RunResult
+
+
+class ExitCode(IntEnum):
+    """What the command line says to a shell."""
+
+    #: A winner or a tie; for `check`: a candidate is equivalent; for other commands: done.
+    OK = 0
+    #: Nothing is faster, none is correct, or the winner is suspect.
+    NO_WINNER = 1
+    #: The caller's mistake.
+    USAGE = 2
+    #: Our mistake; a log file is named.
+    INTERNAL = 3
+    #: The machine, git or the project's own tests do not allow a verdict.
+    UNFIT = 4
+    #: Interrupted (SIGINT).
+    INTERRUPTED = 130
+    #: Terminated (SIGTERM).
+    TERMINATED = 143
+
+
+BY_VERDICT = MappingProxyType(
+    {
+        Verdict.WINNER: ExitCode.OK,
+        Verdict.TIE: ExitCode.OK,
+        Verdict.NOTHING_FASTER: ExitCode.NO_WINNER,
+        Verdict.NONE_CORRECT: ExitCode.NO_WINNER,
+        Verdict.SUSPECT: ExitCode.NO_WINNER,
+        Verdict.TOO_NOISY: ExitCode.UNFIT,
+    }
+)
+
+BY_FAMILY = MappingProxyType(
+    {
+        "usage": ExitCode.USAGE,
+        "internal": ExitCode.INTERNAL,
+        "environment": ExitCode.UNFIT,
+    }
+)
+
+BY_SIGNAL = MappingProxyType({"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED})
+
+
+class Interrupted(CodeflashParallelError):  # noqa: N818 - a state, not an error
+    """A signal ended the command before it had a result.
+
+    Args:
+        name: the signal's name.
+    """
+
+    family = "interrupted"
+    exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "Interrupted.")
+
+
+def exit_code_of(result: RunResult) -> ExitCode:
+    """Return the exit code of a run: by its error, by its verdict, or by what a check found."""
+    if result.error is not None:
+        interrupted = BY_SIGNAL.get(result.error.code, ExitCode.INTERRUPTED)
+        return BY_FAMILY.get(result.error.family, interrupted)
+    if result.verdict is None:
+        return ExitCode.UNFIT
+    if any(candidate.code == Code.NOT_RACED for candidate in result.candidates):
+        return ExitCode.OK
+    return BY_VERDICT[result.verdict]
+
+
+@dataclass(slots=True)
+class Ending:
+    """How the command ends; set inside `reporting_errors`."""
+
+    code: int = ExitCode.OK
+
+
+@contextmanager
+def reporting_errors(output: Output, arguments: Sequence[str]) -> Iterator[Ending]:
+    """Turn everything that is raised into a message or document and an exit code.
+
+    Args:
+        output: where the message or document goes.
+        arguments: the command line; it may name the cache, where logs of defects go.
+    """
+    ending = Ending()
+    cache = _cache_named_by(arguments)
+    try:
+        yield ending
+    except BrokenPipeError:
+        _drop_stdout()  # whoever read the result has seen enough of it
+    except SystemExit as error:
+        ending.code = error.code if isinstance(error.code, int) else ExitCode.OK
+    except KeyboardInterrupt:
+        ending.code = _report(output, Interrupted("SIGINT"))
+    except CodeflashParallelError as error:
+        logged = error if error.exit_code != ExitCode.INTERNAL else _with_log(error, cache)
+        ending.code = _report(output, logged)
+    except BaseExceptionGroup as group:
+        ending.code = _report(output, _chosen(group, cache))
+    except Exception as error:  # noqa: BLE001 - the last line of defence: whatever this is, it is our defect
+        ending.code = _report(output, _with_log(error, cache))
+
+
+def _report(output: Output, error: CodeflashParallelError) -> int:
+    try:
+        output.write_error(error)
+    except BrokenPipeError:
+        _drop_stdout()
+    return BY_SIGNAL.get(error.code, ExitCode(error.exit_code))
+
+
+def _chosen(group: BaseExceptionGroup[BaseException], cache: str) -> CodeflashParallelError:
+    """Return the one error of a task group that a user should see: an interrupt, one of ours, or a defect."""
+    if group.subgroup(KeyboardInterrupt) is not None:
+        return Interrupted("SIGINT")
+    leaves = list(_leaves(group))
+    ours = [error for error in leaves if isinstance(error, CodeflashParallelError)]
+    expected = [error for error in ours if error.exit_code != ExitCode.INTERNAL]
+    return expected[0] if expected and len(ours) == len(leaves) else _with_log(group, cache)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _with_log(error: BaseException, cache: str) -> InternalError:
+    """Return an error of ours that names a file with everything worth a report."""
+    code = error.code if isinstance(error, CodeflashParallelError) else "UNEXPECTED"
+    message = (
+        error.message if isinstance(error, CodeflashParallelError) else f"{type(error).__name__}: {error}"
+    )
+    path = _write_log(error, cache)
+    hint = f"This is a defect of codeflash-parallel; please report it with {path}." if path else ""
+    return InternalError(code, message, hint)
+
+
+def _write_log(error: BaseException, cache: str) -> Path | None:
+    """Write what is known about a defect into the cache, else a temporary folder; `None`: neither works."""
+    import tempfile
+
+    text = "".join(traceback.format_exception(error))
+    about = f"command: {sys.argv}\npython: {sys.version}\nplatform: {sys.platform}\n\n{text}"
+    for folder in (Path(cache) / "logs", Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, path = tempfile.mkstemp(prefix="codeflash-parallel-", suffix=".log", dir=folder)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(about)
+            return Path(path)
+    return None
+
+
+def _cache_named_by(arguments: Sequence[str]) -> str:
+    """Return the cache without reading settings, which may be what is wrong."""
+    named = last_value(arguments, "--cache-dir") or os.environ.get("CODEFLASH_PARALLEL_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return named or f"{base}/codeflash-parallel"
+
+
+def _drop_stdout() -> None:
+    """Let nothing more be written to a closed pipe, not even by the interpreter when it exits."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal."""
+    return signal.Signals(number).name

@@ -1,0 +1,46 @@
+"""`list`: the earlier runs of this repository."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, TextIO
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.places import find_places
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `list`."""
+    options.add_output(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """List the runs, the latest first."""
+    runs = [_short(document) for document in find_places(args).documents()]
+    if output.form != Format.TEXT:
+        from codeflash_parallel.report.document import dumps
+
+        output.write(dumps(runs) + "\n")
+        return ExitCode.OK
+
+    def draw(stream: TextIO) -> None:
+        from codeflash_parallel.report.console import make_console, print_rows
+
+        rows = [(r["run_id"], r["outcome"], str(r["candidates"]), r["summary"]) for r in runs]
+        print_rows(("run", "verdict", "candidates", ""), rows, make_console(stream))
+
+    output.write_report(draw)
+    return ExitCode.OK
+
+
+def _short(document: dict[str, Any]) -> dict[str, Any]:
+    error = document.get("error") or {}
+    return {
+        "run_id": document.get("run_id", ""),
+        "outcome": document.get("verdict") or error.get("code") or "incomplete",
+        "winner": document.get("winner"),
+        "candidates": len(document.get("candidates", ())),
+        "summary": document.get("summary") or error.get("message", ""),
+    }

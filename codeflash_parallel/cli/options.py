@@ -1,0 +1,176 @@
+"""Options of the commands, made from the one table of settings."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from codeflash_parallel.cli.candidates import Source
+from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, parse_value, variable_of
+from codeflash_parallel.cli.output import Format
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.settings import Compare, Settings
+
+#: Second spellings of settings.
+_SHORT: Mapping[str, str] = {"parallel_candidates": "-j"}
+
+#: What stands for the value in the help text, where the kind does not say enough.
+_METAVARS: Mapping[str, str] = {
+    "functions": "PATH::NAME",
+    "parallel_candidates": "N|auto",
+    "base": "REF",
+    "tests": "PATH",
+    "keyword": "EXPRESSION",
+    "marker": "EXPRESSION",
+    "extra_tests": "DIR",
+    "python": "PATH",
+    "include_ignored": "PATTERN",
+    "compare": "|".join(Compare),
+    "repair_command": "COMMAND",
+    "refine_command": "COMMAND",
+    "cache_dir": "DIR",
+}
+
+_KIND_METAVARS: Mapping[Kind, str] = {Kind.INTEGER: "N", Kind.NUMBER: "X", Kind.TEXT: "TEXT"}
+
+#: Lists whose option takes several values at once.
+_SEVERAL = frozenset({"tests", "include_ignored"})
+
+#: Settings that every command understands.
+SHARED = ("cache_dir",)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises instead of printing, and says which option may have been meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print.
+
+        Raises:
+            UsageError: `BAD_ARGUMENTS`.
+        """
+        prefix = "unrecognized arguments: "
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        unknown = message.removeprefix(prefix).split(" ")[0].partition("=")[0]
+        close = difflib.get_close_matches(unknown, flags, n=1) if message.startswith(prefix) else []
+        hint = f"Did you mean {close[0]}?" if close else f"See {self.prog} --help."
+        raise UsageError("BAD_ARGUMENTS", f"{self.prog}: {message}.", hint)
+
+
+def make_parser(name: str, description: str) -> Parser:
+    """Return a parser with what every command understands."""
+    parser = Parser(prog=f"codeflash-parallel {name}", description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--project", metavar="DIR", default=".", help="Folder of the project. Default: the current one."
+    )
+    add_settings(parser, SHARED)
+    return parser
+
+
+def add_settings(parser: argparse._ActionsContainer, names: Sequence[str]) -> None:
+    """Add the options of some settings; one that is not given leaves no trace in the namespace."""
+    table = {setting.name: setting for setting in fields(Settings)}
+    for name in names:
+        _add_setting(parser, name, table[name].metadata["help"], table[name].default)
+
+
+def _add_setting(parser: argparse._ActionsContainer, name: str, text: str, default: Any) -> None:
+    flags = [flag_of(name), *([_SHORT[name]] if name in _SHORT else [])]
+    kind = KINDS[name]
+    shown = f" Default: {default}." if isinstance(default, int | float) and kind != Kind.SWITCH else ""
+    common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": _escaped(text + shown)}
+    if kind == Kind.SWITCH:
+        parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **common)
+    elif kind == Kind.COMPARE:
+        parser.add_argument(
+            *flags, type=_value(name), choices=list(Compare), metavar="|".join(Compare), **common
+        )
+    elif kind == Kind.TEXTS:
+        nargs = "+" if name in _SEVERAL else 1
+        parser.add_argument(*flags, action="extend", nargs=nargs, metavar=_METAVARS[name], **common)
+    else:
+        metavar = _METAVARS.get(name, _KIND_METAVARS.get(kind, ""))
+        parser.add_argument(*flags, type=_value(name), metavar=metavar, **common)
+
+
+def _value(name: str) -> Any:
+    def read(text: str) -> Any:
+        try:
+            return parse_value(name, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"must be {WORDS[KINDS[name]]}, not {text!r}") from error
+
+    return read
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def add_candidates(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name candidates; their order is kept."""
+    group = parser.add_argument_group("candidates")
+    group.add_argument(
+        "--candidates",
+        dest="sources",
+        action="append",
+        type=Source.path,
+        default=[],
+        metavar="PATH",
+        help="Folder or file: .patch, .diff, .py (the function), .jsonl; - is stdin. May be repeated.",
+    )
+    group.add_argument(
+        "--candidate",
+        dest="sources",
+        action="append",
+        type=Source.ref,
+        default=[],
+        metavar="REF",
+        help="Git ref whose changes are a candidate. May be repeated.",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the result goes and in which form."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output-format",
+        choices=[form.value for form in Format],
+        default=Format.TEXT.value,
+        help="Form of the result on standard output. Default: text.",
+    )
+    group.add_argument("--output", metavar="PATH", default="", help="Write the result to a file instead.")
+
+
+def add_reports(parser: argparse.ArgumentParser) -> None:
+    """Add the options of further reports, and of how much is said."""
+    group = parser.add_argument_group("reports")
+    group.add_argument(
+        "--junit-xml", metavar="PATH", default="", help="Also write JUnit XML, a suite a candidate."
+    )
+    group.add_argument(
+        "--markdown", metavar="PATH", default="", help="Also write a short summary in Markdown."
+    )
+    volume = group.add_mutually_exclusive_group()
+    volume.add_argument("-q", "--quiet", action="store_true", help="Say the verdict only, and no progress.")
+    volume.add_argument("-v", "--verbose", action="store_true", help="Say every failure and difference.")
+
+
+def add_providers(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name Python callables as providers."""
+    group = parser.add_argument_group("providers")
+    for name, what in (("repairer", "repair"), ("refiner", "refinement")):
+        group.add_argument(
+            f"--{name}",
+            metavar="MODULE:NAME",
+            default="",
+            help=f"Python callable that answers {what} requests, in a process of its own.",
+        )
+
+
+def variables() -> dict[str, str]:
+    """Return the environment variable of every setting."""
+    return {setting.name: variable_of(setting.name) for setting in fields(Settings)}

@@ -1,0 +1,63 @@
+"""Where earlier runs are: the repository around the project, its settings, and the cache."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeflash_parallel.cli.config import Configured, read_settings
+
+if TYPE_CHECKING:
+    from codeflash_parallel.worktrees.repository import Repository
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places:
+    """A repository and the cache that holds its runs."""
+
+    repository: Repository
+    cache: Path
+    configured: Configured
+
+    def run_dir(self, name: str) -> Path:
+        """Return the folder of a run by its id, the beginning of its id, or `last`.
+
+        Raises:
+            UsageError: there is none, or several.
+        """
+        from codeflash_parallel.engine.store import find_run
+
+        return find_run(self.cache, self.repository.root, name)
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return the documents of all runs, the latest first."""
+        from codeflash_parallel.engine.store import list_runs
+
+        return list_runs(self.cache, self.repository.root)
+
+
+def find_places(args: argparse.Namespace) -> Places:
+    """Find everything from the options that every command has.
+
+    Raises:
+        UsageError: not a repository, or a bad setting.
+    """
+    from codeflash_parallel.engine.surroundings import cache_root
+    from codeflash_parallel.worktrees.repository import find_repository
+
+    project = Path(args.project)
+    configured = read_settings(project, os.environ, vars(args))
+    return Places(
+        repository=find_repository(project), cache=cache_root(configured.settings), configured=configured
+    )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names an earlier run."""
+    parser.add_argument(
+        "run_name", metavar="RUN", nargs="?", default="last",
+        help="Id of the run, the beginning of it, or last. Default: last.",
+    )  # fmt: skip

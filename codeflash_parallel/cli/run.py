@@ -1,0 +1,15 @@
+"""`run`: check, race and profile candidates."""
+
+from __future__ import annotations
+
+import argparse
+
+from codeflash_parallel.cli.evaluation import add_arguments, evaluate
+from codeflash_parallel.cli.output import Output
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Evaluate candidates; return 0 if there is a winner or a tie."""
+    return evaluate(args, output, "race")

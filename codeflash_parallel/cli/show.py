@@ -1,0 +1,63 @@
+"""`show`: an earlier run as it was reported, or one of its candidates in full."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TextIO
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.evaluation import report
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.places import add_run, find_places
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.result import CandidateResult, RunResult
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `show`."""
+    add_run(parser)
+    parser.add_argument("--candidate", metavar="ID", default="", help="Show this candidate only.")
+    options.add_output(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Show a run: first differing calls, failing tests' messages, commands that reproduce them."""
+    from codeflash_parallel.engine.store import load_document
+    from codeflash_parallel.report.stored import stored_result
+
+    result = stored_result(load_document(find_places(args).run_dir(args.run_name)))
+    if args.candidate:
+        _show(candidate_of(result, args.candidate), output)
+    else:
+        report(result, output, quiet=False, verbose=True)
+    return ExitCode.OK
+
+
+def candidate_of(result: RunResult, name: str) -> CandidateResult:
+    """Return a candidate of a run.
+
+    Raises:
+        UsageError: `NO_SUCH_CANDIDATE`.
+    """
+    found = result.candidate(name)
+    if found is None:
+        known = ", ".join(candidate.id for candidate in result.candidates)
+        raise UsageError(
+            "NO_SUCH_CANDIDATE", f"Run {result.run_id} has no candidate {name!r}.", f"It has: {known}."
+        )
+    return found
+
+
+def _show(candidate: CandidateResult, output: Output) -> None:
+    if output.form != Format.TEXT:
+        from codeflash_parallel.model.document import candidate_document
+
+        output.write_document(candidate_document(candidate))
+        return
+    from codeflash_parallel.report.console import make_console, print_candidate
+
+    def draw(stream: TextIO) -> None:
+        print_candidate(candidate, make_console(stream))
+
+    output.write_report(draw)

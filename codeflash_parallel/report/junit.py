@@ -1,0 +1,110 @@
+"""A run as JUnit XML: one suite a candidate, one case for each thing that was found out about it.
+
+junitparser has no types for what changes a suite, hence the `Any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from codeflash_parallel.model.outcome import Status
+from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.words import (
+    speedup_cell,
+    tests_cell,
+    values_cell,
+    verdict_cell,
+    verdict_sentence,
+)
+
+#: Statuses that no test runner would call a success.
+_FAILED = frozenset({Status.REJECTED, Status.UNAPPLIABLE})
+
+#: Statuses that say nothing about the candidate's code.
+_SKIPPED = frozenset({Status.DUPLICATE, Status.CANCELLED})
+
+
+def junit_xml(result: RunResult) -> str:
+    """Return the XML text."""
+    xml: Any = JUnitXml("codeflash-parallel")
+    for candidate in result.candidates:
+        xml.add_testsuite(_suite(candidate))
+    if result.error is not None:
+        xml.add_testsuite(_fault(result))
+    xml.update_statistics()
+    text = xml.tostring()
+    return text.decode("utf-8") if isinstance(text, bytes) else str(text)
+
+
+def _suite(candidate: CandidateResult) -> Any:
+    suite: Any = TestSuite(one_line(candidate.id))
+    for name, value in _properties(candidate):
+        suite.add_property(name, value)
+    for case in _cases(candidate):
+        suite.add_testcase(case)
+    suite.update_statistics()
+    return suite
+
+
+def _properties(candidate: CandidateResult) -> Iterator[tuple[str, str]]:
+    yield "status", candidate.status.value
+    yield "code", candidate.code.value
+    yield "tests", tests_cell(candidate)
+    yield "calls", values_cell(candidate)
+    if candidate.speedup is not None:
+        yield "speedup", speedup_cell(candidate.speedup)
+
+
+def _cases(candidate: CandidateResult) -> Iterator[TestCase]:
+    yield _verdict(candidate)
+    messages = {failure.id: failure.message for failure in candidate.failures}
+    for test in candidate.tests.failed_ids:
+        message = printable(messages.get(test, ""))
+        yield _case(candidate, test, Failure(message=message.split("\n")[0], type_="TESTS_FAILED"), message)
+    for test in candidate.tests.missing_ids:
+        yield _case(
+            candidate, test, Failure(message="It was not collected or did not run.", type_="TESTS_MISSING")
+        )
+    if candidate.difference is not None:
+        d = candidate.difference
+        shown = f"inputs: {d.inputs}\nexpected: {d.expected}\ngot: {d.got}"
+        name = f"call {d.call} of {d.target}"
+        found = Failure(message="A captured call differs.", type_=candidate.code.value)
+        yield _case(candidate, name, found, printable(shown))
+
+
+def _verdict(candidate: CandidateResult) -> TestCase:
+    words = f"{verdict_cell(candidate)}: {one_line(candidate.reason)}"
+    if candidate.status in _FAILED:
+        return _case(candidate, "verdict", Failure(message=words, type_=candidate.code.value))
+    if candidate.status in _SKIPPED:
+        return _case(candidate, "verdict", Skipped(message=words))
+    if candidate.status == Status.INFRA:
+        return _case(candidate, "verdict", Error(message=words, type_=candidate.code.value))
+    case = _case(candidate, "verdict")
+    case.system_out = words
+    return case
+
+
+def _fault(result: RunResult) -> Any:
+    assert result.error is not None
+    suite: Any = TestSuite("run")
+    case = TestCase("verdict", "run")
+    case.result = [Error(message=verdict_sentence(result), type_=result.error.code)]
+    suite.add_testcase(case)
+    suite.update_statistics()
+    return suite
+
+
+def _case(
+    candidate: CandidateResult, name: str, found: Failure | Skipped | Error | None = None, text: str = ""
+) -> TestCase:
+    case = TestCase(one_line(name), one_line(candidate.id))
+    if found is not None:
+        found.text = text
+        case.result = [found]
+    return case

@@ -1,0 +1,63 @@
+"""A short summary in Markdown, for pull requests."""
+
+from __future__ import annotations
+
+import re
+
+from codeflash_parallel.model.outcome import Status
+from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.words import (
+    ranked,
+    speedup_cell,
+    tests_cell,
+    values_cell,
+    verdict_cell,
+    verdict_sentence,
+)
+
+#: Characters that Markdown or HTML would act on.
+_ACTIVE = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@])")
+
+#: Lines of the winner's diff; more belong into a file.
+_DIFF_LINES = 200
+
+
+def markdown(result: RunResult) -> str:
+    """Return the verdict, the table, the reasons and the winner's diff."""
+    parts = [f"**{_text(verdict_sentence(result))}**"]
+    if result.candidates:
+        parts += [_table(result), _reasons(result)]
+    winner = result.candidate(result.winner) if result.winner is not None else None
+    if winner is not None and winner.diff:
+        parts.append(_diff(winner))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(result: RunResult) -> str:
+    rows = ["| candidate | verdict | tests | calls | speedup |", "|---|---|---:|---:|---|"]
+    for candidate in ranked(result):
+        cells = (candidate.id, verdict_cell(candidate), tests_cell(candidate), values_cell(candidate))
+        shown = [*map(_text, cells), _text(speedup_cell(candidate.speedup))]
+        rows.append(f"| {' | '.join(shown)} |")
+    return "\n".join(rows)
+
+
+def _reasons(result: RunResult) -> str:
+    others = [c for c in ranked(result) if c.status not in {Status.WON, Status.TIED}]
+    return "\n".join(f"- {_text(candidate.id)}: {_text(candidate.reason)}" for candidate in others)
+
+
+def _diff(winner: CandidateResult) -> str:
+    lines = printable(winner.diff).rstrip("\n").split("\n")
+    shown = lines[:_DIFF_LINES]
+    if len(lines) > len(shown):
+        shown.append(f"... {len(lines) - len(shown)} more lines")
+    text = "\n".join(shown)
+    fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
+    return f"{fence}diff\n{text}\n{fence}"
+
+
+def _text(text: str) -> str:
+    """Return text that Markdown shows and does not act on."""
+    return _ACTIVE.sub(r"\\\1", one_line(text))

@@ -1,0 +1,253 @@
+"""Write the reference pages from the code, so that they cannot differ: `python docs/make_reference.py`.
+
+With `--check` nothing is written; the exit code says whether the pages are what the code says.
+"""
+
+# ruff: noqa: INP001, T201, SLF001, E501 - a script that prints, reads argparse's own list, and holds prose
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.cli.config import KINDS, TABLE, WORDS, flag_of, key_of, variable_of
+from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, BY_VERDICT, ExitCode
+from codeflash_parallel.cli.main import COMMANDS
+from codeflash_parallel.cli.options import make_parser
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.settings import SETTING_NAMES, Settings
+from codeflash_parallel.report.document import schema
+
+PAGES = Path(__file__).parent / "reference"
+
+
+def main() -> int:
+    """Write or check every page."""
+    check = "--check" in sys.argv[1:]
+    different = [name for name, text in pages().items() if _read(name) != text]
+    for name in different:
+        print(f"{name} is not what the code says" if check else f"wrote {name}")
+        if not check:
+            (PAGES / name).write_text(pages()[name], encoding="utf-8")
+    return 1 if check and different else 0
+
+
+def pages() -> dict[str, str]:
+    """Return the text of every page by its file name."""
+    return {"commands.md": commands(), "json.md": json_page(), "exit-codes.md": exit_codes()}
+
+
+def _read(name: str) -> str:
+    path = PAGES / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def documented(member: StrEnum) -> str:
+    """Return the `#:` line above a member of an enumeration."""
+    source = inspect.getsource(type(member))
+    found = re.search(rf"#: ([^\n]*)\n\s+{member.name} = ", source)
+    if found is None:
+        raise LookupError(f"{type(member).__name__}.{member.name} has no '#:' line")
+    return found.group(1)
+
+
+_INTRODUCTION = """`codeflash-parallel COMMAND [OPTIONS]`, or `python -m codeflash_parallel COMMAND [OPTIONS]`. The result goes to
+standard output, progress to standard error. `NO_COLOR` is honoured. The first Ctrl-C or SIGTERM ends a run in
+order, with a result that says `complete: false`; the second one ends it at once."""
+
+_CHECK = """`check` has no race, hence no winner: it ends with `0` when at least one candidate is equivalent to the baseline
+(status `undecided`, code `NOT_RACED`), with `1` when none is."""
+
+
+def commands() -> str:
+    """Return the page of commands and settings."""
+    parts = [
+        "# Commands",
+        "_Made from the code by `docs/make_reference.py`._",
+        _INTRODUCTION,
+        table(("command", "what it does"), ((f"[`{n}`](#{n})", what) for n, what in COMMANDS.items())),
+    ]
+    for name, what in COMMANDS.items():
+        parts += [f"## {name}", what, *_options(name)]
+    parts += ["## Settings", _SETTINGS, _settings(), "## Candidates", _CANDIDATES]
+    return "\n\n".join(parts) + "\n"
+
+
+def _options(name: str) -> Iterator[str]:
+    command = importlib.import_module(f"codeflash_parallel.cli.{name}")
+    parser = make_parser(name, COMMANDS[name])
+    command.add_arguments(parser)
+    if name == "check":
+        yield "It takes the same options as [`run`](#run)."
+        return
+    own = [action for action in parser._actions if action.dest not in {*SETTING_NAMES, "help"}]
+    rows = [(_spelled(action), (action.help or "").replace("%%", "%")) for action in own]
+    yield table(("option", "meaning"), rows)
+    settings = {action.dest for action in parser._actions} & set(SETTING_NAMES)
+    if len(settings) > 1:
+        yield "And an option for every [setting](#settings)."
+    else:
+        yield "And `--cache-dir`."
+
+
+def _spelled(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else action.metavar or "|".join(map(str, action.choices or ()))
+    names = action.option_strings or [""]
+    return ", ".join(f"`{f'{name} {value}'.strip()}`" for name in names)
+
+
+_SETTINGS = f"""Each setting may stand in `pyproject.toml` under `[tool.{TABLE}]` (the nearest one that has this
+table, from the project up to the root of the repository), in the environment, and on the command line; the
+later one wins. An unknown key is an error, a value of the wrong type is one, too. In the environment a list is
+written as a shell would (`CODEFLASH_PARALLEL_TESTS="tests/unit 'tests/with space'"`), true as `1`, `true`,
+`yes` or `on`. Paths are relative to the project. `codeflash-parallel doctor` says where each value comes from."""
+
+
+def _settings() -> str:
+    rows = []
+    for name in SETTING_NAMES:
+        field = Settings.__dataclass_fields__[name]
+        value = getattr(Settings(), name)
+        flags = f"`{flag_of(name)}`" + (", `-j`" if name == "parallel_candidates" else "")
+        rows.append(
+            (
+                f"`{key_of(name)}`",
+                flags,
+                f"`{variable_of(name)}`",
+                WORDS[KINDS[name]],
+                _shown(value),
+                field.metadata["help"],
+            )
+        )
+    return table(("key", "option", "variable", "value", "default", "meaning"), rows)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(f"`{item}`" for item in value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value != "" else ""
+
+
+_CANDIDATES = """`--candidates` takes a folder, or one of these files; `--candidate` takes a git ref. Both may be
+repeated; the order is kept, within a folder it is the natural one (`c2` before `c10`).
+
+| file | what it holds |
+| --- | --- |
+| `.patch`, `.diff` | a unified diff, applied as `git apply` would |
+| `.py` | the new version of a target, spliced in place of the old one; its new imports and helpers come along |
+| `.jsonl`, or `-` for standard input | one candidate a line |
+
+A candidate's id is its file's stem (made unique with a number where needed). A line of a manifest is an object
+with one of `edits` (`{"path": "new text"}` or `[{"path": …, "text": …}]`; `null` removes the file), `patch`
+or `replacement` (with `function`, `path.py::Class.method`, where there are several targets), and, if wanted,
+`id`, `parent` and `explanation`. An id has 1 to 128 printable characters without `/`, and is not `baseline`."""
+
+
+def exit_codes() -> str:
+    """Return the page of exit codes."""
+    source = inspect.getsource(ExitCode)
+    rows = []
+    for code in ExitCode:
+        meaning = re.search(rf"#: ([^\n]*)\n\s+{code.name} = ", source)
+        assert meaning is not None
+        rows.append((f"`{code.value}`", meaning.group(1), ", ".join(_causes(code))))
+    return (
+        "\n\n".join(
+            (
+                "# Exit codes",
+                "_Made from the code by `docs/make_reference.py`._",
+                table(("code", "meaning", "in the document"), rows),
+                _CHECK,
+                "A run whose `complete` is false without an error has no verdict and ends with `4`.",
+                "On systems other than Linux every command says so in one line and ends with `4`.",
+            )
+        )
+        + "\n"
+    )
+
+
+def _causes(code: ExitCode) -> Iterator[str]:
+    yield from (f"verdict `{verdict.value}`" for verdict, its in BY_VERDICT.items() if its == code)
+    yield from (f"error family `{family}`" for family, its in BY_FAMILY.items() if its == code)
+    yield from (f"error code `{name}`" for name, its in BY_SIGNAL.items() if its == code)
+
+
+def json_page() -> str:
+    """Return the page of the JSON document."""
+    definitions = schema()["$defs"]
+    parts = ["# JSON", "_Made from the code by `docs/make_reference.py`._", _JSON, "## The document"]
+    parts.append(_fields(schema()))
+    for name, definition in definitions.items():
+        if definition.get("type") == "object":
+            parts += [
+                f"### {name}",
+                *([definition["description"]] if "description" in definition else []),
+                _fields(definition),
+            ]
+    vocabularies: tuple[tuple[str, type[StrEnum]], ...] = (
+        ("Verdicts", Verdict), ("Statuses", Status), ("Codes", Code), ("Levels", Level),
+    )  # fmt: skip
+    for title, members in vocabularies:
+        rows = ((f"`{member.value}`", documented(member)) for member in members)
+        parts += [f"## {title}", table(("value", "meaning"), rows)]
+    parts += ["## JSON lines", _JSONL]
+    return "\n\n".join(parts) + "\n"
+
+
+_JSON = """`--output-format json` writes one document, whatever happens: also when the command line is wrong, the machine is
+unfit, or the run is interrupted (exit codes 2, 3, 4, 130 and 143). Its JSON Schema ships with the package
+(`codeflash_parallel/report/schema.json`). Unknown fields are to be ignored: within major version 1 fields and
+codes are only added. The text is ASCII: control characters of candidates and tests are escaped.
+
+`verdict` is null iff there is an `error` or the run is not `complete`; `winner` is non-null iff the verdict is
+`winner` or `tie` (then it is the smallest change of the `tie_set`)."""
+
+_JSONL = """`--output-format jsonl` writes one event a line while it happens. Every line has `run_id`, `seq` (from 0), `event`
+and `candidate` (an id or null).
+
+| event | further fields |
+| --- | --- |
+| `run_started` | `slots` |
+| `phase_started` | `phase`, `detail` |
+| `candidate_moved` | `stage`, `slot` (0: none) |
+| `candidate_finished` | `result`: the candidate as in the document; it may come again after the race |
+| `warned` | `message` |
+| `run_finished` | the document itself; always the last line |"""
+
+
+def _fields(definition: dict[str, Any]) -> str:
+    rows = (
+        (f"`{name}`", _type(part), part.get("description", ""))
+        for name, part in definition["properties"].items()
+    )
+    return table(("field", "type", "meaning"), rows)
+
+
+def _type(part: dict[str, Any]) -> str:
+    if "$ref" in part:
+        name = part["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name})" if schema()["$defs"][name].get("type") == "object" else name
+    if "anyOf" in part:
+        return " or ".join(_type(option) for option in part["anyOf"])
+    if "enum" in part:
+        return " or ".join(f"`{value}`" for value in part["enum"])
+    if part.get("type") == "array":
+        return f"list of {_type(part['items'])}"
+    return str(part["type"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

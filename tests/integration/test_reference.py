@@ -1,0 +1,86 @@
+"""The reference pages say what the code says, and the other way round."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from codeflash_parallel.cli.config import flag_of, key_of, variable_of
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.main import COMMANDS
+from codeflash_parallel.cli.options import make_parser
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.settings import SETTING_NAMES
+from codeflash_parallel.report.document import schema
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "reference"
+
+
+@pytest.fixture(scope="module")
+def made() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["commands.md", "json.md", "exit-codes.md"])
+def test_a_page_is_what_the_code_says(made: ModuleType, name: str) -> None:
+    assert (PAGES / name).read_text(encoding="utf-8") == made.pages()[name], "run docs/make_reference.py"
+
+
+def page(name: str) -> str:
+    return (PAGES / name).read_text(encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    return re.split(r"^## ", text.split(f"\n## {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_documented(name: str) -> None:
+    command = importlib.import_module(f"codeflash_parallel.cli.{name}")
+    parser = make_parser(name, "")
+    command.add_arguments(parser)
+    text = page("commands.md")
+    own = section(text, "run" if name == "check" else name) + section(text, "Settings")
+    for action in parser._actions:
+        for flag in action.option_strings:
+            if flag not in {"-h", "--help"} and not flag.startswith("--no-"):
+                assert re.search(rf"`{re.escape(flag)}[ `]", own), flag
+
+
+@pytest.mark.parametrize("name", SETTING_NAMES)
+def test_every_setting_is_documented_in_all_its_spellings(name: str) -> None:
+    settings = section(page("commands.md"), "Settings")
+    for spelling in (key_of(name), flag_of(name), variable_of(name)):
+        assert f"`{spelling}`" in settings
+
+
+def rows(text: str) -> set[str]:
+    return set(re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE))
+
+
+def test_the_vocabularies_are_documented_and_nothing_else_is() -> None:
+    text = page("json.md")
+    assert rows(section(text, "Verdicts")) == {v.value for v in Verdict}
+    assert rows(section(text, "Statuses")) == {s.value for s in Status}
+    assert rows(section(text, "Codes")) == {c.value for c in Code}
+    assert rows(section(text, "The document")) >= set(schema()["properties"])
+    assert rows(page("exit-codes.md")) == {str(int(code)) for code in ExitCode}
+
+
+def test_links_inside_the_pages_lead_somewhere() -> None:
+    for name in ("commands.md", "json.md", "exit-codes.md"):
+        text = page(name)
+        titles = {
+            title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+        }
+        assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= titles
