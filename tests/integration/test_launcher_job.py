@@ -1,0 +1,154 @@
+"""The launcher's state machine of one job, with a clock and a process table made up."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.process import job as job_module
+from codeflash_parallel.process.job import GRACE_S, KILL_S, Job, Looks, Phase
+from codeflash_parallel.process.proctable import Proc
+
+
+class World:
+    """A clock, the job's processes, and what was sent to whom."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.family: list[Proc] = []
+        self.sent: list[tuple[int, signal.Signals]] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def monotonic_ns(self) -> int:
+        return int(self.now_s * 1e9)
+
+    def look(self) -> list[Proc]:
+        return self.family
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = World()
+    monkeypatch.setattr(job_module, "time", made)
+    monkeypatch.setattr(job_module.os, "kill", lambda pid, number: made.sent.append((pid, number)))
+    return made
+
+
+def proc(pid: int, **changes) -> Proc:
+    values = {
+        "head": 70,
+        "group": 70,
+        "session": 70,
+        "start": 1,
+        "name": "python",
+        "gone": False,
+        "cpu_s": 0.0,
+        "rss_bytes": 0,
+    }
+    return Proc(pid=pid, **{**values, **changes})
+
+
+def start(world: World, **limits: float) -> Job:
+    request = {"job": 1, "marker": "x-1", "tag": 0, "wall_s": 60.0, "cpu_s": 0.0, "memory_bytes": 0, **limits}
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.close(writing)
+    return Job(request, 70, reading, Looks(recent=world.look, fresh=world.look))
+
+
+def exited(job: Job, status: int) -> None:
+    _, real, usage = os.wait4(os.posix_spawn("/bin/true", ["true"], {}), 0)
+    assert real == 0
+    job.main_exited(status, usage)
+
+
+def test_who_cannot_be_killed_is_named_in_time(world):
+    job = start(world)
+    world.family = [proc(70), proc(71, name="stuck one")]
+    job.kill("killed", "enough")
+    job.step()
+    assert job.phase is Phase.KILLING
+    assert (-70, signal.SIGKILL) in world.sent
+    exited(job, signal.SIGKILL)
+    world.family = [proc(71, name="stuck one")]
+    world.now_s += KILL_S
+    job.step()
+    assert job.phase is Phase.DONE
+    assert job.report()["unkillable"] == ("71 stuck one",)
+    assert job.report()["ended"] == Ended.KILLED
+
+
+def test_survivors_have_a_grace_and_are_then_named(world):
+    job = start(world)
+    exited(job, 0)
+    world.family = [proc(71)]
+    job.step()
+    assert (job.phase, world.sent) == (Phase.SETTLING, [])
+    world.now_s += GRACE_S
+    job.step()
+    assert job.phase is Phase.KILLING
+    world.family = []
+    job.step()
+    assert job.phase is Phase.DONE
+    assert (job.report()["ended"], job.report()["leaked"]) == (Ended.EXITED, ("71 python",))
+
+
+def test_a_zombie_means_that_one_may_have_been_overlooked(world):
+    job = start(world)
+    exited(job, 0)
+    world.family = [proc(71, gone=True)]
+    job.step()
+    assert job.phase is Phase.SETTLING
+    world.family = []
+    job.orphan_ended()
+    job.step()
+    assert (job.phase, job.report()["leaked"]) == (Phase.DONE, ())
+
+
+def test_never_a_signal_to_everybody(world):
+    job = start(world)
+    world.family = [proc(70, group=-1), proc(71, group=0), proc(72, group=1), proc(73, group=os.getpgrp())]
+    job.kill("killed", "enough")
+    job.step()
+    assert {pid for pid, _ in world.sent} == {70, 71, 72, 73}
+
+
+def test_limits_are_looked_at_when_they_can_be_reached(world):
+    job = start(world, cpu_s=1000.0)
+    world.family = [proc(70)]
+    job.step()
+    assert 0.05 <= job.next_look_s - world.now_s <= 0.5
+    world.family = [proc(70, cpu_s=600.0), proc(71, cpu_s=500.0)]
+    job.step()
+    assert (job.phase, job.report()["ended"]) == (Phase.KILLING, Ended.CPU_DEADLINE)
+    quiet = start(world)
+    assert quiet.next_look_s == world.now_s + 60.0
+
+
+@pytest.mark.parametrize(("status", "ended"), [(0, Ended.EXITED), (signal.SIGSEGV, Ended.SIGNALLED)])
+def test_who_ends_before_the_kill_has_ended_by_itself(world, status, ended):
+    job = start(world)
+    job.kill("killed", "no longer needed")
+    exited(job, status)
+    assert job.report()["ended"] == ended
+    assert job.report()["message"] == ""
+
+
+def test_the_words_of_the_reports_are_the_model_s(world):
+    job = start(world)
+    for word in (
+        "cpu_deadline",
+        "wall_deadline",
+        "memory_limit",
+        "killed",
+        "not_started",
+        "exited",
+        "signalled",
+    ):
+        assert Ended(word)
+    assert Ended(job.report()["ended"])
