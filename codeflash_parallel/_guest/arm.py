@@ -1,9 +1,9 @@
 """One arm of the race: a warm template that forks a unit whenever the evaluator wants one.
 
-The template has done everything that is not to be timed (imports, reading of inputs). A unit pins itself to a
-core and serves blocks: its copies of the inputs exist before GO, lazy results are forced before DONE, outcomes
-are encoded when the evaluator, which reads the clocks, asks for the check. Whatever a unit does to itself, the
-template survives it, and answers "reaped" in its place.
+The template has done everything that is not to be timed (imports, reading of inputs). A unit pins itself to
+a core and serves blocks: its copies of the inputs exist before GO, lazy results are forced before DONE,
+outcomes are encoded when the evaluator, which reads the clocks, asks for the check. Whatever a unit does to
+itself, the template survives it, and answers "reaped" in its place.
 """
 
 import gc

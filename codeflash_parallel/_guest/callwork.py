@@ -53,7 +53,7 @@ class CallWork:
         return usable
 
     def prepare(self, group, calls, start):
-        """Return a batch of so many calls, the group's inputs cycled from number `start` on, freshly copied."""
+        """Return a batch of fresh copies of a group's inputs, cycled from number `start` on."""
         members = self._groups[group]
         entries = []
         for number in range(start, start + calls if members else start):
@@ -70,7 +70,7 @@ class CallWork:
 
 
 class Batch:
-    """Copies of inputs, ready to run. Results of the first cycle are kept for the check, all others dropped."""
+    """Copies of inputs, ready to run; results of the first cycle are kept for the check, others dropped."""
 
     def __init__(self, entries, distinct, settler):
         self._first, self._rest = entries[:distinct], entries[distinct:]
@@ -124,7 +124,7 @@ class Batch:
 
 
 class AsyncBatch(Batch):
-    """The same for coroutine functions: all calls in one run of the event loop, which costs more than they do."""
+    """The same for coroutine functions: all calls in one run of the event loop, which is dear."""
 
     def run(self):
         """Make the calls, awaiting each."""

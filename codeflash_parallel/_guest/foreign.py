@@ -42,7 +42,8 @@ def _array(walk, value):
     if walk.met(value):
         return None
     _tag(walk, "numpy.ndarray %s %s" % (value.dtype.str, value.shape))
-    if value.dtype.hasobject or value.dtype.names or value.dtype.kind not in "biufcSUmM" or _is_long(value.dtype):
+    dtype = value.dtype
+    if dtype.hasobject or dtype.names or dtype.kind not in "biufcSUmM" or _is_long(dtype):
         return _items(walk, value)
     _write_numbers(walk, value)
     walk.write(">", "")
@@ -80,7 +81,7 @@ def _as_floats(value):
 
 def _with_one_nan(value):
     """Give every nan the same bits."""
-    strange = value != value
+    strange = value != value  # noqa: PLR0124 - that is what tells a nan
     if strange.any():
         value = value.copy()
         value[strange] = float("nan")

@@ -1,7 +1,7 @@
 """Captured calls on disk: written and read by guest processes only, the evaluator never unpickles.
 
-The file is a row of entries, each two lengths, a JSON head and a blob. A head with ``"i"`` is a call, one with
-``"modules"`` tells where modules of the project lie that cannot be imported by name (test files and the like).
+The file is a row of entries, each two lengths, a JSON head and a blob. A head with ``"i"`` is a call, one
+with ``"modules"`` tells where modules of the project lie that cannot be imported by name (test files mostly).
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from collections import namedtuple
 _LENGTHS = struct.Struct(">IQ")
 
 #: One captured call: `meta` as the contract has it, `blob` the pickle of (args, kwargs) from before the call.
-Call = namedtuple("Call", "meta blob")
+Call = namedtuple("Call", "meta blob")  # noqa: PYI024 - typing is slow to import
 
 
 def write_call(file, meta, blob):

@@ -20,7 +20,8 @@ def run(spec, channel):
     importing.install(spec, channel, register=True)
     inputs.install_places(spec)
     session = Session(spec)
-    calls = evenly_spread(inputs.read_calls(spec["inputs"], spec.get("calls")), spec.get("max_calls", _MAX_CALLS))
+    calls = inputs.read_calls(spec["inputs"], spec.get("calls"))
+    calls = evenly_spread(calls, spec.get("max_calls", _MAX_CALLS))
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
     tracer = tracers.choose(spec.get("tracer", "auto"), functions)

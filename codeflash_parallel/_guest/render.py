@@ -9,7 +9,7 @@ _ATOMS = frozenset({int, float, bool, type(None), complex, range, type(Ellipsis)
 
 #: Modules whose own `__repr__` is quick, bounded and honest.
 _TRUSTED = frozenset(
-    "decimal _decimal fractions datetime uuid pathlib pathlib._local zoneinfo ipaddress re".split()
+    ("decimal", "_decimal", "fractions", "datetime", "uuid", "pathlib", "pathlib._local", "zoneinfo", "re")
 )
 
 
@@ -41,7 +41,9 @@ def _text(value, depth, room):
     brackets = _BRACKETS.get(kind)
     if brackets is not None:
         return brackets[0] + _items(value, depth - 1, room) + brackets[1]
-    return _pairs(value.items(), len(value), depth - 1, room) if kind is dict else _object(value, depth - 1, room)
+    if kind is dict:
+        return _pairs(value.items(), len(value), depth - 1, room)
+    return _object(value, depth - 1, room)
 
 
 _BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
@@ -79,7 +81,7 @@ def _pairs(pairs, size, depth, room, form="%s: %s", brackets="{}"):
     return brackets[0] + ", ".join(parts) + brackets[1]
 
 
-def _object(value, depth, room):
+def _object(value, depth, room):  # noqa: PLR0911 - one line for each kind
     kind = type(value)
     name = kind.__name__
     if isinstance(value, type):

@@ -25,12 +25,12 @@ _MAX_FOUND = 10_000
 
 #: Modules of the standard library whose objects never change: their identity is not observable.
 _UNCHANGING = frozenset(
-    "decimal _decimal fractions datetime _pydatetime uuid pathlib pathlib._local zoneinfo ipaddress re".split()
+    ("decimal", "_decimal", "fractions", "datetime", "uuid", "pathlib", "pathlib._local", "zoneinfo", "re")
 )
 
 
-#: An iterator's type name, the items that it gave, and how it ended (see `spend`).
-Spent = namedtuple("Spent", "name items ended")
+#: An iterator's type name, the items that it gave, and how it ended (empty: by itself).
+Spent = namedtuple("Spent", "name items ended")  # noqa: PYI024 - typing is slow to import
 
 
 class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failure
@@ -80,7 +80,7 @@ def _never_changes(cls):
 _SCALARS = frozenset({int, float, complex, str, bytes, tuple, frozenset})
 
 
-def _refuse(walk, value):
+def _refuse(walk, value):  # noqa: ARG001 - the signature of handlers
     raise Unencodable("%s has no canonical form" % type_name(type(value)))
 
 

@@ -1,7 +1,7 @@
 """Find the function that a captured call went to, call it again, and force what it gave.
 
-A lazy result (generator, iterator, coroutine, future) has not done its work yet: it is settled before anything
-is compared or any clock is stopped.
+A lazy result (generator, iterator, coroutine, future) has not done its work yet: it is settled before
+anything is compared or any clock is stopped.
 """
 
 import _io

@@ -14,7 +14,7 @@ def choose(wanted, functions):
     """Return a tracer for some functions.
 
     Args:
-        wanted: "line_profiler", "monitoring" or "settrace"; "auto": the first of them that this interpreter has.
+        wanted: "line_profiler", "monitoring" or "settrace"; "auto": the first that this interpreter has.
     """
     if wanted in ("auto", "line_profiler"):
         try:
@@ -147,7 +147,7 @@ class MonitoringTracer:
         self._table.enter_line(sys._getframe(1), code, line)
 
     def _jumped(self, code, start, end):
-        """Count a loop that is a single line once a turn, as `sys.settrace` does; others make a LINE event."""
+        """Count a loop on a single line once a turn, as `sys.settrace` does; others make a LINE event."""
         line = self._line_of(code, end)
         if end > start or line != self._line_of(code, start):
             return self._monitoring.DISABLE

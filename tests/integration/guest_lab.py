@@ -59,9 +59,18 @@ class Lab:
         self.targets.append({"path": path, "qualname": qualname})
         return len(self.targets) - 1
 
-    def call(self, target: int, arguments: str, *, setup: str = "", blob: str | None = None, **meta: Any) -> int:
+    def call(
+        self, target: int, arguments: str, *, setup: str = "", blob: str | None = None, **meta: Any
+    ) -> int:
         module = self.targets[target]["path"].removesuffix(".py").replace("/", ".")
-        full = {"target": target, "test": "test_a", "via": "outer", "shape": "function", "module": module, **meta}
+        full = {
+            "target": target,
+            "test": "test_a",
+            "via": "outer",
+            "shape": "function",
+            "module": module,
+            **meta,
+        }
         order = {"arguments": arguments, "setup": setup, "meta": full}
         self.calls.append(order if blob is None else {**order, "blob": blob})
         return len(self.calls) - 1
@@ -104,7 +113,7 @@ class Lab:
 
     def run(self, mode: str, **more: Any) -> list[dict[str, Any]]:
         """Run a guest to its end and return its records."""
-        with open(self.private / "records", "w+b") as records:
+        with (self.private / "records").open("w+b") as records:
             command = self.command(self.spec(mode, **more), records.fileno())
             done = subprocess.run(
                 command,
@@ -128,7 +137,7 @@ class Lab:
         """Start an arm's template and wait until it is ready."""
         mine, its = socket.socketpair()
         spec = self.spec("arm", work=work, groups=list(groups), **more)
-        with mine, open(self.private / "records", "w+b") as records:
+        with mine, (self.private / "records").open("w+b") as records:
             with its:
                 process = subprocess.Popen(
                     self.command(spec, records.fileno(), its.fileno()),

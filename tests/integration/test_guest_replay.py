@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from guest_lab import PYTHONS, Lab, named
 
-SHAPES = '''
+SHAPES = """
 import asyncio, functools, random
 
 class Shop:
@@ -90,7 +90,7 @@ def dice():
 def noise(x):
     print("noise", flush=True)
     return lambda: x
-'''
+"""
 
 
 @pytest.fixture(params=PYTHONS, ids=lambda path: path.split("/")[-3])
@@ -138,7 +138,14 @@ def test_a_call_cannot_hurt_the_others(lab: Lab) -> None:
     lab.call(static, "1")
     records = replay(lab)
     kinds = [records[i]["type"].rpartition(".")[2] for i in range(6)]
-    assert kinds == ["SystemExit", "KeyboardInterrupt", "MemoryError", "ValueError", "RecursionError", "tuple"]
+    assert kinds == [
+        "SystemExit",
+        "KeyboardInterrupt",
+        "MemoryError",
+        "ValueError",
+        "RecursionError",
+        "tuple",
+    ]
     assert [records[i]["kind"] for i in range(6)] == ["raise"] * 5 + ["return"]
 
 

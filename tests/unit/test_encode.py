@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import fractions
 import functools
 import importlib
+import io
 import itertools
 import math
-import os
 import pathlib
 import pickle
 import re
@@ -22,6 +22,7 @@ import threading
 import types
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from hypothesis import strategies as st
 
 from codeflash_parallel._guest import encode as guest
 from codeflash_parallel._guest import render as rendering
+from codeflash_parallel._guest import walk
 from codeflash_parallel._guest.encode import REFUSE, Unencodable, encode, observe_raise, observe_return
 from codeflash_parallel._guest.shapes import MAX_ITEMS
 
@@ -129,15 +131,15 @@ class Name(str):
     __slots__ = ()
 
 
-Pair = collections.namedtuple("Pair", "a b")
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - the kind that projects have
 
 DISTINCT: list[Any] = [
     1, 1.0, True, "1", b"1", None, 1j, complex(0.0, 1.0000001), 0, 0.0, -0.0, False, "", b"", float("nan"), math.inf,
     [], (), {}, set(), frozenset(), [[]], [()], ((),), [1], [1.0], (1,), {1}, {1: None}, {1: 1.0}, {1: 1},
     {"a": 1, "b": 2}, {"b": 2, "a": 1}, frozenset({1}), bytearray(b"1"), memoryview(b"1"), range(3), range(0, 3, 2),
     slice(1), Colour.RED, Level.LOW, Point(1, 2), Point(1, [2]), Frozen(1), Slotted(1), Name("1"), Pair(1, 2), (1, 2),
-    [1, 2], decimal.Decimal("1.0"), decimal.Decimal("1.00"), fractions.Fraction(1), datetime.date(2020, 1, 1),
-    datetime.datetime(2020, 1, 1), datetime.timedelta(1), pathlib.PurePosixPath("a"), uuid.UUID(int=1), re.compile("a"),
+    [1, 2], decimal.Decimal("1.0"), decimal.Decimal("1.00"), fractions.Fraction(1), dt.date(2020, 1, 1),
+    dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.timedelta(1), pathlib.PurePosixPath("a"), uuid.UUID(int=1), re.compile("a"),
     re.compile("a", re.IGNORECASE), re.match("a", "a"), collections.OrderedDict(a=1), {"a": 1},
     collections.Counter("a"), collections.defaultdict(int, a=1), collections.deque([1]), collections.deque([1], 2),
     int, str, len, [].append, Point, math, math.sin, functools.partial(int, "1"), ValueError("a"), ValueError("b"),
@@ -174,7 +176,9 @@ def test_types_are_unified_by_value_in_the_typeless_digest_only(left: Any, right
     assert one.full != other.full
 
 
-@pytest.mark.parametrize(("left", "right"), [(1, 2), ([1], [[1]]), ("1", 1), (0.0, -0.0), ([], {}), (None, False)])
+@pytest.mark.parametrize(
+    ("left", "right"), [(1, 2), ([1], [[1]]), ("1", 1), (0.0, -0.0), ([], {}), (None, False)]
+)
 def test_the_typeless_digest_still_tells_values(left: Any, right: Any) -> None:
     assert encode(left).typeless != encode(right).typeless
 
@@ -202,7 +206,7 @@ def test_aliasing_and_cycles_are_seen() -> None:
 
 
 def test_identity_of_what_never_changes_is_not_seen() -> None:
-    day, text = datetime.date(2020, 1, 1), decimal.Decimal("1.5")
+    day, text = dt.date(2020, 1, 1), decimal.Decimal("1.5")
     frozen = Frozen(x=1)
     for value in (day, text, frozen, (1, (2,)), Colour.RED, pathlib.PurePosixPath("a")):
         assert encode([value, value]).full == encode([value, copy_of(value)]).full
@@ -242,6 +246,9 @@ def test_code_of_the_project_is_not_run() -> None:
     assert encoded.text == "[Hostile(a=1), Hostile(a=1)]"
 
 
+FILE = io.TextIOWrapper(io.BytesIO())
+
+
 class Liar:
     def __reduce_ex__(self, protocol: object) -> Any:
         raise KeyboardInterrupt if protocol == "never" else ZeroDivisionError
@@ -249,7 +256,7 @@ class Liar:
 
 @pytest.mark.parametrize(
     "value",
-    [threading.Lock(), lambda: 1, Liar(), open(os.devnull), (x for x in itertools.count()), sys._getframe(), [lambda: 1]],
+    [threading.Lock(), lambda: 1, Liar(), FILE, (x for x in itertools.count()), sys._getframe(), [lambda: 1]],
     ids=["lock", "lambda", "reduce raises", "file", "endless", "frame", "inside a list"],
 )
 def test_what_has_no_canonical_form_says_so(value: Any) -> None:
@@ -286,7 +293,7 @@ def test_deep_structures_need_no_recursion() -> None:
 
 
 def test_endless_nesting_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guest, "MAX_NODES", 2_000)
+    monkeypatch.setattr(walk, "MAX_NODES", 2_000)
 
     class Endless:
         def __reduce_ex__(self, protocol: object) -> Any:
@@ -318,7 +325,17 @@ def test_an_unencodable_outcome_says_why() -> None:
 
 
 def test_text_holds_no_address() -> None:
-    values = [object(), lambda: 1, (x for x in "a"), Point(1, object()), len, math, Colour.RED, Slotted(3), Name("x")]
+    values = [
+        object(),
+        lambda: 1,
+        (x for x in "a"),
+        Point(1, object()),
+        len,
+        math,
+        Colour.RED,
+        Slotted(3),
+        Name("x"),
+    ]
     text = rendering.render(values)
     assert "0x" not in text
     assert "Slotted(a=3)" in text
@@ -336,7 +353,7 @@ print(encode(value)[:3])
 
 
 def test_digests_do_not_depend_on_the_hash_seed() -> None:
-    package = os.path.dirname(os.path.dirname(guest.__file__))
+    package = str(Path(guest.__file__).parent.parent)
     outputs = {
         subprocess.run(
             [sys.executable, "-S", "-c", PROGRAM, package],

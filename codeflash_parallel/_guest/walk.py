@@ -1,0 +1,239 @@
+"""The walk over a value that its digests are made from.
+
+A value is walked once (without recursion, deep structures are common) and written as text in the grammar of
+Python's literals; what has no literal is ``<type ...>``. Three texts come out: the full one, one with floats
+masked, and one in which types are unified by value (1, 1.0 and True; lists, tuples and iterators). Mutable
+objects are numbered as they are met, so aliasing and cycles show; no address ever enters, and no ``__eq__``,
+``__hash__`` or ``__repr__`` of the project is called.
+"""
+
+import hashlib
+import math
+
+from .shapes import Unencodable, handler_of
+
+#: A value walked longer than this is no longer quick to encode (objects cost 5 µs a part).
+MAX_NODES = 300_000
+
+#: Types whose literal is injective, typed, and free of other types.
+_EXACT = frozenset({int, str, bytes, type(None)})
+_FLAT = _EXACT | {float, bool}
+
+
+def digest_of(text):
+    """Return the digest of a text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class Walk:
+    """One walk over one or more values.
+
+    `full` and `less` are the texts so far, `mask` replaces parts of `full`, `memo` numbers mutable objects.
+    """
+
+    __slots__ = ("full", "iterators", "less", "mask", "memo", "nodes")
+
+    def __init__(self, iterators):
+        self.full, self.less, self.mask = [], [], {}
+        self.memo, self.nodes, self.iterators = {}, 0, iterators
+
+    def digests(self):
+        """Return the digests of the full, the floatless and the typeless text."""
+        full, floatless, typeless = self.texts()
+        digest = digest_of(full)
+        return (
+            digest,
+            digest if floatless is full else digest_of(floatless),
+            digest if typeless == full else digest_of(typeless),
+        )
+
+    def texts(self):
+        """Return the full, the floatless and the typeless text; the second `is` the first without floats."""
+        full, less = "".join(self.full), "".join(self.less)
+        if not self.mask:
+            return full, full, less
+        masked = list(self.full)
+        for index, text in self.mask.items():
+            masked[index] = text
+        return full, "".join(masked), less
+
+    def run(self, value):
+        """Walk by trampoline: a handler that has children is a generator of them.
+
+        Raises:
+            Unencodable: some part has no canonical form; whatever the project's code raises ends as this.
+        """
+        try:
+            self._run(value)
+        except Unencodable:
+            raise
+        except Exception as error:  # a hostile __module__, __dict__, __iter__ ...
+            raise Unencodable("taking it apart raised %s" % type(error).__name__) from None
+
+    def _run(self, value):
+        children = self.visit(value)
+        stack = [children] if children is not None else []
+        while stack:
+            for child in stack[-1]:
+                children = self.visit(child)
+                if children is not None:
+                    stack.append(children)
+                    break
+            else:
+                stack.pop()
+
+    def visit(self, value):
+        """Write a value without children, or return a generator that writes around its children."""
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise Unencodable("more than %d parts" % MAX_NODES)
+        kind = type(value)
+        if kind in _FLAT:
+            return self._atom(kind, value)
+        handler = _CONTAINERS.get(kind)
+        return handler(self, value) if handler is not None else handler_of(kind)(self, value)
+
+    def _atom(self, kind, value):
+        text = _literal(value)
+        if kind is float:
+            self.mask[len(self.full)] = "~"
+        self.full.append(text)
+        self.less.append(text if kind in _EXACT else number_text(value))
+
+    def write(self, text, less=None):
+        """Append to the full text, and to the typeless one what stands there instead."""
+        self.full.append(text)
+        self.less.append(text if less is None else less)
+
+    def write_floats(self, text, masked, less):
+        """Append a text that holds floats."""
+        self.mask[len(self.full)] = masked
+        self.write(text, less)
+
+    def met(self, value):
+        """Number a mutable object; write a reference and return true if it was met before."""
+        found = self.memo.get(id(value))
+        if found is None:
+            # The value is kept: the address of a temporary object must not be given to another.
+            self.memo[id(value)] = (len(self.memo), value)
+            return False
+        self.write("@%d" % found[0])
+        return True
+
+    def parts_of(self, items):
+        """Return the three texts of each item, walked on its own, as three sorted lists."""
+        triples = []
+        for item in items:
+            walk = Walk(self.iterators)
+            walk.nodes = self.nodes
+            walk.run(item)
+            triples.append(walk.texts())
+            self.nodes = walk.nodes
+        return [sorted(texts) for texts in zip(*triples)] or [[], [], []]
+
+
+def _literal(value):
+    try:
+        return repr(value)
+    except ValueError:  # an int beyond sys.set_int_max_str_digits
+        return hex(value)
+
+
+def number_text(value):
+    """Write a float or bool as the int that it equals, if there is one (and it is no -0.0)."""
+    if math.isfinite(value) and int(value) == value and repr(value) != "-0.0":
+        return _literal(int(value))
+    return repr(value)
+
+
+def _flat_texts(items):
+    """Return the masked and the typeless text of some atoms, comma separated."""
+    masked = ", ".join(["~" if type(item) is float else _literal(item) for item in items])
+    less = ", ".join([_literal(item) if type(item) in _EXACT else number_text(item) for item in items])
+    return masked, less
+
+
+def _list(walk, value):
+    if walk.met(value):
+        return None
+    return _sequence(walk, value, "[", "]")
+
+
+def _tuple(walk, value):
+    return _sequence(walk, value, "(", ")")
+
+
+def _sequence(walk, value, opening, closing):
+    kinds = set(map(type, value))
+    if not kinds <= _FLAT:
+        return _children(walk, value, opening, closing)
+    walk.nodes += len(value) >> 4
+    try:
+        text = repr(value)
+        if kinds <= _EXACT:
+            walk.write(text, text if opening == "[" else repr(list(value)))
+            return None
+    except ValueError:  # holds a huge int
+        return _children(walk, value, opening, closing)
+    masked, less = _flat_texts(value)
+    walk.write_floats(text, opening + masked + closing, "[" + less + "]")
+    return None
+
+
+def _children(walk, items, opening, closing):
+    walk.write(opening, "[")
+    comma = ""
+    for item in items:
+        walk.write(comma)
+        comma = ", "
+        yield item
+    walk.write(closing, "]")
+
+
+def _dict(walk, value):
+    if walk.met(value):
+        return None
+    kinds = set(map(type, value))
+    kinds.update(map(type, value.values()))
+    if kinds <= _EXACT:
+        try:
+            walk.write(repr(value))
+        except ValueError:  # holds a huge int
+            return _pairs(walk, value.items())
+        walk.nodes += len(value) >> 3
+        return None
+    return _pairs(walk, value.items())
+
+
+def _pairs(walk, pairs):
+    walk.write("{")
+    comma = ""
+    for key, item in pairs:
+        walk.write(comma)
+        comma = ", "
+        yield key
+        walk.write(": ")
+        yield item
+    walk.write("}")
+
+
+def _set(walk, value):
+    if not walk.met(value):
+        _sorted_items(walk, value, "set")
+
+
+def _frozenset(walk, value):
+    _sorted_items(walk, value, "frozenset")
+
+
+def _sorted_items(walk, value, name):
+    if set(map(type, value)) <= _EXACT:
+        text = "{" + ", ".join(sorted(map(_literal, value))) + "}"
+        walk.nodes += len(value) >> 4
+        walk.write(name + text, text)
+        return
+    full, masked, less = ("{" + ", ".join(texts) + "}" for texts in walk.parts_of(value))
+    walk.write_floats(name + full, name + masked, less)
+
+
+_CONTAINERS = {list: _list, tuple: _tuple, dict: _dict, set: _set, frozenset: _frozenset}
