@@ -77,12 +77,14 @@ def _evaluated(
     from codeflash_parallel.cli.provided import provided
     from codeflash_parallel.engine.evaluator import RaceMode
 
+    providers = provided(args, settings)
     plan = Plan(
         project=Path(args.project),
         settings=settings,
         submissions=submissions,
         mode=RaceMode(mode),
-        **provided(args, settings),
+        repairer=providers.repairer,
+        refiner=providers.refiner,
     )
     with _observers(args, output) as observers:
         return drive(plan, observers, interrupts)

@@ -1,13 +1,43 @@
-"""Providers that the command line names: commands, and Python callables in a process of their own."""
+"""Providers that the command line names: commands, or Python callables in a process of their own."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.providers import Refiner, Repairer
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.repair.commands import command_refiner, command_repairer
 
 
-def provided(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
-    """Return the repairer and the refiner, where one is named."""
-    return {}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provided:
+    """Who answers; `None` is nobody."""
+
+    repairer: Repairer | None = None
+    refiner: Refiner | None = None
+
+
+def provided(args: argparse.Namespace, settings: Settings) -> Provided:
+    """Return the repairer and the refiner, where one is named.
+
+    Raises:
+        UsageError: one is named twice, or cannot be run.
+    """
+    cwd = str(Path(args.project).resolve())
+    repair = _one("repairer", args.repairer, "repair_command", settings.repair_command)
+    refine = _one("refiner", args.refiner, "refine_command", settings.refine_command)
+    deadline_s = settings.provider_timeout
+    return Provided(
+        repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,
+        refiner=command_refiner(refine, deadline_s=deadline_s, cwd=cwd) if refine else None,
+    )
+
+
+def _one(option: str, name: str, setting: str, command: str) -> str:
+    if name and command:
+        key = setting.replace("_", "-")
+        raise UsageError("BAD_ARGUMENTS", f"--{option} and {key} are both given.", "Give one of them.")
+    return name or command

@@ -1,0 +1,187 @@
+"""`run` and `check` around an engine that only pretends: what goes in, what comes out, and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import ClassVar
+from xml.etree import ElementTree as ET
+
+import anyio
+import pytest
+
+from codeflash_parallel.cli.main import main
+from codeflash_parallel.engine import evaluator as engine
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.events import CandidateFinished, RunFinished, RunStarted
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, FailedTest, Fault, RunResult, TestCounts
+
+WINNER = CandidateResult(
+    id=CandidateId("fast"), origin=Origin.PATCH, status=Status.WON, code=Code.OK, reason="Fast.", diff="+x\n"
+)
+LOSER = CandidateResult(
+    id=CandidateId("wrong|<b>"),
+    origin=Origin.PATCH,
+    status=Status.REJECTED,
+    code=Code.TESTS_FAILED,
+    reason="It fails.\x1b[2J",
+    tests=TestCounts(expected=2, failed=1, missing=1, failed_ids=("t::a",), missing_ids=("t::b",)),
+    failures=(FailedTest(id="t::a", phase="call", message="E \x00 boom"),),
+)
+
+
+class Pretended:
+    """Stands where the engine's evaluator stands."""
+
+    calls: ClassVar[list[tuple[Path, object, list]]] = []
+    signals: tuple[int, ...] = ()
+
+    def __init__(self, project, settings) -> None:
+        self._project, self._settings = project, settings
+        self._stopped = anyio.Event()
+        self._code = ""
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_) -> None:
+        return None
+
+    def interrupt(self, code: str) -> None:
+        self._code = code
+        self._stopped.set()
+
+    async def evaluate(self, submissions, *, repairer, refiner, observers, race) -> RunResult:
+        Pretended.calls.append((self._project, self._settings, list(submissions)))
+        result = RunResult(
+            run_id="r1", complete=True, verdict=Verdict.WINNER, winner=WINNER.id, candidates=(WINNER, LOSER)
+        )
+        for event in (
+            RunStarted(run_id="r1", slots=1),
+            CandidateFinished(run_id="r1", candidate=WINNER.id, result=WINNER),
+        ):
+            for observer in observers:
+                observer(event)
+        for number in self.signals:
+            os.kill(os.getpid(), number)
+            await self._stopped.wait()
+            fault = Fault(family="interrupted", code=self._code, message="The run was interrupted.")
+            result = RunResult(run_id="r1", complete=False, error=fault)
+        for observer in observers:
+            observer(RunFinished(run_id="r1", result=result))
+        return result
+
+
+@pytest.fixture(autouse=True)
+def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Pretended]:
+    monkeypatch.setattr(engine, "Evaluator", Pretended)
+    from codeflash_parallel.cli import driving
+
+    monkeypatch.setattr(driving, "Evaluator", Pretended)
+    monkeypatch.setattr(Pretended, "calls", [])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "fast.patch").write_text("x")
+    return Pretended
+
+
+RUN = ["run", "--candidates", "c", "--function", "m.py::f"]
+
+
+def test_a_run_for_people(capsys) -> None:
+    assert main(RUN) == 0
+    captured = capsys.readouterr()
+    assert "winner: " in captured.out
+    assert "finish fast won" in captured.err
+    assert "\x1b" not in captured.out
+
+
+def test_quiet(capsys) -> None:
+    assert main([*RUN, "-q"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 1
+    assert captured.err == ""
+
+
+def test_settings_reach_the_engine(pretended) -> None:
+    main([*RUN, "-j", "3", "--function", "m.py::g", "--tests", "a", "b", "--tests", "c", "--keep-slots"])
+    ((project, settings, submissions),) = pretended.calls
+    assert project == Path()
+    assert settings.parallel_candidates == 3
+    assert settings.functions == ("m.py::f", "m.py::g")
+    assert settings.tests == ("a", "b", "c")
+    assert settings.keep_slots
+    assert [s.id for s in submissions] == ["fast"]
+
+
+def test_json_is_the_only_thing_on_stdout(capsys) -> None:
+    assert main([*RUN, "--output-format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["winner"] == "fast"
+
+
+def test_json_lines_end_with_the_document(capsys) -> None:
+    assert main([*RUN, "--output-format", "jsonl"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines] == ["run_started", "candidate_finished", "run_finished"]
+    assert [line["seq"] for line in lines] == [0, 1, 2]
+    assert [line["candidate"] for line in lines] == [None, "fast", None]
+    assert lines[-1]["schema_version"] == "1.0"
+    assert lines[-1]["candidates"][1]["id"] == "wrong|<b>"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl"])
+def test_a_file_instead_of_stdout(form: str, tmp_path: Path, capsys) -> None:
+    assert main([*RUN, "-q", "--output-format", form, "--output", "out"]) == 0
+    assert capsys.readouterr().out == ""
+    assert "fast" in (tmp_path / "out").read_text()
+
+
+def test_junit_and_markdown(tmp_path: Path) -> None:
+    assert main([*RUN, "-q", "--junit-xml", "j.xml", "--markdown", "m.md"]) == 0
+    root = ET.parse(tmp_path / "j.xml").getroot()
+    suites = {suite.get("name"): suite for suite in root.iter("testsuite")}
+    assert suites["fast"].get("failures") == "0"
+    assert suites["wrong|<b>"].get("failures") == "3"
+    assert {case.get("name") for case in suites["wrong|<b>"].iter("testcase")} == {"verdict", "t::a", "t::b"}
+    text = (tmp_path / "m.md").read_text()
+    assert "| fast | won |" in text
+    assert "wrong\\|\\<b\\>" in text
+    assert "```diff\n+x\n```" in text
+
+
+def test_an_empty_folder_is_judged_at_once(tmp_path: Path, pretended, capsys) -> None:
+    (tmp_path / "none").mkdir()
+    assert main(["run", "--candidates", "none", "--output-format", "json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert (data["verdict"], data["complete"], data["error"]) == ("none_correct", True, None)
+    assert pretended.calls == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_first_signal_gives_an_incomplete_result(number: int, code: int, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(Pretended, "signals", (number,))
+    before = signal.getsignal(number)
+    assert main([*RUN, "--output-format", "json"]) == code
+    data = json.loads(capsys.readouterr().out)
+    assert data["complete"] is False
+    assert data["error"]["code"] == signal.Signals(number).name
+    assert signal.getsignal(number) is before
+
+
+def test_a_defect_of_the_engine_is_ours(monkeypatch, tmp_path: Path, capsys) -> None:
+    async def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Pretended, "evaluate", broken)
+    assert main([*RUN, "--output-format", "json", "--cache-dir", str(tmp_path / "cache")]) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert data["error"]["family"] == "internal"
+    assert str(tmp_path / "cache") in data["error"]["hint"]
+
+
+def test_no_candidates_named(capsys) -> None:
+    assert main(["run"]) == 2
+    assert "--candidates" in capsys.readouterr().err
