@@ -1,0 +1,117 @@
+"""Providers that are commands: a request as JSON on stdin, answers as JSON on stdout."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.providers import Answer, RefinementRequest, RepairRequest
+from codeflash_parallel.repair.children import Children
+from codeflash_parallel.repair.wire import Document, read_answers, refinement_document, repair_document
+
+#: ``module:name`` or ``path.py:name``.
+_CALLABLE = re.compile(r"(?:[^\s:]+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
+#: Starts our worker by code, not by ``-m``: the provider's folder need not know where we are installed.
+_WORKER = (
+    "import sys; sys.path.append(sys.argv.pop(1)); "
+    "from codeflash_parallel.repair.worker import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandProvider:
+    """A command and how long it may take.
+
+    Attributes:
+        argv: program and arguments; no shell is involved.
+        deadline_s: wall seconds of one request; then its whole session is killed.
+        cwd: where it runs; empty: the current folder.
+    """
+
+    argv: tuple[str, ...]
+    deadline_s: float
+    cwd: str = ""
+
+    def ask(self, children: Children, document: Document) -> tuple[Answer, ...]:
+        """Run the command once. Blocks.
+
+        Raises:
+            ProviderFailed: it gave no answer.
+            MalformedAnswer: it answered something else than the schema says.
+        """
+        question = json.dumps(document).encode()
+        text = children.ask(self.argv, question, deadline_s=self.deadline_s, cwd=self.cwd or None)
+        return read_answers(text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandRepairer(CommandProvider):
+    """A command that answers repair requests."""
+
+    def answer(self, children: Children, request: RepairRequest) -> tuple[Answer, ...]:
+        """Answer within a broker's children. Blocks; raises as `ask`."""
+        return self.ask(children, repair_document(request))
+
+    def __call__(self, request: RepairRequest, /) -> tuple[Answer, ...]:
+        """Answer. Blocks; raises as `ask`."""
+        return self.answer(Children(), request)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandRefiner(CommandProvider):
+    """A command that answers batches of refinement requests."""
+
+    def answer(self, children: Children, requests: Sequence[RefinementRequest]) -> tuple[Answer, ...]:
+        """Answer within a broker's children. Blocks; raises as `ask`."""
+        return self.ask(children, refinement_document(requests))
+
+    def __call__(self, requests: Sequence[RefinementRequest], /) -> tuple[Answer, ...]:
+        """Answer. Blocks; raises as `ask`."""
+        return self.answer(Children(), requests)
+
+
+def command_repairer(text: str, *, deadline_s: float, cwd: str = "") -> CommandRepairer:
+    """Return the repairer that ``--repair-command`` names.
+
+    Args:
+        text: a command line (split as a shell would, run without one), or a Python callable as
+            ``module:name`` or ``path.py:name``, which is called in a process of its own.
+        deadline_s: wall seconds of one request.
+        cwd: where it runs and where paths start; empty: the current folder.
+
+    Raises:
+        UsageError: `BAD_COMMAND` when it cannot be run.
+    """
+    return CommandRepairer(argv=_argv(text, "repair", cwd), deadline_s=deadline_s, cwd=cwd)
+
+
+def command_refiner(text: str, *, deadline_s: float, cwd: str = "") -> CommandRefiner:
+    """Return the refiner that ``--refine-command`` names; as `command_repairer`."""
+    return CommandRefiner(argv=_argv(text, "refine", cwd), deadline_s=deadline_s, cwd=cwd)
+
+
+def _argv(text: str, kind: str, cwd: str) -> tuple[str, ...]:
+    if _CALLABLE.fullmatch(text):
+        root = str(Path(__file__).resolve().parents[2])
+        return (sys.executable, "-c", _WORKER, root, kind, text)
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(
+            "BAD_COMMAND", f"The {kind} command {text!r} is not a command line: {error}."
+        ) from error
+    program = argv[0] if argv else ""
+    if not (shutil.which(program) or shutil.which(Path(cwd, program))):
+        raise UsageError(
+            "BAD_COMMAND",
+            f"The {kind} command {text!r} cannot be run: there is no program {program!r}.",
+            "Give a program with its arguments, or a Python callable as module:name or path.py:name.",
+        )
+    return tuple(argv)

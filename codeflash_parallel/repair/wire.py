@@ -1,0 +1,198 @@
+"""Requests and answers as JSON, the way command providers see them. The reference page describes the format.
+
+A request is one object on stdin::
+
+    {"protocol": 1, "kind": "repair", "candidate": …, "targets": […], "code": …, "reason": …, "diff": …,
+     "source": {path: text}, "failures": [{"id", "phase", "message"}], "missing": [ids],
+     "difference": {"target", "test", "call", "inputs", "expected", "got"} | null, "ancestry": [ids]}
+
+    {"protocol": 1, "kind": "refine", "requests": [
+        {"candidate": …, "kind": "first" | "adaptive", "targets": […], "diff": …, "source": {path: text},
+         "speedup": {"estimate", "low", "high", "clock", "stage"},
+         "profile": {"tracer", "lines": [{"path", "line", "hits", "time_ns", "text"}]} | null,
+         "baseline_profile": the same,
+         "ancestry": [{"candidate", "diff", "explanation", "speedup" | null}]}]}
+
+An answer on stdout is nothing, ``null``, one object, a list of objects, or ``{"answers": [objects]}``; an
+object holds exactly one of ``patch`` (unified diff), ``replacement`` (Python text; ``function`` may name what
+it replaces) and ``edits`` (``{path: text | null}`` or ``[{"path", "text"}]``), all of them relative to the
+snapshot, and may hold ``explanation`` and ``parent`` (a candidate of the request).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codeflash_parallel.model.candidate import (
+    CandidateId,
+    Content,
+    FileText,
+    FileTexts,
+    PatchText,
+    Replacement,
+)
+from codeflash_parallel.model.providers import (
+    Ancestor,
+    Answer,
+    RefinementKind,
+    RefinementRequest,
+    RepairRequest,
+)
+from codeflash_parallel.model.result import FailedTest, FirstDifference, LineProfile, LineTiming, Speedup
+from codeflash_parallel.repair.answers import MalformedAnswer
+
+#: Version of the request's format.
+PROTOCOL = 1
+
+_CONTENTS = ("patch", "replacement", "edits")
+_FIELDS = frozenset({*_CONTENTS, "function", "explanation", "parent"})
+
+Document = dict[str, Any]
+
+
+def repair_document(request: RepairRequest) -> Document:
+    """Return a repair request as JSON values."""
+    return {"protocol": PROTOCOL, "kind": "repair", **_request(request)}
+
+
+def refinement_document(requests: Sequence[RefinementRequest]) -> Document:
+    """Return a batch of refinement requests as JSON values."""
+    return {"protocol": PROTOCOL, "kind": "refine", "requests": [_request(r) for r in requests]}
+
+
+def read_repair(document: Document) -> RepairRequest:
+    """Return the request that `repair_document` wrote."""
+    data = {k: v for k, v in document.items() if k not in {"protocol", "kind"}}
+    difference = data.pop("difference")
+    return RepairRequest(
+        candidate=CandidateId(data.pop("candidate")),
+        targets=tuple(data.pop("targets")),
+        source=tuple(data.pop("source").items()),
+        failures=tuple(FailedTest(**f) for f in data.pop("failures")),
+        missing=tuple(data.pop("missing")),
+        difference=FirstDifference(**difference) if difference else None,
+        ancestry=tuple(map(CandidateId, data.pop("ancestry"))),
+        **data,
+    )
+
+
+def read_refinements(document: Document) -> tuple[RefinementRequest, ...]:
+    """Return the requests that `refinement_document` wrote."""
+    return tuple(
+        RefinementRequest(
+            candidate=CandidateId(data["candidate"]),
+            kind=RefinementKind(data["kind"]),
+            targets=tuple(data["targets"]),
+            diff=data["diff"],
+            source=tuple(data["source"].items()),
+            speedup=Speedup(**data["speedup"]),
+            profile=_profile(data["profile"]),
+            baseline_profile=_profile(data["baseline_profile"]),
+            ancestry=tuple(
+                Ancestor(**{**a, "speedup": Speedup(**a["speedup"]) if a["speedup"] else None})
+                for a in data["ancestry"]
+            ),
+        )
+        for data in document["requests"]
+    )
+
+
+def answers_document(answers: Sequence[Answer]) -> list[Document]:
+    """Return answers as JSON values.
+
+    Raises:
+        MalformedAnswer: an answer names a git ref, which only the caller's own process can mean.
+    """
+    return [_answer_document(answer) for answer in answers]
+
+
+def read_answers(text: str) -> tuple[Answer, ...]:
+    """Return the answers that a command printed.
+
+    Raises:
+        MalformedAnswer: it is not of the form that this module describes.
+    """
+    if not text.strip():
+        return ()
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedAnswer(f"the answer is not JSON: {error}") from error
+    if isinstance(data, dict) and "answers" in data:
+        data = data["answers"]
+    if data is None:
+        return ()
+    return tuple(_answer(item) for item in (data if isinstance(data, list) else [data]))
+
+
+def _request(request: RepairRequest | RefinementRequest) -> Document:
+    return {**asdict(request), "source": dict(request.source)}
+
+
+def _profile(data: Mapping[str, Any] | None) -> LineProfile | None:
+    if data is None:
+        return None
+    return LineProfile(tracer=data["tracer"], lines=tuple(LineTiming(**line) for line in data["lines"]))
+
+
+def _answer_document(answer: Answer) -> Document:
+    about = {"explanation": answer.explanation, "parent": answer.parent}
+    match answer.content:
+        case PatchText(patch=patch):
+            return {"patch": patch, **about}
+        case Replacement(code=code, function=function):
+            return {"replacement": code, "function": function, **about}
+        case FileTexts(files=files):
+            return {"edits": [{"path": f.path, "text": f.text} for f in files], **about}
+        case _:
+            raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
+
+
+def _answer(data: object) -> Answer:
+    if not isinstance(data, dict):
+        raise MalformedAnswer(f"an answer must be an object, not {type(data).__name__}")
+    unknown = sorted(map(str, data.keys() - _FIELDS))
+    if unknown:
+        raise MalformedAnswer(f"an answer has no field {', '.join(unknown)}")
+    given = [name for name in _CONTENTS if data.get(name) is not None]
+    if len(given) != 1:
+        raise MalformedAnswer(f"an answer holds exactly one of {', '.join(_CONTENTS)}, not {len(given)}")
+    return Answer(
+        content=_content(given[0], data), explanation=_text(data, "explanation"), parent=_text(data, "parent")
+    )
+
+
+def _content(kind: str, data: Mapping[str, Any]) -> Content:
+    match kind:
+        case "patch":
+            return PatchText(patch=_text(data, "patch"))
+        case "replacement":
+            return Replacement(code=_text(data, "replacement"), function=_text(data, "function"))
+        case _:
+            return FileTexts(files=_edits(data["edits"]))
+
+
+def _edits(edits: object) -> tuple[FileText, ...]:
+    pairs: list[tuple[Any, Any]]
+    match edits:
+        case dict():
+            pairs = list(edits.items())
+        case list() if all(isinstance(e, dict) and e.keys() == {"path", "text"} for e in edits):
+            pairs = [(e["path"], e["text"]) for e in edits]
+        case _:
+            raise MalformedAnswer('edits must be {path: text} or [{"path": path, "text": text}]')
+    if not all(isinstance(path, str) and isinstance(text, str | None) for path, text in pairs):
+        raise MalformedAnswer("paths and texts of edits must be texts (null removes the file)")
+    return tuple(FileText(path=path, text=text) for path, text in pairs)
+
+
+def _text(data: Mapping[str, Any], field: str) -> str:
+    value = data.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedAnswer(f"{field} must be a text, not {type(value).__name__}")
+    return value
