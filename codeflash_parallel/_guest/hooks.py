@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-from . import neutral, session
+from . import neutral, session, worker
 
 #: Longest message of a failed phase; the head says what was asked, the tail why it failed.
 _HEAD, _TAIL = 3_000, 4_980
@@ -194,6 +194,11 @@ class SessionPlugin:
             self._recorder.finish()
         self._guard.audit()
         session.config.workeroutput["codeflash"] = json.dumps(self._channel.records)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        """Prepare a new worker of xdist's before it starts a session of its own."""
+        node.gateway.remote_exec(worker.preparation(self._spec)).waitclose(60)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):

@@ -27,12 +27,12 @@ class GuestFailure(Exception):  # noqa: N818 - told in a record, never raised to
 
 
 def read_spec(path):
-    """Return the spec in a file."""
+    """Return the spec in a file, and its own place as "path"."""
     with open(path, "rb") as file:
         spec = json.loads(file.read())
     if spec.get("protocol") != PROTOCOL:
         raise GuestFailure("spec", "protocol %r, this guest speaks %d" % (spec.get("protocol"), PROTOCOL))
-    return spec
+    return dict(spec, path=os.path.abspath(path))
 
 
 def run(spec, channel, control):

@@ -1,22 +1,36 @@
-"""Plugin of xdist's workers, loaded by ``-p`` before conftests and other plugins; inert elsewhere.
+"""Plugin of xdist's workers; inert elsewhere. PYTEST_DONT_REWRITE.
 
-A worker has no record channel: its records go home with what xdist brings back when the worker ends.
-PYTEST_DONT_REWRITE
+A worker is prepared by its controller before it imports anything of the project, and gets its hooks when pytest
+loads this module by ``-p``. It has no record channel: its records go home with what xdist brings back at the end.
 """
 
-import os
+from . import importing, plugin, records, session
+
+_PREPARED = []
 
 
-def pytest_addoption(pluginmanager):
-    """Set this worker up as the guest itself was, before anything of the project is imported."""
-    path = os.environ.get("CODEFLASH_PARALLEL_GUEST_SPEC")
-    if path is None or "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    from . import bytecode, hooks, importing, plugin, records, session
+def preparation(spec):
+    """Return the code that the controller runs in a new worker, first of all."""
+    return "import sys\nsys.path.append(%r)\nfrom _codeflash_guest import worker\nworker.prepare(%r)" % (
+        spec["guest"],
+        spec["path"],
+    )
 
+
+def prepare(path):
+    """Install the import guard (and the capture) that the spec in a file asks for."""
     spec = session.read_spec(path)
     channel = records.Buffer()
     guard = importing.install(spec, channel)
+    _PREPARED.append((spec, channel, guard, plugin.install_capture(spec, channel, guard)))
+
+
+def pytest_addoption(pluginmanager):
+    """Register the hooks of a prepared worker."""
+    if not _PREPARED:
+        return
+    from . import bytecode, hooks
+
+    spec, channel, guard, recorder = _PREPARED[0]
     bytecode.restrict_rewriter(guard.allows_bytecode)
-    recorder = plugin.install_capture(spec, channel, guard)
     pluginmanager.register(hooks.SessionPlugin(spec, channel, guard, recorder, in_worker=True), "codeflash-guest")
