@@ -36,8 +36,9 @@ VISIBLE_GAIN = 0.10
 #: Both of an arm's first rounds slower than this: dropped at once. That costs power only.
 HOPELESS = -log(1.25)
 
-#: Error of decisions that only cost power, whatever their number: that an arm is not faster, or is level
-#: with the leader. A false one loses a gain near `min_speedup`; it never makes a false winner.
+#: Error of decisions that only cost power, whatever their number: that an arm is not faster, slows a
+#: group down, or is level with the leader. A false one loses a gain near `min_speedup`; it never makes a
+#: false winner.
 GIVING_UP = 0.02
 
 #: Rounds after which an arm may be found hopeless.
@@ -155,20 +156,25 @@ def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, alpha: float
 
 
 def standing_of(track: Track, plan: RacePlan, alpha: float) -> Standing:
-    """Return how an arm stands against the baseline alone."""
+    """Return how an arm stands against the baseline alone; not faster while a group seems too slow."""
     goal = log1p(plan.min_speedup)
     if interval(track.total, GIVING_UP).high < goal:
         return Standing.FUTILE
-    if regressing(track, plan, alpha):
+    slow = slower_groups(track, plan)
+    if any(is_slower(track.groups[group], plan, GIVING_UP / len(track.groups)) for group in slow):
         return Standing.REGRESSES
-    return Standing.FASTER if interval(track.total, alpha).low > goal else Standing.OPEN
+    return Standing.FASTER if not slow and interval(track.total, alpha).low > goal else Standing.OPEN
 
 
-def regressing(track: Track, plan: RacePlan, alpha: float) -> tuple[int, ...]:
-    """Return the groups that are slower than allowed, surely; the error is divided over the groups."""
+def slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:
+    """Return the groups that are slower than allowed by their median, proven or not."""
     floor = -log1p(plan.max_regression)
-    bounds = [interval(values, alpha / len(track.groups)) for values in track.groups]
-    return tuple(group for group, bound in enumerate(bounds) if bound.high < floor)
+    return tuple(g for g, values in enumerate(track.groups) if values and median(values) < floor)
+
+
+def is_slower(values: Sequence[float], plan: RacePlan, alpha: float) -> bool:
+    """Return whether a group is slower than allowed, surely."""
+    return interval(values, alpha).high < -log1p(plan.max_regression)
 
 
 def leader_of(state: Looks, tracks: Mapping[str, Track]) -> str:

@@ -12,8 +12,8 @@ from codeflash_parallel.benchmark.decide import (
     beats,
     biased,
     interval,
-    regressing,
     rounds_needed,
+    slower_groups,
     speedup,
     unit_sd,
 )
@@ -61,9 +61,9 @@ class Entry:
 
     @property
     def slowed(self) -> str:
-        """The groups of tests that it makes slower than allowed, by name."""
+        """The groups of tests that it makes slower than allowed, by name; going by medians."""
         track, plan = self.raced.tracks[self.id], self.raced.plan
-        return ", ".join(plan.groups[group].name for group in regressing(track, plan, self.error))
+        return ", ".join(plan.groups[group].name for group in slower_groups(track, plan))
 
     @property
     def noise(self) -> str:

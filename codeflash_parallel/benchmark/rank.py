@@ -212,6 +212,9 @@ class _Judge:
         return any(beaten(leader, self._raced[entry.id], self._plan) for leader in leaders)
 
     def _of_unsure(self, entry: Entry) -> tuple[Status, Code, str]:
+        if entry.standing is Standing.OPEN and entry.bound.low > log1p(self._plan.min_speedup):
+            reason = f"{entry.times}, but it seems to be slower in {entry.slowed}"
+            return Status.UNDECIDED, Code.NOT_CONFIRMED, reason
         if entry.standing is not Standing.FASTER and not too_noisy(entry.bound, self._plan):
             least = f"{100 * self._plan.min_speedup:.0f} %"
             return Status.LOST, Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"

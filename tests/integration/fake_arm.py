@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 ACTS = (
     "",
@@ -32,7 +33,7 @@ def burn(loops):
 
 
 def main():
-    spec = json.load(open(sys.argv[1]))
+    spec = json.loads(Path(sys.argv[1]).read_text())
     fake = spec["fake"]
     act = fake.get("act", "")
     control = os.fdopen(int(sys.argv[3]), "r+b", buffering=0)
@@ -78,7 +79,7 @@ def unit(order, read, say, fake, act):
             call(fake["loops"][group], act, (group, i), seen, order["unit"])
         say("garbage" if act == "garbage" and calls else "done")
         assert json.loads(read())["op"] == "check"
-        text = "%d %s" % (group, os.urandom(4).hex() if act == "random" else act == "wrong")
+        text = f"{group} {os.urandom(4).hex() if act == 'random' else act == 'wrong'}"
         say("checked", digest=hashlib.sha256(text.encode()).hexdigest(), ns=0, raised=False)
 
 

@@ -226,6 +226,17 @@ def test_a_slower_group_is_named():
     assert [name for name, _ in ranking.of("a").groups] == ["t1", "t2"]
 
 
+def test_a_group_that_only_seems_slower_withholds_the_win():
+    plan = replace(PLAN, groups=(Group(name="t1", ns=9), Group(name="t2", ns=1)))
+    track = Track(total=(0.4,) * 24, groups=((0.5,) * 24, (-0.1, -0.1, 0.1) * 8), clock=Clock.CPU)
+    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, standings={"a": Standing.OPEN})
+
+    ranking = rank([raced], [raced], plan, {})
+
+    assert (ranking.of("a").status, ranking.winner) == (Status.UNDECIDED, "")
+    assert "t2" in ranking.of("a").reason
+
+
 gains = st.dictionaries(
     st.sampled_from("abcdef"), st.sampled_from([0.5, 0.97, 1.0, 1.03, 1.3, 2.0, 60.0]), min_size=1
 )
