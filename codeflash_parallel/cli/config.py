@@ -111,7 +111,7 @@ def read_settings(project: Path, environment: Mapping[str, str], given: Mapping[
     for source, found in (
         *_from_file(project),
         *_from_environment(environment),
-        *((f"command line, {flag_of(name)}", {name: given[name]}) for name in SETTING_NAMES if name in given),
+        *_from_command_line(given),
     ):
         values |= found
         sources |= dict.fromkeys(found, source)
@@ -227,6 +227,13 @@ def _typed(name: str, value: Any, path: Path) -> Any:
     if not good[kind]:
         raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} must be {WORDS[kind]}, not {value!r}.")
     return tuple(value) if kind == Kind.TEXTS else Compare(value) if kind == Kind.COMPARE else value
+
+
+def _from_command_line(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in SETTING_NAMES:
+        if name in given:
+            value = given[name]
+            yield f"command line, {flag_of(name)}", {name: tuple(value) if isinstance(value, list) else value}
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:

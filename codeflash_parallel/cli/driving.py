@@ -38,8 +38,13 @@ def drive(plan: Plan, observers: Sequence[Observer], interrupts: Interrupts) -> 
         Interrupted: a signal came before there was a run.
         UsageError, EnvironmentFault: the run could not be made.
     """
+    return anyio.run(_driven, plan, observers, interrupts, backend="asyncio")
+
+
+async def _driven(plan: Plan, observers: Sequence[Observer], interrupts: Interrupts) -> RunResult:
     evaluator = Evaluator(plan.project, plan.settings)
     scope = anyio.CancelScope()
+    loop = asyncio.get_running_loop()
     started = False
 
     def note_start(event: Event) -> None:
@@ -52,18 +57,14 @@ def drive(plan: Plan, observers: Sequence[Observer], interrupts: Interrupts) -> 
         else:
             scope.cancel()
 
-    async def main() -> RunResult:
-        loop = asyncio.get_running_loop()
-        interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
-        with scope:
-            async with evaluator:
-                return await evaluator.evaluate(
-                    plan.submissions,
-                    repairer=plan.repairer,
-                    refiner=plan.refiner,
-                    observers=(note_start, *observers),
-                    race=plan.mode,
-                )
-        raise Interrupted(interrupts.received)
-
-    return anyio.run(main, backend="asyncio")
+    interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
+    with scope:
+        async with evaluator:
+            return await evaluator.evaluate(
+                plan.submissions,
+                repairer=plan.repairer,
+                refiner=plan.refiner,
+                observers=(note_start, *observers),
+                race=plan.mode,
+            )
+    raise Interrupted(interrupts.received)

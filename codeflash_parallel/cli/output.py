@@ -40,6 +40,7 @@ class Output:
         self.form = form
         self._path = Path(path) if path else None
         self._events: JsonLines | None = None
+        self._file: TextIO | None = None
         self._written = False
 
     @classmethod
@@ -58,7 +59,8 @@ class Output:
         from codeflash_parallel.report.jsonl import JsonLines
 
         if self._events is None:
-            self._events = JsonLines(self._stream())
+            self._file = self._opened()
+            self._events = JsonLines(self._file or sys.stdout)
         return self._events
 
     def write_document(self, data: Document) -> None:
@@ -73,6 +75,7 @@ class Output:
             return
         if self.form == Format.JSONL:
             self.events().finish(data)
+            self._close()
         else:
             self.write(dumps(data) + "\n")
         self._written = True
@@ -112,12 +115,16 @@ class Output:
         except EnvironmentFault as unwritable:
             # The place that was asked for cannot be had: the document still has to be somewhere.
             print_error(unwritable)
-            self._path = self._events = None
+            self._path = None
             self.write_document(error_document(error))
 
-    def _stream(self) -> TextIO:
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _opened(self) -> TextIO | None:
         if self._path is None:
-            return sys.stdout
+            return None
         try:
             return self._path.open("w", encoding="utf-8")
         except OSError as error:
