@@ -25,7 +25,7 @@ class TestRequest:
 
 
 def first_arguments(request: TestRequest) -> tuple[str, ...]:
-    """Return the arguments of the first baseline run: what the user asked for, as the project configures it."""
+    """Return the arguments of the first baseline run: what was asked for, as the project has it."""
     return (*_expressions(request), *request.paths)
 
 

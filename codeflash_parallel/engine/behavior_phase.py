@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterable, Iterable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from time import monotonic_ns
 from typing import Protocol
@@ -29,7 +28,7 @@ from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.worktrees.materialise import materialise
 from codeflash_parallel.worktrees.pool import Slot
-from codeflash_parallel.worktrees.slot import SlotBroken
+from codeflash_parallel.worktrees.slot import SlotBroken, StageConflict
 
 #: How often a candidate is tried when the machinery, not the candidate, fails.
 MAX_ATTEMPTS = 3
@@ -44,15 +43,6 @@ class Repairs(Protocol):
     async def repair(self, entry: Entry, /) -> Iterable[Submission]:
         """Return the repaired candidates; none when there is no budget, no idea or no evidence."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoRepairs:
-    """Never asks."""
-
-    async def repair(self, _entry: Entry, /) -> Iterable[Submission]:
-        """Return nothing."""
-        return ()
 
 
 class BehaviorPhase:
@@ -121,7 +111,9 @@ class BehaviorPhase:
                     self._close_one()
 
     def _wants_repair(self, entry: Entry) -> bool:
-        return entry.result is not None and entry.result.status is Status.REJECTED and entry.outcome is not None
+        return (
+            entry.result is not None and entry.result.status is Status.REJECTED and entry.outcome is not None
+        )
 
     async def _repair(self, entry: Entry) -> None:
         for submission in await self._repairs.repair(entry):
@@ -131,7 +123,13 @@ class BehaviorPhase:
     async def _judge(self, entry: Entry) -> None:
         self._ledger.move(entry, Step.PREPARE)
         context = self._context
-        made = await materialise(context.mirror, context.snapshot, entry.submission, context.targets)
+        made = await materialise(
+            context.mirror,
+            context.snapshot,
+            entry.submission,
+            context.targets,
+            interpreter=context.interpreter,
+        )
         if isinstance(made, Unappliable):
             code = Code(made.code)
             status = Status.REJECTED if code is Code.PATH_NOT_ALLOWED else Status.UNAPPLIABLE
@@ -182,16 +180,14 @@ class BehaviorPhase:
         """Judge in a slot; a candidate that starved among others is judged alone."""
         pool = self._context.pool
         alone = entry.outcome is not None and entry.outcome.starved
-        try:
-            if alone:
-                async with pool.acquire_all() as slots:
-                    return await self._timed(entry, slots[0])
-            async with pool.acquire() as slot:
-                return await self._timed(entry, slot)
-        except SlotBroken as error:
-            return CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
+        if alone:
+            async with pool.acquire_all() as slots:
+                return await self._timed(entry, slots[0])
+        async with pool.acquire() as slot:
+            return await self._timed(entry, slot)
 
     async def _timed(self, entry: Entry, slot: Slot) -> CheckOutcome:
+        """Judge, and add the time that the slot was held; the pool restores it after us."""
         started_ns = monotonic_ns()
         self._ledger.move(entry, Step.STAGE, slot.workspace.number)
         try:
@@ -201,6 +197,8 @@ class BehaviorPhase:
                 await self._keep(entry, slot, outcome)
             else:
                 await slot.discard()
+        except (StageConflict, SlotBroken) as error:
+            outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
         finally:
             entry.held_ns = monotonic_ns() - started_ns
         return outcome

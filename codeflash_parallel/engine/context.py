@@ -63,6 +63,7 @@ class Announcer:
     on_dropped: Callable[[str], None] = field(default=lambda _message: None)
 
     def __call__(self, event: Event) -> None:
+        """Pass one event on."""
         for observer in tuple(self.observers):
             try:
                 observer(event)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codeflash_parallel.engine.run import Providers, Run, Surroundings
+from codeflash_parallel.engine.providing import Providers
+from codeflash_parallel.engine.run import Run
+from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.events import CandidateFinished, Event, Observer
@@ -41,7 +42,7 @@ Candidates = Iterable[Submission] | AsyncIterable[Submission]
 class ResultStream:
     """Results as they come; `run` is the whole once the stream is exhausted."""
 
-    _results: anyio.streams.memory.MemoryObjectReceiveStream[CandidateResult]
+    _results: MemoryObjectReceiveStream[CandidateResult]
     run: RunResult | None = None
 
     def __aiter__(self) -> AsyncIterator[CandidateResult]:
@@ -115,7 +116,9 @@ class Evaluator:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
         if self._surroundings is None:
-            raise UsageError("NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`.")
+            raise UsageError(
+                "NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`."
+            )
         async with self._turn:
             run = Run(
                 surroundings=self._surroundings,

@@ -189,7 +189,7 @@ class Preflight:
             raise EnvironmentFault(
                 "WRONG_SOURCE",
                 f"The tests import {module} from {path}, which is not part of the snapshot.",
-                "If git ignores it, include it with --include-ignored; else check how the package is installed.",
+                "If git ignores it, name it with --include-ignored; else look how the package is installed.",
             )
         for path, text in self.sources.items():
             if report.sources.get(path, frozenset()) - {digest_of(text)}:

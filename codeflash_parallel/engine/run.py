@@ -12,7 +12,7 @@ from time import monotonic_ns
 
 import anyio
 
-from codeflash_parallel.engine.behavior_phase import BehaviorPhase, NoRepairs, Repairs
+from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.context import Announcer, RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
@@ -20,7 +20,7 @@ from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
-from codeflash_parallel.model.candidate import Submission
+from codeflash_parallel.model.candidate import CandidateId, Submission
 from codeflash_parallel.model.events import Observer, PhaseStarted, RunFinished, RunStarted
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
@@ -146,8 +146,7 @@ class Run:
 
     async def _rounds(self, context: RunContext, source: Source, providing: Providing) -> None:
         """Behavior, race, refinement, and again while refinements bring candidates."""
-        repairs: Repairs = providing if self._providers.repairer else NoRepairs()
-        behavior = BehaviorPhase(context, self._ledger, repairs)
+        behavior = BehaviorPhase(context, self._ledger, providing)
         while True:
             self._phase("behavior")
             await behavior.run(source)
@@ -158,7 +157,7 @@ class Run:
             self._finding = await hold_race(context, self._ledger, self._finding, random.Random(self._seed))  # noqa: S311 - no secret
             self._clock.lap("race")
             self._phase("profile")
-            await providing.profile(self._finding)
+            self._finding = await providing.profile(self._finding)
             self._clock.lap("profile")
             self._phase("refine")
             source = await providing.refine(self._finding)
@@ -178,21 +177,23 @@ class Run:
         """Give everyone who has none a final status, and put the verdict into words."""
         ranking = self._finding.ranking
         for entry in self._ledger:
-            if entry.stage is Stage.RACED and ranking is not None and entry.id in ranking.candidates:
-                placed = ranking.candidates[entry.id]
+            placed = ranking.of(entry.id) if ranking is not None else None
+            if entry.stage is Stage.RACED and placed is not None:
                 self._ledger.finish(
                     entry,
                     placed.status,
                     placed.code,
-                    placed.reason,
+                    sentence(placed.reason),
                     speedup=placed.speedup,
-                    group_speedups=placed.group_speedups,
+                    group_speedups=placed.groups,
                 )
             elif entry.stage is Stage.PASSED and not self._races:
                 reason = "It is equivalent to the baseline; no race was asked for."
                 self._ledger.finish(entry, Status.UNDECIDED, Code.NOT_RACED, reason)
             elif entry.stage is not Stage.FINISHED:
-                self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, "The budget was spent before it was judged.")
+                self._ledger.finish(
+                    entry, Status.CANCELLED, Code.CANCELLED, "The budget was spent before it was judged."
+                )
         verdict, summary = self._verdict()
         return self._result(verdict, summary)
 
@@ -220,12 +221,12 @@ class Run:
         self._clock.lap("report")
         total = sum(self._clock.ms.values())
         machine = self._around.machine
-        result = RunResult(
+        return RunResult(
             run_id=self._run_id,
             complete=True,
             verdict=verdict,
-            winner=ranking.winner if ranking else None,
-            tie_set=ranking.tie_set if ranking else (),
+            winner=CandidateId(ranking.winner) if ranking and ranking.winner else None,
+            tie_set=tuple(map(CandidateId, ranking.tie_set)) if ranking else (),
             compare=settings.compare.value,
             targets=tuple(str(target) for target in context.targets) if context else (),
             snapshot=context.snapshot.commit if context else "",
@@ -245,7 +246,6 @@ class Run:
             run_dir=str(self._run_dir),
             summary=summary,
         )
-        return result
 
     def _level(self) -> Level:
         if self._context is None:
@@ -263,6 +263,11 @@ class Run:
             await anyio.to_thread.run_sync(partial(save_run, self._run_dir, result, candidates))
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
+
+
+def sentence(clause: str) -> str:
+    """Make a sentence of a clause."""
+    return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith('.') else '.'}" if clause else ""
 
 
 async def _peek(source: Source) -> tuple[list[Submission], Source]:

@@ -1,4 +1,4 @@
-"""What outlives one `evaluate` call: launcher, repository, mirror, slots, and what is known of the baseline."""
+"""What outlives one `evaluate` call: launcher, repository, mirror, slots, baselines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from codeflash_parallel.worktrees.mirror import Mirror, open_mirror
 from codeflash_parallel.worktrees.pool import Pool, open_pool
 from codeflash_parallel.worktrees.recovery import recover
 from codeflash_parallel.worktrees.repository import Repository, find_repository
-from codeflash_parallel.worktrees.snapshot import Snapshot
+from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest
 
 #: Memory that is never given to checks: for the evaluator, git and the page cache.
 _RESERVED_BYTES = 512 * 1024 * 1024
@@ -114,11 +114,12 @@ class Surroundings:
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the user's tree (or of the base that was asked for)."""
         settings = self.settings
-        return await self.mirror.snapshot(
+        request = SnapshotRequest(
             base=settings.base,
             include_ignored=settings.include_ignored,
             extra_tests=settings.extra_tests,
         )
+        return await self.mirror.snapshot(request)
 
     async def pool(self, snapshot: Snapshot, run_id: str) -> Pool:
         """Return slots that hold a snapshot: those of the last call, if it had the same."""
@@ -179,6 +180,7 @@ class Surroundings:
                 ignored=snapshot.ignored_left_out,
             )
             found = await preflight.run()
+            await pool.share_bytecode()
             await anyio.to_thread.run_sync(_save, folder, found)
         self._baselines[key] = found
         return found

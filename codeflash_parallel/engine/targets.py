@@ -107,5 +107,3 @@ def _is_test(path: str) -> bool:
     name = PurePosixPath(path)
     in_tests = any(part in {"test", "tests"} for part in name.parts[:-1])
     return in_tests or name.name.startswith("test_") or name.name == "conftest.py"
-
-

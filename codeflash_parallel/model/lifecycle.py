@@ -91,7 +91,7 @@ FINAL_STATUSES: dict[Stage, frozenset[Status]] = {
     Stage.CHECKING: frozenset({Status.REJECTED, Status.INFRA, Status.CANCELLED}),
     Stage.PASSED: frozenset({Status.UNDECIDED, Status.CANCELLED}),
     Stage.RACING: frozenset({Status.REJECTED, Status.INFRA, Status.UNDECIDED, Status.CANCELLED}),
-    Stage.RACED: frozenset({Status.WON, Status.TIED, Status.LOST, Status.UNDECIDED, Status.CANCELLED}),
+    Stage.RACED: frozenset(set(Status) - {Status.UNAPPLIABLE, Status.DUPLICATE}),
 }
 
 

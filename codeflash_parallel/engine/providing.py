@@ -1,0 +1,270 @@
+"""Repairs, line profiles and refinements: what is asked of providers, on what evidence and budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.race_phase import RaceFinding
+from codeflash_parallel.model.candidate import CandidateId, Origin, Submission
+from codeflash_parallel.model.providers import (
+    Ancestor,
+    Answer,
+    RefinementRequest,
+    Refiner,
+    Repairer,
+    RepairRequest,
+)
+from codeflash_parallel.model.result import LineProfile, Speedup
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.profiling.profiler import NotProfiled, profile
+from codeflash_parallel.repair.answers import Failed, Outcome
+from codeflash_parallel.repair.broker import Broker, open_broker
+from codeflash_parallel.repair.budget import (
+    Contender,
+    Permission,
+    Spent,
+    choose_refinements,
+    may_repair,
+    refinement_depth,
+    refinement_kind,
+)
+from codeflash_parallel.repair.budget import Limits as Budget
+from codeflash_parallel.repair.commands import command_refiner, command_repairer
+
+#: Tracing every line costs a factor of ten to fifty; captured calls beyond these are not profiled.
+_PROFILED_CALLS = 500
+_PROFILE_CPU_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Providers:
+    """Who answers; the settings' commands where no callable is given."""
+
+    repairer: Repairer | None = None
+    refiner: Refiner | None = None
+
+    def completed(self, settings: Settings) -> Providers:
+        """Return the providers with those that the settings name."""
+        deadline_s = settings.provider_timeout
+        repairer, refiner = self.repairer, self.refiner
+        if repairer is None and settings.repair_command:
+            repairer = command_repairer(settings.repair_command, deadline_s=deadline_s)
+        if refiner is None and settings.refine_command:
+            refiner = command_refiner(settings.refine_command, deadline_s=deadline_s)
+        return Providers(repairer=repairer, refiner=refiner)
+
+
+@asynccontextmanager
+async def open_providing(
+    providers: Providers, context: RunContext, ledger: Ledger
+) -> AsyncIterator[Providing]:
+    """Open the broker of a run; leaving the block waits for no provider."""
+    complete = providers.completed(context.settings)
+    async with open_broker(
+        complete.repairer,
+        complete.refiner,
+        deadline_s=context.settings.provider_timeout,
+        warn=ledger.warn,
+    ) as broker:
+        yield Providing(broker, context, ledger)
+
+
+class Providing:
+    """Asks for repairs and refinements, and profiles what they need to see. Made by `open_providing`."""
+
+    def __init__(self, broker: Broker, context: RunContext, ledger: Ledger) -> None:
+        self._broker = broker
+        self._context = context
+        self._ledger = ledger
+        self._budget = Budget.of(context.settings)
+        self._spent = Spent()
+        self._profiles: dict[CandidateId, LineProfile | None] = {}
+        self._baseline_profile: LineProfile | None = None
+        self._ends_s = time.monotonic() + (context.settings.wall_budget or float("inf"))
+
+    # --- repair ----------------------------------------------------------------------------------------
+
+    async def repair(self, entry: Entry, /) -> Sequence[Submission]:
+        """Ask for repairs of a rejected candidate, if there is evidence and the budget allows it."""
+        if not self._broker.repairs:
+            return ()
+        root = entry.lineage[0] if entry.lineage else entry.id
+        permission = may_repair(self._budget, self._now(), root, _evidence(entry))
+        if permission is not Permission.GRANTED:
+            return ()
+        self._spent = self._spent.with_repair(root)
+        outcome = await self._broker.request_repair(self._repair_request(entry))
+        return self._submissions(outcome, Origin.REPAIR, "repaired")
+
+    def _now(self) -> Spent:
+        correct = sum(entry.passed for entry in self._ledger)
+        return replace(
+            self._spent,
+            correct=correct,
+            candidates=len(self._ledger),
+            seconds_left=self._ends_s - time.monotonic(),
+        )
+
+    def _repair_request(self, entry: Entry) -> RepairRequest:
+        result = entry.result
+        assert result is not None  # only judged candidates are repaired
+        return RepairRequest(
+            candidate=entry.id,
+            targets=tuple(map(str, self._context.targets)),
+            code=result.code.value,
+            reason=result.reason,
+            diff=entry.staged.diff,
+            source=self._context.sources_of(entry.staged),
+            failures=result.failures,
+            missing=result.tests.missing_ids,
+            difference=result.difference,
+            ancestry=(*entry.lineage, entry.id),
+        )
+
+    def _submissions(self, outcome: Outcome, origin: Origin, word: str) -> list[Submission]:
+        if isinstance(outcome, Failed):
+            self._ledger.warn(outcome.reason)
+            return []
+        return [_submission(answer, origin, word) for answer in outcome.answers]
+
+    # --- profile ---------------------------------------------------------------------------------------
+
+    async def profile(self, finding: RaceFinding) -> RaceFinding:
+        """Profile the baseline, and the winner if there is one; what fails is said and costs nothing else."""
+        if not finding.leaders:
+            return finding
+        winner = self._ledger.get(finding.leaders[0])
+        if self._baseline_profile is None:
+            workspace = self._context.pool.baseline.workspace
+            self._baseline_profile = await self._profile_in(workspace, "the baseline", ())
+        return replace(
+            finding,
+            winner_profile=await self._profile_of(winner),
+            baseline_profile=self._baseline_profile,
+        )
+
+    async def _profile_of(self, entry: Entry) -> LineProfile | None:
+        if entry.id not in self._profiles:
+            async with self._context.pool.acquire() as slot:
+                await slot.stage(entry.staged.edits)
+                paths = tuple(edit.path for edit in entry.staged.edits)
+                self._profiles[entry.id] = await self._profile_in(slot.workspace, entry.id, paths)
+        return self._profiles[entry.id]
+
+    async def _profile_in(self, workspace: Workspace, name: str, prove: Sequence[str]) -> LineProfile | None:
+        context = self._context
+        if not context.baseline.calls:
+            self._ledger.warn("There is no line profile: none of the targets' calls could be captured.")
+            return None
+        spec = context.guest.spec(
+            "profile",
+            prove,
+            inputs=context.baseline.inputs,
+            calls=list(context.baseline.calls),
+            max_calls=_PROFILED_CALLS,
+            tracer="auto",
+        )
+        limits = Limits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=context.memory_bytes)
+        found = await profile(
+            context.runner, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
+        )
+        if isinstance(found, NotProfiled):
+            self._ledger.warn(f"There is no line profile of {name}. {found.reason}")
+            return None
+        return found
+
+    # --- refine ----------------------------------------------------------------------------------------
+
+    async def refine(self, finding: RaceFinding) -> list[Submission]:
+        """Ask for refinements of the fastest candidates that are ready now, in one batch."""
+        if not self._broker.refines or finding.ranking is None:
+            return []
+        chosen = choose_refinements(self._budget, self._now(), self._contenders(finding))
+        if not chosen:
+            return []
+        self._spent = self._spent.with_refinements(chosen)
+        requests = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
+        outcome = await self._broker.request_refinement([r for r in requests if r is not None])
+        return self._submissions(outcome, Origin.REFINEMENT, "refined")
+
+    def _contenders(self, finding: RaceFinding) -> list[Contender]:
+        found = []
+        for entry in self._ledger:
+            gain = self._gain(entry.id, finding)
+            if gain is None:
+                continue
+            parent = self._gain(entry.submission.parent, finding) if entry.submission.parent else None
+            found.append(
+                Contender(
+                    id=entry.id,
+                    depth=refinement_depth(self._origins(entry)),
+                    speedup=gain.estimate,
+                    parent_speedup=parent.estimate if parent and _is_refinement(entry) else 0.0,
+                )
+            )
+        return sorted(found, key=lambda contender: -contender.speedup)
+
+    def _gain(self, name: CandidateId, finding: RaceFinding) -> Speedup | None:
+        """Return the speedup of a candidate that is measurably faster than the baseline."""
+        ranked = finding.ranking.of(name) if finding.ranking else None
+        if ranked is None or ranked.speedup is None or ranked.speedup.low <= 1:
+            return None
+        return ranked.speedup
+
+    def _origins(self, entry: Entry) -> list[Origin]:
+        return [self._ledger.get(name).submission.kind for name in (*entry.lineage, entry.id)]
+
+    async def _refinement_request(self, entry: Entry, finding: RaceFinding) -> RefinementRequest | None:
+        gain = self._gain(entry.id, finding)
+        if gain is None:
+            return None
+        return RefinementRequest(
+            candidate=entry.id,
+            kind=refinement_kind(refinement_depth(self._origins(entry))),
+            targets=tuple(map(str, self._context.targets)),
+            diff=entry.staged.diff,
+            source=self._context.sources_of(entry.staged),
+            speedup=gain,
+            profile=await self._profile_of(entry),
+            baseline_profile=self._baseline_profile,
+            ancestry=tuple(self._ancestor(name, finding) for name in (*entry.lineage, entry.id)),
+        )
+
+    def _ancestor(self, name: CandidateId, finding: RaceFinding) -> Ancestor:
+        entry = self._ledger.get(name)
+        ranked = finding.ranking.of(name) if finding.ranking else None
+        return Ancestor(
+            candidate=name,
+            diff=entry.candidate.diff if entry.candidate else "",
+            explanation=entry.submission.explanation,
+            speedup=ranked.speedup if ranked else None,
+        )
+
+
+def _is_refinement(entry: Entry) -> bool:
+    return entry.submission.kind is Origin.REFINEMENT
+
+
+def _evidence(entry: Entry) -> int:
+    """Return how many things can be shown to a repairer."""
+    outcome = entry.outcome
+    if outcome is None:
+        return 0
+    return len(outcome.failures) + outcome.tests.missing + outcome.values.differing
+
+
+def _submission(answer: Answer, origin: Origin, word: str) -> Submission:
+    """Make a candidate of an answer; the ledger gives it a free name."""
+    return Submission(
+        id=CandidateId(f"{answer.parent}-{word}"),
+        content=answer.content,
+        origin=origin,
+        parent=CandidateId(answer.parent),
+        explanation=answer.explanation,
+    )

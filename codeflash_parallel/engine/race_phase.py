@@ -1,0 +1,155 @@
+"""The race: every slot and the host's benchmark token are held, so that nothing else of ours runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from random import Random
+
+from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
+from codeflash_parallel.benchmark.plan import (
+    Arm,
+    Group,
+    RacePlan,
+    Work,
+    cost_groups,
+    whole_test_groups,
+)
+from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.raced import RaceOutcome
+from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.model.candidate import Candidate, CandidateId
+from codeflash_parallel.model.lifecycle import Stage, Step
+from codeflash_parallel.model.result import LineProfile
+from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.process.token import hold_benchmark_token
+
+#: How long to wait for another run's race on this host.
+_TOKEN_DEADLINE_S = 1800.0
+#: A confirmation gets at least this share of the race's budget, whatever the race has used.
+_CONFIRMATION_SHARE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceFinding:
+    """What the races of a run have found so far.
+
+    Attributes:
+        races: of every batch of every round.
+        ranking: of all candidates that ever raced; `None` before the first race.
+    """
+
+    races: tuple[RaceOutcome, ...] = ()
+    ranking: Ranking | None = None
+    winner_profile: LineProfile | None = None
+    baseline_profile: LineProfile | None = None
+
+    @property
+    def leaders(self) -> tuple[CandidateId, ...]:
+        """Return the winner, or the tie set, the smallest diff first."""
+        if self.ranking is None or not self.ranking.winner:
+            return ()
+        return tuple(map(CandidateId, self.ranking.tie_set or (self.ranking.winner,)))
+
+
+async def hold_race(context: RunContext, ledger: Ledger, before: RaceFinding, random: Random) -> RaceFinding:
+    """Race every candidate that passed since the last race, and the leaders so far with them.
+
+    Cancelling kills every arm and gives the slots and the token back.
+    """
+    newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
+    leaders = [ledger.get(name) for name in before.leaders]
+    racing = [*leaders, *newly]
+    plan = race_plan(context)
+    async with hold_benchmark_token(_TOKEN_DEADLINE_S):
+        for entry in racing:
+            ledger.move(entry, Step.RACE)
+        races = [*before.races]
+        batches = _batches(racing, context.pool.size)
+        races += [await _race(context, batch, plan, random) for batch in batches]
+        confirmations: list[RaceOutcome] = []
+        while ids := contenders(races, confirmations, plan, limit=context.pool.size):
+            again = plan.confirmation(int(plan.budget_ns * _CONFIRMATION_SHARE))
+            entries = [ledger.get(CandidateId(name)) for name in ids]
+            confirmations.append(await _race(context, entries, again, random))
+        for entry in racing:
+            ledger.move(entry, Step.MEASURE)
+    ranking = rank(races, confirmations, plan, _diff_sizes(ledger))
+    for note in ranking.notes:
+        ledger.warn(note)
+    return replace(before, races=tuple(races), ranking=ranking)
+
+
+def _batches(entries: Sequence[Entry], size: int) -> list[Sequence[Entry]]:
+    return [entries[start : start + size] for start in range(0, len(entries), size)]
+
+
+def race_plan(context: RunContext) -> RacePlan:
+    """Return the rules of this run's races: captured calls where there are any, else whole tests."""
+    settings = context.settings
+    groups, work = workload(context)
+    return RacePlan(
+        groups=groups,
+        work=work,
+        confidence=settings.confidence,
+        min_speedup=settings.min_speedup,
+        max_regression=settings.max_regression,
+        budget_ns=int(settings.race_budget * 1e9),
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+    )
+
+
+def workload(context: RunContext) -> tuple[tuple[Group, ...], Work]:
+    """Return what is timed, in cost groups."""
+    baseline = context.baseline
+    if baseline.calls:
+        calls = [(index, call.test, baseline.costs_ns[index]) for index, call in baseline.calls.items()]
+        return cost_groups(calls), Work.CALLS
+    tests = baseline.executing or baseline.selected
+    return whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests]), Work.TESTS
+
+
+async def _race(context: RunContext, entries: Sequence[Entry], plan: RacePlan, random: Random) -> RaceOutcome:
+    bench = Bench(runner=context.runner, guest_dir=context.guest.directory, limits=context.limits)
+    baseline = arm(context, "", context.pool.baseline.workspace, None)
+    async with _staged(context, entries) as workspaces:
+        arms = [
+            arm(context, entry.id, workspace, entry.staged)
+            for entry, workspace in zip(entries, workspaces, strict=True)
+        ]
+        return await race(bench, baseline, arms, plan, random=random)
+
+
+@asynccontextmanager
+async def _staged(context: RunContext, entries: Sequence[Entry]) -> AsyncIterator[list[Workspace]]:
+    """Hold *every* slot, with some candidates staged in the first ones."""
+    async with context.pool.acquire_all() as slots:
+        used = slots[: len(entries)]
+        for slot, entry in zip(used, entries, strict=True):
+            await slot.stage(entry.staged.edits)
+        yield [slot.workspace for slot in used]
+
+
+def arm(context: RunContext, name: str, workspace: Workspace, candidate: Candidate | None) -> Arm:
+    """Return one competitor."""
+    prove = tuple(edit.path for edit in candidate.edits) if candidate else ()
+    if context.baseline.calls:
+        spec = context.guest.spec("arm", prove, inputs=context.baseline.inputs)
+    else:
+        run = SelectedRun(prove=prove)
+        spec = selected_run_spec(context.guest, workspace, context.baseline, run)
+    return Arm(id=name, workspace=workspace, spec=spec)
+
+
+def _diff_sizes(ledger: Ledger) -> dict[str, int]:
+    """Return how many lines each candidate changes."""
+    return {entry.id: _changed_lines(entry.candidate.diff) for entry in ledger if entry.candidate}
+
+
+def _changed_lines(diff: str) -> int:
+    return sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in diff.splitlines())

@@ -1,0 +1,82 @@
+"""The whole main job on one tiny project: what every Python that we support must be able to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness import assert_same, picture
+from projects import FAST_TOTAL, SLOW_TOTAL, WRONG_TOTAL, make_project
+
+from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.result import RunResult
+
+TARGET = "shop/sums.py::total"
+
+
+def replacement(name: str, code: str) -> Submission:
+    return Submission(id=CandidateId(name), content=Replacement(code=code))
+
+
+def settings(cache: Path, **fields: object) -> Settings:
+    return Settings(functions=(TARGET,), cache_dir=str(cache), parallel_candidates=2, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    before = picture(project)
+    submissions = [
+        replacement("fast", FAST_TOTAL),
+        replacement("wrong", WRONG_TOTAL),
+        replacement("broken", "def total(values:\n"),
+        replacement("same", SLOW_TOTAL),
+        replacement("fast-again", FAST_TOTAL.replace("value", "value")),
+    ]
+    async with Evaluator(project, settings(tmp_path / "cache")) as evaluator:
+        result = await evaluator.evaluate(submissions)
+    assert_same(before, picture(project))
+    assert (result.verdict, result.winner) == (Verdict.WINNER, "fast"), result.summary
+    assert result.level is Level.CAPTURED
+    found = {c.id: (c.status, c.code) for c in result.candidates}
+    assert found == {
+        "fast": (Status.WON, Code.OK),
+        "wrong": (Status.REJECTED, Code.TESTS_FAILED),
+        "broken": (Status.UNAPPLIABLE, Code.DOES_NOT_PARSE),
+        "same": (Status.DUPLICATE, Code.SAME_CODE),
+        "fast-again": (Status.DUPLICATE, Code.SAME_CODE),
+    }
+    won = result.candidates[0]
+    assert won.speedup is not None
+    assert won.speedup.stage == "confirmation"
+    assert 1 < won.speedup.low <= won.speedup.estimate <= won.speedup.high
+    assert won.tests.passed == won.tests.expected == 5
+    assert result.winner_profile is not None
+    assert result.baseline_profile is not None
+
+
+@pytest.mark.anyio
+async def test_values_reject_what_tests_do_not_see(tmp_path: Path) -> None:
+    blind = "from shop.sums import total\n\ndef test_total():\n    total([3, 1, 2])\n"
+    project = make_project(tmp_path / "project", tests__test_sums_py=blind)
+    result = await check(project, tmp_path, [replacement("wrong", WRONG_TOTAL)])
+    assert result.verdict is Verdict.NONE_CORRECT
+    (wrong,) = result.candidates
+    assert (wrong.status, wrong.code) == (Status.REJECTED, Code.VALUE_DIFFERS)
+    assert wrong.difference is not None
+    assert (wrong.difference.expected, wrong.difference.got) == ("14", "6")
+
+
+@pytest.mark.anyio
+async def test_more_passing_candidates_than_slots(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    submissions = [replacement(f"c{n}", FAST_TOTAL + f"\n\nOF = {n}\n") for n in range(6)]
+    result = await check(project, tmp_path, submissions)
+    assert [(c.status, c.code) for c in result.candidates] == [(Status.UNDECIDED, Code.NOT_RACED)] * 6
+
+
+async def check(project: Path, tmp_path: Path, submissions: list[Submission]) -> RunResult:
+    async with Evaluator(project, settings(tmp_path / "cache")) as evaluator:
+        return await evaluator.evaluate(submissions, race=RaceMode.CHECK)
