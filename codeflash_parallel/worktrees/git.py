@@ -111,6 +111,10 @@ class Git:
         added = {name: str(value) for name, value in variables.items()}
         return replace(self, environment={**self.environment, **added})
 
+    def given(self, *options: str) -> Git:
+        """Return the same git with more options before the sub-command."""
+        return replace(self, options=(*self.options, *options))
+
     def holding(self, *fds: int) -> Git:
         """Return the same git whose children inherit these descriptors."""
         return replace(self, kept_fds=(*self.kept_fds, *fds))

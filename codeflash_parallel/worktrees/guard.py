@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +17,23 @@ from codeflash_parallel.worktrees.layout import remove_tree
 Seen = tuple[int, int, int, int, int]
 #: Restoring may uncover more (a folder that could not be listed); this often it is looked at again.
 _MOST_PASSES = 4
+#: Originals that are held in memory at once.
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Original:
-    """What a path must hold: bytes of a file, or the target of a link."""
+    """What a path must hold.
+
+    Attributes:
+        data: bytes of a file, or the target of a link.
+        mode: as `stat` gives it, kind included.
+        mtime_ns: 0: the time of writing.
+    """
 
     data: bytes
     mode: int
+    mtime_ns: int = 0
 
 
 class NotRestored(Exception):  # noqa: N818 - a state of a slot, not an error of ours
@@ -63,11 +72,16 @@ def _seen(status: os.stat_result) -> Seen:
     return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def write_file(path: Path, data: bytes, mode: int, spare: Path) -> None:
-    """Write a file in one step, through a spare name on the same file system; its mtime is now."""
+def write_file(path: Path, original: Original, spare: Path) -> None:
+    """Write a file or link in one step, through a spare name on the same file system."""
     spare.unlink(missing_ok=True)
-    spare.write_bytes(data)
-    spare.chmod(mode)
+    if stat.S_ISLNK(original.mode):
+        spare.symlink_to(os.fsdecode(original.data))
+    else:
+        spare.write_bytes(original.data)
+        spare.chmod(stat.S_IMODE(original.mode))
+        if original.mtime_ns:
+            os.utime(spare, ns=(original.mtime_ns, original.mtime_ns))
     spare.replace(path)
 
 
@@ -77,14 +91,16 @@ class Guard:
     Args:
         root: the tree.
         spare: a name on the same file system for files in the making.
-        original: returns what a path held when the watch began.
+        originals: returns what paths held when the watch began; `NotRestored` if it cannot.
     """
 
-    def __init__(self, root: Path, spare: Path, original: Callable[[str], Original]) -> None:
+    def __init__(
+        self, root: Path, spare: Path, originals: Callable[[Sequence[str]], Mapping[str, Original]]
+    ) -> None:
         self.root = root
         self._spare = spare
-        self._original = original
-        self._known = scan(root)
+        self._originals = originals
+        self._known = self._scan()
         self._expected: dict[str, Seen | None] = {}
 
     @property
@@ -102,14 +118,9 @@ class Guard:
         for path in paths:
             self._relearn(path)
 
-    def forget(self, path: str) -> None:
-        """Let a path be absent from now on."""
-        self._known.pop(path, None)
-
     def changes(self) -> tuple[str, ...]:
-        """Return the paths that are not as expected, sorted."""
-        expected = {**self._known, **self._expected}
-        return tuple(sorted(_differing(expected, scan(self.root))))
+        """Return the paths that are not as expected, sorted; the root itself is ``""``."""
+        return tuple(sorted(_differing({**self._known, **self._expected}, self._scan())))
 
     def restore(self) -> None:
         """Put everything back and look again.
@@ -119,39 +130,43 @@ class Guard:
         """
         self._expected.clear()
         for _ in range(_MOST_PASSES):
-            differing = sorted(_differing(self._known, scan(self.root)))
+            differing = sorted(_differing(self._known, self._scan()))
             if not differing:
                 return
             try:
-                for path in differing:
-                    self._put_back(path)
+                self._put_back(differing)
             except (OSError, RecursionError) as error:
                 raise NotRestored(f"{self.root}: {error}") from error
         raise NotRestored(f"{self.root}: {differing[0]} does not stay as it was")
 
-    def _put_back(self, path: str) -> None:
-        wanted, place = self._known.get(path), self.root / path
-        found = look(place)
-        if wanted is None:
-            remove_tree(place)
-        elif stat.S_ISDIR(wanted[0]):
-            if found is None or not stat.S_ISDIR(found[0]):
-                remove_tree(place)
-                place.mkdir()
-            place.chmod(stat.S_IMODE(wanted[0]))
-        elif found != wanted:
-            self._rewrite(path, place, found)
+    def _scan(self) -> dict[str, Seen]:
+        root = look(self.root)
+        if root is None or not stat.S_ISDIR(root[0]):
+            return {} if root is None else {"": root}
+        return {"": root, **scan(self.root)}
 
-    def _rewrite(self, path: str, place: Path, found: Seen | None) -> None:
-        original = self._original(path)
-        if found is not None and not stat.S_ISREG(found[0]):
-            remove_tree(place)
-        if stat.S_ISLNK(original.mode):
-            place.unlink(missing_ok=True)
-            place.symlink_to(os.fsdecode(original.data))
-        else:
-            write_file(place, original.data, stat.S_IMODE(original.mode), self._spare)
-        self._relearn(path)
+    def _put_back(self, paths: Sequence[str]) -> None:
+        """Put paths back, folders before what is in them."""
+        files = []
+        for path in paths:
+            wanted, place = self._known.get(path), self.root / path
+            if wanted is None:
+                remove_tree(place)
+            elif stat.S_ISDIR(wanted[0]):
+                _make_folder(place, wanted[0])
+            elif look(place) != wanted:
+                files.append(path)
+        for start in range(0, len(files), _AT_ONCE):
+            self._rewrite(files[start : start + _AT_ONCE])
+
+    def _rewrite(self, paths: Sequence[str]) -> None:
+        for path, original in self._originals(paths).items():
+            place = self.root / path
+            found = look(place)
+            if found is not None and stat.S_ISDIR(found[0]):
+                remove_tree(place)
+            write_file(place, original, self._spare)
+            self._relearn(path)
 
     def _relearn(self, path: str) -> None:
         seen = look(self.root / path)
@@ -159,6 +174,14 @@ class Guard:
             self._known.pop(path, None)
         else:
             self._known[path] = seen
+
+
+def _make_folder(place: Path, mode: int) -> None:
+    found = look(place)
+    if found is None or not stat.S_ISDIR(found[0]):
+        remove_tree(place)
+        place.mkdir()
+    place.chmod(stat.S_IMODE(mode))
 
 
 def _differing(expected: Mapping[str, Seen | None], found: Mapping[str, Seen]) -> set[str]:

@@ -94,6 +94,11 @@ def cache_faults(cache: Path) -> Iterator[None]:
         raise _fault(full, denied, str(error), cache) from error
 
 
+def is_trouble_of_the_disk(error: GitFailed) -> bool:
+    """Say whether git failed because the cache is full or cannot be written."""
+    return any(words in error.stderr for words in (*_FULL_WORDS, *_DENIED_WORDS))
+
+
 def _fault(full: bool, denied: bool, words: str, cache: Path) -> EnvironmentFault:  # noqa: FBT001 - two findings
     if full:
         hint = "Free some space, run `codeflash-parallel clean`, or name another place with --cache-dir."
@@ -110,10 +115,14 @@ def remove_tree(path: Path) -> None:
     Raises:
         OSError: something cannot be removed all the same.
     """
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
         return
-    shutil.rmtree(path, onerror=_unlock_and_retry)
+    if stat.S_ISDIR(mode):
+        shutil.rmtree(path, onerror=_unlock_and_retry)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _unlock_and_retry(function: Callable[..., Any], name: str, info: Any) -> None:

@@ -19,8 +19,10 @@ from codeflash_parallel.worktrees.repository import Repository
 
 #: Folders that are rebuilt or installed, never part of a project's sources.
 SKIPPED_FOLDERS = frozenset(
-    ".venv venv env node_modules __pycache__ .git .tox .nox .eggs .mypy_cache .pytest_cache .ruff_cache"
-    " .hypothesis build dist site-packages".split()
+    {
+        *(".venv", "venv", "env", "node_modules", "site-packages", ".git", "__pycache__", "build", "dist"),
+        *(".tox", ".nox", ".eggs", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"),
+    }
 )
 #: A chosen ignored file larger than this is data or a build product that a check does not need.
 _LARGEST_IGNORED_BYTES = 32 * 1024 * 1024
@@ -205,5 +207,3 @@ def _is_work_tree_of(folder: Path, common_dir: Path) -> bool:
         return False
     pointed = Path(os.fsdecode(text.removeprefix(b"gitdir: ").strip()))
     return (folder / pointed).resolve().is_relative_to(common_dir / "worktrees")
-
-

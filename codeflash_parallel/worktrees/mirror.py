@@ -7,15 +7,14 @@ byte in it is what lies on the user's disk: no filter, no line-ending conversion
 from __future__ import annotations
 
 import hashlib
-import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio.to_thread
 
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.settings import INCLUDE_IGNORED
 from codeflash_parallel.worktrees.git import (
     Git,
     GitFailed,
@@ -29,6 +28,8 @@ from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, lock_shared, locked
 from codeflash_parallel.worktrees.repository import Repository
 from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest, Taking
+
+__all__ = ["Mirror", "Snapshot", "open_mirror"]
 
 #: The whole configuration. No fsync: after a crash of the machine the objects are looked through instead.
 _CONFIG = b"""[core]
@@ -61,8 +62,6 @@ class Mirror:
         self._use = use
         self._entries: dict[str, Mapping[str, TreeEntry]] = {}
         self._requests: dict[str, SnapshotRequest] = {}
-        # A mirror that is dropped without `close` must not look used for the rest of the process.
-        weakref.finalize(self, use.release)
 
     @property
     def git(self) -> Git:
@@ -73,21 +72,13 @@ class Mirror:
         """Say that it is not used any more; again is harmless."""
         self._use.release()
 
-    async def snapshot(
-        self, *, base: str = "", include_ignored: tuple[str, ...] = INCLUDE_IGNORED, extra_tests: str = ""
-    ) -> Snapshot:
+    async def snapshot(self, request: SnapshotRequest) -> Snapshot:
         """Freeze the user's tree.
-
-        Args:
-            base: ref to start from; empty: the tree as it is on disk, uncommitted work included.
-            include_ignored: patterns of git-ignored files that are part of it.
-            extra_tests: folder of tests to overlay; a relative one is seen from the working directory.
 
         Raises:
             UsageError: a base or folder that does not exist.
             EnvironmentFault: a file that cannot be read; a cache that is full or cannot be written.
         """
-        request = SnapshotRequest(base=base, include_ignored=include_ignored, extra_tests=extra_tests)
         return await anyio.to_thread.run_sync(self._snapshot, request)
 
     def _snapshot(self, request: SnapshotRequest) -> Snapshot:
@@ -133,6 +124,12 @@ class Mirror:
         for path in (self.home.mirror / "objects").glob("??/*"):
             if not _is_sound(path):
                 remove_tree(path)
+        for pack in (self.home.mirror / "objects" / "pack").glob("*.pack"):
+            try:
+                self.git.run("verify-pack", str(pack))
+            except GitFailed:
+                for part in pack.parent.glob(f"{pack.stem}.*"):
+                    remove_tree(part)
 
     def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """Return the bytes of a regular file, `None` when the snapshot has none of that path."""
@@ -155,13 +152,18 @@ class Mirror:
         return known
 
 
-async def open_mirror(cache: Path, repository: Repository) -> Mirror:
+@asynccontextmanager
+async def open_mirror(cache: Path, repository: Repository) -> AsyncIterator[Mirror]:
     """Open the mirror of a repository, making or mending it where needed.
 
     Raises:
         EnvironmentFault: the cache is full or cannot be written.
     """
-    return await anyio.to_thread.run_sync(_open, cache, repository)
+    mirror = await anyio.to_thread.run_sync(_open, cache, repository)
+    try:
+        yield mirror
+    finally:
+        mirror.close()
 
 
 def _open(cache: Path, repository: Repository) -> Mirror:

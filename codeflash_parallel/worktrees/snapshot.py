@@ -23,6 +23,9 @@ _SIGNATURE = {
     for what, value in (("NAME", "snapshot"), ("EMAIL", "snapshot@localhost"), ("DATE", "1000000000 +0000"))
 }
 _GITLINK = "160000"
+#: More new files than this go into one pack: thousands of little files are slow to make on any disk.
+_MANY = 200
+_INTO_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,10 +113,9 @@ class Taking:
         """Return the user's HEAD and the tree of what is on disk."""
         git = self.mirror.having(GIT_INDEX_FILE=self.index, GIT_WORK_TREE=self.repository.root)
         self.index.with_name(self.index.name + ".lock").unlink(missing_ok=True)  # of a git that was killed
-        wanted = {*listing.files, *listing.ignored}
-        stale = [path for path in self._known(git) if path not in wanted]
-        _drop(git, stale)
-        _add(git, sorted(wanted))
+        wanted, known = {*listing.files, *listing.ignored}, set(self._known(git))
+        _drop(git, known - wanted)
+        _add(git, sorted(wanted), len(wanted - known))
         return resolve(self.repository, "HEAD"), git.text("write-tree")
 
     def _known(self, git: Git) -> list[str]:
@@ -217,8 +219,14 @@ def _drop(git: Git, paths: Collection[str]) -> None:
         git.run("update-index", "--force-remove", "-z", "--stdin", stdin=names(paths))
 
 
-def _add(git: Git, files: Sequence[str]) -> None:
-    """Hash files of the work tree; those that vanished in the meantime are dropped."""
+def _add(git: Git, files: Sequence[str], new: int | None = None) -> None:
+    """Hash files of the work tree; those that vanished in the meantime are dropped.
+
+    Args:
+        new: how many of them are not known yet; all, unless said.
+    """
+    many = (len(files) if new is None else new) > _MANY
+    git = git.given(*_INTO_ONE_PACK) if many else git
     try:
         git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names(files))
     except GitFailed as error:

@@ -1,0 +1,196 @@
+"""Trees in the making: apply a patch or new files to a snapshot inside the mirror, and read off the edits."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from codeflash_parallel.model.candidate import Edit, digest_of
+from codeflash_parallel.worktrees.git import Git, GitFailed, read_blobs
+from codeflash_parallel.worktrees.layout import is_trouble_of_the_disk
+from codeflash_parallel.worktrees.mirror import Mirror
+from codeflash_parallel.worktrees.snapshot import Snapshot
+from codeflash_parallel.worktrees.texts import is_crlf, windows_patch
+
+_ABSENT = "000000"
+_EXECUTABLE = "100755"
+_DIFF_OPTIONS = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+#: What git says when a patch was made for another folder, rather than for another text.
+_ELSEWHERE = ("does not exist in index", "No such file", "has no filename", "lacks filename")
+
+
+class DoesNotApply(Exception):  # noqa: N818 - a property of the candidate
+    """git refuses a patch; the message is git's own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One path that differs between the snapshot and a draft; modes are git's."""
+
+    edit: Edit
+    old_mode: str
+    new_mode: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a candidate makes of the snapshot."""
+
+    changes: tuple[Change, ...]
+    diff: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Form:
+    """How the names in a patch are to be read."""
+
+    strip: int
+    folder: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the options of `git apply`."""
+        return (f"-p{self.strip}", *((f"--directory={self.folder}",) if self.folder else ()))
+
+    def place(self, name: str) -> str:
+        """Return the path in the repository that a name in a patch means."""
+        stripped = name.split("/", self.strip)[-1]
+        return f"{self.folder}/{stripped}" if self.folder else stripped
+
+
+def draft_of_patch(mirror: Mirror, snapshot: Snapshot, patch: bytes) -> Draft:
+    """Apply a patch to a snapshot, as `git apply` does. Blocking.
+
+    Raises:
+        DoesNotApply: git refuses it.
+        GitFailed: the mirror or its disk.
+    """
+    with mirror.home.scratch() as scratch:
+        git = mirror.git.having(GIT_INDEX_FILE=scratch / "index")
+        git.run("read-tree", snapshot.tree)
+        _apply_somehow(git, mirror, snapshot, patch if patch.endswith(b"\n") else patch + b"\n")
+        return _read_off(git, snapshot.tree, git.text("write-tree"))
+
+
+def draft_of_files(mirror: Mirror, snapshot: Snapshot, files: Mapping[str, bytes | None]) -> Draft:
+    """Put whole files into a snapshot, or take them out (`None`); modes are kept. Blocking.
+
+    Raises:
+        DoesNotApply: a file that is to be taken out is not there, or a path is a folder.
+        GitFailed: the mirror or its disk.
+    """
+    entries = mirror.entries(snapshot)
+    lines = []
+    with mirror.home.scratch() as scratch:
+        git = mirror.git.having(GIT_INDEX_FILE=scratch / "index")
+        git.run("read-tree", snapshot.tree)
+        for path, data in files.items():
+            mode = entries[path].mode if path in entries else "100644"
+            if data is None and path not in entries:
+                raise DoesNotApply(f"{path} is to be removed, but there is no such file")
+            blob = (
+                "0" * 40
+                if data is None
+                else git.run("hash-object", "-w", "--stdin", stdin=data).decode().strip()
+            )
+            lines.append(f"{'0' if data is None else mode} {blob}\t{path}")
+        # Removals first: a file may make room for a folder of its name.
+        stdin = b"".join(os.fsencode(line) + b"\0" for line in sorted(lines))
+        try:
+            git.run("update-index", "-z", "--index-info", stdin=stdin)
+        except GitFailed as error:
+            if is_trouble_of_the_disk(error):
+                raise
+            raise DoesNotApply(error.first_line) from error
+        return _read_off(git, snapshot.tree, git.text("write-tree"))
+
+
+def _apply_somehow(git: Git, mirror: Mirror, snapshot: Snapshot, patch: bytes) -> None:
+    """Try the ways in which a patch may be meant; report the most telling failure."""
+    failures: list[str] = []
+    for form in _forms(patch, str(mirror.repository.project)):
+
+        def is_windows(name: str, form: _Form = form) -> bool:
+            data = mirror.read(snapshot, form.place(name)) if name != "/dev/null" else None
+            return data is not None and is_crlf(data)
+
+        for variant in dict.fromkeys((patch, windows_patch(patch, is_windows))):
+            failure = _apply(git, form, variant)
+            if not failure:
+                return
+            failures.append(failure)
+        if not any(words in failures[-1] for words in _ELSEWHERE):
+            break
+    telling = [failure for failure in failures if not any(words in failure for words in _ELSEWHERE)]
+    raise DoesNotApply((telling or failures)[0])
+
+
+def _forms(patch: bytes, project: str) -> Iterator[_Form]:
+    """Yield the ways to read a patch's names: from the root, from the project's folder, without prefix."""
+    folders = ("",) if project == "." else ("", project)
+    prefixed = re.search(rb"^(diff --git |--- )\"?[a-z]/", patch, re.MULTILINE) is not None
+    for folder in folders:
+        yield _Form(strip=1, folder=folder)
+    if not prefixed:
+        for folder in folders:
+            yield _Form(strip=0, folder=folder)
+
+
+def _apply(git: Git, form: _Form, patch: bytes) -> str:
+    """Apply a patch to the index; return what git says against it, empty when it applied."""
+    try:
+        git.run("apply", "--cached", "--whitespace=nowarn", *form.options, "-", stdin=patch)
+    except GitFailed as error:
+        if is_trouble_of_the_disk(error):
+            raise
+        lines = [line.removeprefix("error: ").removeprefix("fatal: ") for line in error.stderr.splitlines()]
+        return "; ".join(lines[:3]) or "git gives no reason"
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Raw:
+    """One line of a raw diff."""
+
+    path: str
+    old_mode: str
+    new_mode: str
+    old_blob: str
+    new_blob: str
+
+    @classmethod
+    def read(cls, meta: bytes, path: bytes) -> _Raw:
+        """Read a line's two fields."""
+        old_mode, new_mode, old_blob, new_blob, _ = meta.decode().removeprefix(":").split(" ")
+        modes = {"old_mode": old_mode, "new_mode": new_mode}
+        return cls(path=os.fsdecode(path), old_blob=old_blob, new_blob=new_blob, **modes)
+
+    def change(self, blobs: Mapping[str, bytes]) -> Change:
+        """Return it as an edit; what is no blob (a submodule) has no bytes."""
+        edit = Edit(
+            path=self.path,
+            old_digest=None if self.old_mode == _ABSENT else digest_of(blobs.get(self.old_blob, b"")),
+            new=None if self.new_mode == _ABSENT else blobs.get(self.new_blob, b""),
+            executable=self.new_mode == _EXECUTABLE,
+        )
+        return Change(edit=edit, old_mode=self.old_mode, new_mode=self.new_mode)
+
+
+def _read_off(git: Git, old: str, new: str) -> Draft:
+    """Return what differs between two trees."""
+    fields = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", old, new).split(b"\0")
+    found = [_Raw.read(meta, path) for meta, path in zip(fields[0:-1:2], fields[1::2], strict=True)]
+    wanted = sorted({blob for raw in found for blob in (raw.old_blob, raw.new_blob) if blob.strip("0")})
+    blobs = read_blobs(git, wanted)
+    changes = [raw.change(blobs) for raw in found]
+    diff = git.run("diff-tree", "-r", "-p", *_DIFF_OPTIONS, old, new).decode("utf-8", "replace")
+    return Draft(changes=tuple(sorted(changes, key=lambda change: change.edit.path)), diff=diff)

@@ -1,0 +1,183 @@
+"""Make and remove slots: worktrees of the mirror, one at a time where git cannot bear more."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.worktrees.git import TreeEntry, blob_id
+from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original
+from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
+from codeflash_parallel.worktrees.locks import locked
+from codeflash_parallel.worktrees.mirror import Mirror, mend
+from codeflash_parallel.worktrees.recovery import drop_worktrees
+from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, Contents, Slot
+from codeflash_parallel.worktrees.snapshot import Snapshot
+
+EnvironmentFor = Callable[[Path, int], Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotMaker:
+    """Makes slots of one run. Everything here blocks.
+
+    Attributes:
+        interpreter: absolute path of the project's Python.
+        environment_for: builds the environment of a slot's children from its private folder and number;
+            may create folders there.
+    """
+
+    mirror: Mirror
+    snapshot: Snapshot
+    run_id: str
+    interpreter: Path
+    environment_for: EnvironmentFor
+
+    @property
+    def folder(self) -> Path:
+        """Where the run's slots lie."""
+        return self.mirror.home.slots / self.run_id
+
+    def make(self, number: int) -> Slot:
+        """Make a slot.
+
+        Raises:
+            EnvironmentFault: the disk is full, or git cannot do it.
+        """
+        with cache_faults(self.mirror.home.path):
+            folder = self._new_folder(number)
+            try:
+                return self._make(number, folder)
+            except BaseException:
+                self._remove(folder)
+                raise
+
+    def make_again(self, number: int) -> Slot:
+        """Make a slot after candidates have run: they may have reached the mirror, so look at every file.
+
+        Raises:
+            EnvironmentFault: as `make`, and `MIRROR_DAMAGED`.
+        """
+        slot = self.make(number)
+        entries = self.mirror.entries(self.snapshot)
+        wrong = next(
+            (path for path, entry in entries.items() if not _holds(slot.workspace.root / path, entry)), ""
+        )
+        if wrong:
+            self.remove(slot)
+            raise EnvironmentFault(
+                "MIRROR_DAMAGED", f"The mirror's copy of {wrong} was changed.", "Run again."
+            )
+        return slot
+
+    def _new_folder(self, number: int) -> Path:
+        """Make the folder of a slot; a number that was used before gets a suffix."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for suffix in itertools.count():
+            folder = self.folder / (f"{number}.{suffix}" if suffix else f"{number}")
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return folder
+        raise AssertionError
+
+    def _make(self, number: int, folder: Path) -> Slot:
+        repository = self.mirror.repository
+        tree = folder / _tree_name(repository.root.name)
+        admin = self._add_worktree(tree)
+        entries = self.mirror.entries(self.snapshot)
+        _age(tree, entries)
+        own = {".git": Original(data=(tree / ".git").read_bytes(), mode=stat.S_IFREG | 0o644)}
+        contents = Contents(git=self.mirror.git, entries=entries, own=own)
+        workspace = Workspace(
+            root=tree,
+            project=tree / repository.project,
+            user_root=repository.root,
+            interpreter=self.interpreter,
+            private=folder / "private",
+            environment=self._environment(folder / "private", number),
+            number=number,
+        )
+        workspace.project.mkdir(parents=True, exist_ok=True)
+        spare = folder / "spare"
+        guards = (Guard(tree, spare, contents), Guard(admin, spare, _Saved(admin)))
+        return Slot(workspace, folder, guards[0], guards[1], contents)
+
+    def _environment(self, private: Path, number: int) -> Mapping[str, str]:
+        for folder in (private, private / "home", private / "tmp"):
+            folder.mkdir(mode=0o700)
+        return self.environment_for(private, number)
+
+    def _add_worktree(self, tree: Path) -> Path:
+        """Add a detached worktree and fill it; return its folder in the mirror.
+
+        Adding is serialised, as git's own is not safe: parallel ones fail. Filling is not.
+        """
+        mirror = self.mirror
+        with locked(mirror.home.mirror_lock) as lock:
+            mend(mirror.home.mirror)
+            mirror.git.holding(lock.fd).run(
+                "worktree", "add", "--detach", "--no-checkout", str(tree), self.snapshot.commit
+            )
+        admin = Path(os.fsdecode((tree / ".git").read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n")))
+        mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree).run(
+            "read-tree", "--reset", "-u", self.snapshot.tree
+        )
+        return admin
+
+    def remove(self, slot: Slot) -> None:
+        """Remove a slot and its worktree; what cannot be removed is left to the next start."""
+        self._remove(slot.folder)
+
+    def _remove(self, folder: Path) -> None:
+        remove_tree(folder)
+        with locked(self.mirror.home.mirror_lock):
+            drop_worktrees(self.mirror.home, lambda tree: tree.parent == folder)
+
+
+@dataclass(slots=True)
+class _Saved:
+    """Files of a slot's folder in the mirror, held in memory."""
+
+    files: dict[str, Original]
+
+    def __init__(self, root: Path) -> None:
+        found = (path for path in root.rglob("*") if path.is_file())
+        self.files = {
+            str(path.relative_to(root)): Original(data=path.read_bytes(), mode=path.stat().st_mode)
+            for path in found
+        }
+
+    def __call__(self, paths: object) -> dict[str, Original]:
+        assert isinstance(paths, list)
+        missing = [path for path in paths if path not in self.files]
+        if missing:
+            raise NotRestored(f"{missing[0]} of the worktree is unknown")
+        return {path: self.files[path] for path in paths}
+
+
+def _tree_name(name: str) -> str:
+    """Return the name of the user's root: a project may be imported by it."""
+    usable = name and not name.startswith(".") and "\n" not in name
+    return name if usable and name not in {"private", "spare", "kept.json"} else "tree"
+
+
+def _age(tree: Path, entries: Mapping[str, TreeEntry]) -> None:
+    """Give every file of a new tree the snapshot's own time."""
+    times = (SNAPSHOT_MTIME_NS, SNAPSHOT_MTIME_NS)
+    for path, entry in entries.items():
+        if entry.mode != "120000":
+            os.utime(tree / path, ns=times)
+
+
+def _holds(path: Path, entry: TreeEntry) -> bool:
+    """Say whether a file has the bytes that its entry names."""
+    data = os.fsencode(path.readlink()) if entry.mode == "120000" else path.read_bytes()
+    return blob_id(data) == entry.blob

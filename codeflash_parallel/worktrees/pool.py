@@ -1,0 +1,290 @@
+"""A pool of slots: handed out in the order of asking, restored and verified when they come back.
+
+No slot is lost: not on cancellation, not on an exception, not when it breaks. A broken one is put aside and
+replaced; when that fails, too, the pool is smaller and says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
+from codeflash_parallel.worktrees.maker import EnvironmentFor, SlotMaker
+from codeflash_parallel.worktrees.mirror import Mirror, mend
+from codeflash_parallel.worktrees.owner import Owner
+from codeflash_parallel.worktrees.recovery import remove_run, unkept
+from codeflash_parallel.worktrees.slot import Slot, SlotBroken
+from codeflash_parallel.worktrees.snapshot import Snapshot
+
+__all__ = ["Pool", "Slot", "open_pool"]
+
+_T = TypeVar("_T")
+
+
+class _Waiter:
+    """Somebody in line. `every`: wants all slots there are, else one."""
+
+    __slots__ = ("event", "every", "granted")
+
+    def __init__(self, *, every: bool) -> None:
+        self.every = every
+        self.granted: list[Slot] | None = None
+        self.event = anyio.Event()
+
+
+class Pool:
+    """Slots for candidates, and one more for the baseline; made by `open_pool`.
+
+    Attributes:
+        baseline: the baseline's own slot, never given to a candidate.
+        warnings: what a person should know, one sentence each.
+    """
+
+    def __init__(
+        self, maker: SlotMaker, baseline: Slot, slots: Sequence[Slot], warnings: Sequence[str]
+    ) -> None:
+        self.baseline = baseline
+        self.warnings = list(warnings)
+        self._maker = maker
+        self._free = deque(slots)
+        self._size = len(slots)
+        self._line: deque[_Waiter] = deque()
+        self._quarantined: list[str] = []
+        self._bytecode_from: Slot | None = None
+
+    @property
+    def size(self) -> int:
+        """How many slots for candidates there are, free or taken."""
+        return self._size
+
+    @property
+    def quarantined(self) -> tuple[str, ...]:
+        """Why slots were put aside, one line each."""
+        return tuple(self._quarantined)
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Slot]:
+        """Wait for a slot and hold it; on leaving it is restored and verified, however the block ends.
+
+        Whoever holds a slot must not wait for another one.
+
+        Raises:
+            EnvironmentFault: `NO_SLOT`, every slot is broken.
+        """
+        slots = await self._wait(_Waiter(every=False))
+        try:
+            yield slots[0]
+        finally:
+            await self._give_back(slots)
+
+    @asynccontextmanager
+    async def acquire_all(self) -> AsyncIterator[tuple[Slot, ...]]:
+        """Wait for all slots and hold them, in the order of their numbers; see `acquire`."""
+        slots = await self._wait(_Waiter(every=True))
+        try:
+            yield tuple(sorted(slots, key=lambda slot: slot.number))
+        finally:
+            await self._give_back(slots)
+
+    async def share_bytecode(self) -> None:
+        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
+        await self.baseline.accept_bytecode()
+        self._bytecode_from = self.baseline
+        async with self.acquire_all() as slots:
+            for slot in slots:
+                await slot.take_bytecode(self.baseline)
+
+    async def _wait(self, waiter: _Waiter) -> list[Slot]:
+        self._line.append(waiter)
+        self._serve()
+        try:
+            await waiter.event.wait()
+        except BaseException:
+            self._leave_line(waiter)
+            raise
+        if waiter.granted is None:
+            raise _all_lost(self._quarantined)
+        return waiter.granted
+
+    def _leave_line(self, waiter: _Waiter) -> None:
+        """Undo a wait that was cancelled, before or after it was served; the slots were not used."""
+        if waiter in self._line:
+            self._line.remove(waiter)
+        self._free.extend(waiter.granted or ())
+        self._serve()
+
+    def _serve(self) -> None:
+        """Serve the line strictly in order: nobody overtakes one who waits for all slots."""
+        while self._line:
+            needed = self._size if self._line[0].every else 1
+            if self._size and len(self._free) < needed:
+                return
+            waiter = self._line.popleft()
+            if self._size:
+                waiter.granted = [self._free.popleft() for _ in range(needed)]
+            waiter.event.set()
+
+    async def _give_back(self, slots: Sequence[Slot]) -> None:
+        """Restore slots and hand them on; a cancellation waits for that."""
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for slot in slots:
+                    group.start_soon(self._restore, slot)
+
+    async def _restore(self, slot: Slot) -> None:
+        """Make a slot fit for the next one, or replace it."""
+        whole: Slot | None = None
+        try:
+            whole = await self._restored(slot)
+        except Exception as error:  # noqa: BLE001 - the slot boundary: those in line must not wait for ever
+            self.warnings.append(f"Slot {slot.number} is lost and could not be replaced. {error}")
+        if whole is None:
+            self._size -= 1
+        else:
+            self._free.append(whole)
+        self._serve()
+
+    async def _restored(self, slot: Slot) -> Slot:
+        """Return the slot, or the one that takes its place."""
+        try:
+            await slot.discard()
+        except SlotBroken as error:
+            self._quarantined.append(f"slot {slot.number}: {error}")
+            return await self._replacement(slot)
+        await self._mend_mirror(slot)
+        return await self._replacement(slot) if slot.kept else slot
+
+    async def _mend_mirror(self, slot: Slot) -> None:
+        wrong = await _in_thread(partial(mend, self._maker.mirror.home.mirror))
+        if wrong:
+            self.warnings.append(
+                f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}."
+            )
+
+    async def _replacement(self, slot: Slot) -> Slot:
+        """Make a slot of the same number, and remove the old one unless it is kept."""
+        if not slot.kept:
+            try:
+                await _in_thread(partial(self._maker.remove, slot))
+            except (OSError, EnvironmentFault) as error:  # the next start tries again
+                self.warnings.append(f"The broken slot {slot.number} could not be removed: {error}.")
+        made = await _in_thread(partial(_healing, self._maker, partial(self._maker.make_again, slot.number)))
+        if self._bytecode_from is not None:
+            await made.take_bytecode(self._bytecode_from)
+        return made
+
+
+def open_pool(
+    mirror: Mirror,
+    snapshot: Snapshot,
+    *,
+    size: int,
+    interpreter: Path,
+    run_id: str,
+    environment_for: EnvironmentFor,
+) -> AbstractAsyncContextManager[Pool]:
+    """Make `size` slots for candidates and one for the baseline; leaving the block removes them.
+
+    Args:
+        interpreter: absolute path of the project's Python.
+        run_id: names the run among those that use the cache now.
+        environment_for: builds the environment of a slot from its private folder and its number.
+
+    Raises:
+        EnvironmentFault: `NO_SLOT`, `DISK_FULL`, `CACHE_UNWRITABLE`: not even one slot could be made.
+            When only some could be made, the pool is smaller and has a warning.
+    """
+    maker = SlotMaker(
+        mirror=mirror,
+        snapshot=snapshot,
+        run_id=run_id,
+        interpreter=interpreter,
+        environment_for=environment_for,
+    )
+    return _open(maker, size)
+
+
+@asynccontextmanager
+async def _open(maker: SlotMaker, size: int) -> AsyncIterator[Pool]:
+    home = maker.mirror.home
+    with cache_faults(home.path):
+        owner = await _in_thread(partial(Owner, home, maker.run_id))
+    try:
+        baseline = await _in_thread(partial(_healing, maker, partial(maker.make, 0)))
+        slots, warnings = await _make_others(maker, size)
+        yield Pool(maker, baseline, slots, warnings)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _close(maker, owner)
+
+
+def _healing(maker: SlotMaker, make: Callable[[], Slot]) -> Slot:
+    """Make a slot; if the mirror lost something, put that back and try again."""
+    try:
+        return make()
+    except EnvironmentFault as fault:
+        if fault.code not in {"GIT_FAILED", "MIRROR_DAMAGED"}:
+            raise
+        maker.mirror.heal(maker.snapshot)
+        return make()
+
+
+async def _make_others(maker: SlotMaker, size: int) -> tuple[list[Slot], list[str]]:
+    made: dict[int, Slot] = {}
+    faults: dict[int, EnvironmentFault] = {}
+
+    async def make(number: int) -> None:
+        try:
+            made[number] = await _in_thread(partial(maker.make, number))
+        except EnvironmentFault as fault:
+            faults[number] = fault
+
+    async with anyio.create_task_group() as group:
+        for number in range(1, size + 1):
+            group.start_soon(make, number)
+    if not made:
+        raise _none_made(faults[min(faults)])
+    warnings = [f"Slot {number} could not be made. {fault}" for number, fault in sorted(faults.items())]
+    return [made[number] for number in sorted(made)], warnings
+
+
+def _none_made(fault: EnvironmentFault) -> EnvironmentFault:
+    code = "NO_SLOT" if fault.code == "GIT_FAILED" else fault.code
+    return EnvironmentFault(code, f"No slot could be made. {fault.message}", fault.hint)
+
+
+def _all_lost(reasons: Sequence[str]) -> EnvironmentFault:
+    last = reasons[-1] if reasons else "none could be restored"
+    return EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
+
+
+async def _close(maker: SlotMaker, owner: Owner) -> None:
+    """Remove what the run has made, slots at once, and last the proof that it is alive."""
+    home = maker.mirror.home
+    try:
+        with cache_faults(home.path):
+            async with anyio.create_task_group() as group:
+                for folder in unkept(maker.folder):
+                    group.start_soon(_in_thread, partial(_try_to_remove, folder))
+            await _in_thread(partial(remove_run, home, maker.run_id))
+    finally:
+        owner.release()
+
+
+def _try_to_remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # `remove_run` tries again, and says why it cannot
+        remove_tree(folder)
+
+
+async def _in_thread(work: Callable[[], _T]) -> _T:
+    return await anyio.to_thread.run_sync(work)

@@ -1,0 +1,105 @@
+"""Keep the form of a source file when its text changes: encoding, byte-order mark, line endings. Pure."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import tokenize
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceText:
+    """A Python file as text with line feeds alone, and what is needed to write it as it was.
+
+    Attributes:
+        lines: of the original, with their own endings.
+    """
+
+    text: str
+    encoding: str
+    mark: bytes
+    lines: tuple[str, ...]
+
+    @classmethod
+    def read(cls, data: bytes) -> SourceText:
+        """Decode a file as Python would.
+
+        Raises:
+            SyntaxError: unknown encoding.
+            UnicodeDecodeError: it is not what it says.
+        """
+        mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+        text = data[len(mark) :].decode(encoding)
+        return cls(text=text.replace("\r\n", "\n"), encoding=encoding, mark=mark, lines=tuple(_split(text)))
+
+    def write(self, text: str) -> bytes:
+        """Return the bytes of a new text in the form of the old one.
+
+        Raises:
+            UnicodeEncodeError: the encoding lacks a character of the new text.
+        """
+        body = _with_endings(text.removeprefix("\ufeff").replace("\r\n", "\n"), self.lines)
+        return self.mark + body.encode(self.encoding)
+
+
+def is_crlf(data: bytes) -> bool:
+    """Say whether every line of a file ends as on Windows."""
+    return b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
+
+
+def _split(text: str) -> list[str]:
+    """Split at line feeds only; form feeds and the like are part of a line."""
+    return [line for line in re.split(r"(?<=\n)", text) if line]
+
+
+def _with_endings(text: str, old: tuple[str, ...]) -> str:
+    """Give each line the ending it had; new lines get that of most."""
+    windows = sum(line.endswith("\r\n") for line in old)
+    if not windows:
+        return text
+    if windows == sum(line.endswith("\n") for line in old):
+        return text.replace("\n", "\r\n")
+    new = _split(text)
+    usual = "\r\n" if 2 * windows > len(old) else "\n"
+    endings = [usual] * len(new)
+    bare = [line.replace("\r\n", "\n") for line in old]
+    for start, at, size in SequenceMatcher(None, bare, new, autojunk=False).get_matching_blocks():
+        for offset in range(size):
+            endings[at + offset] = "\r\n" if old[start + offset].endswith("\r\n") else "\n"
+    pairs = zip(new, endings, strict=True)
+    return "".join(line.removesuffix("\n") + (end if line.endswith("\n") else "") for line, end in pairs)
+
+
+def windows_patch(patch: bytes, is_windows: Callable[[str], bool]) -> bytes:
+    """Return a patch whose hunks end their lines as the files do that they change.
+
+    Patches are often written, by people and models, with plain line feeds for files that have none.
+
+    Args:
+        is_windows: says of a name in a ``---`` line (without its tab and what follows) whether that
+            file has Windows line endings.
+    """
+    lines = patch.split(b"\n")
+    converting, old_left, new_left = False, 0, 0
+    for index, line in enumerate(lines):
+        if old_left > 0 or new_left > 0:
+            kind = line[:1]
+            old_left -= kind in {b" ", b"-", b""}
+            new_left -= kind in {b" ", b"+", b""}
+            ends_here = index + 1 < len(lines) and lines[index + 1].startswith(b"\\")
+            if converting and kind in {b" ", b"-", b"+"} and not line.endswith(b"\r") and not ends_here:
+                lines[index] = line + b"\r"
+        elif line.startswith(b"--- "):
+            name = line[4:].split(b"\t")[0].rstrip(b"\r").decode("utf-8", "surrogateescape")
+            converting = is_windows(name)
+        elif found := _HUNK.match(line):
+            old_left, new_left = (int(count) if count is not None else 1 for count in found.groups())
+    return b"\n".join(lines)
