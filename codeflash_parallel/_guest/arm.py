@@ -10,6 +10,8 @@ import gc
 import mmap
 import os
 import sys
+import traceback
+import warnings
 
 from . import importing
 from .control import Control, line_of
@@ -71,7 +73,10 @@ class Template:
         self._state[0] = _BUSY
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # "ready" told that there are threads; a project that makes warnings errors must not stop us.
+            warnings.simplefilter("ignore")
+            pid = os.fork()
         if pid == 0:
             _be_unit(self._control, self._work, order, self._state)
         self._control.forget()
@@ -95,6 +100,9 @@ def _be_unit(control, work, order, state):
         control.send("unit", pid=os.getpid())
         _serve_blocks(control, work, state)
         status = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(status)
 

@@ -61,6 +61,8 @@ class CallWork:
             args, kwargs = inputs.load(call)
             entries.append((function, args, kwargs, items_read(call.meta)))
         waits = any(call.meta["shape"] in ("coroutine", "asyncgen") for _, call in members)
+        if waits:
+            self._settler.open_loop()
         seed_everything(self._seed)
         return (AsyncBatch if waits else Batch)(entries, len(members), self._settler)
 

@@ -76,4 +76,4 @@ def _after(walk, args, kwargs):
         walk.run(kwargs)
     except Unencodable:
         return ""
-    return walk.digests()[0]
+    return walk.digest()

@@ -4,6 +4,7 @@ import ast
 import gc
 import linecache
 import os
+import time
 import types
 
 from . import importing, inputs, tracers
@@ -13,6 +14,9 @@ from .targets import Unresolvable
 
 #: How many calls are profiled unless the spec says otherwise.
 _MAX_CALLS = 500
+
+#: After so many seconds no further call is begun: half a profile is better than a deadline reached.
+_SECONDS = 20.0
 
 
 def run(spec, channel):
@@ -25,11 +29,10 @@ def run(spec, channel):
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
     tracer = tracers.choose(spec.get("tracer", "auto"), functions)
-    for call in usable:
-        _profile(session, call, tracer, channel)
+    made = _profile_calls(session, usable, tracer, time.monotonic() + spec.get("seconds", _SECONDS))
     session.close()
     paths = {os.path.realpath(os.path.join(spec["root"], path)): path for path in _wanted(spec)}
-    channel.write("profile", tracer=tracer.name, lines=_lines(tracer.timings(), paths), calls=len(usable))
+    channel.write("profile", tracer=tracer.name, lines=_lines(tracer.timings(), paths), calls=made)
     return 0
 
 
@@ -50,12 +53,17 @@ def _resolves(session, call, channel):
     return True
 
 
-def _profile(session, call, tracer, channel):
-    try:
-        function, (args, kwargs) = session.prepare(call)
-    except Unresolvable as error:
-        channel.write("unreplayable", i=call.meta["i"], why=str(error))
-        return
+def _profile_calls(session, calls, tracer, end):
+    """Make calls until the time is over; return how many were made."""
+    for number, call in enumerate(calls):
+        if time.monotonic() > end:
+            return number
+        _profile(session, call, tracer)
+    return len(calls)
+
+
+def _profile(session, call, tracer):
+    function, (args, kwargs) = session.prepare(call)
     tracer.start()
     try:
         session.make(function, args, kwargs, call.meta)

@@ -125,13 +125,14 @@ class Settler:
 
     def await_(self, coroutine):
         """Run a coroutine on the event loop to its end, and whatever tasks it left behind to theirs."""
-        loop = self._open_loop()
+        loop = self.open_loop()
         try:
             return loop.run_until_complete(coroutine)
         finally:
             loop.run_until_complete(_cancel_others())
 
-    def _open_loop(self):
+    def open_loop(self):
+        """Return the event loop, made when first asked for (never before a fork: it holds descriptors)."""
         if self._loop is None:
             import asyncio
 

@@ -47,6 +47,10 @@ class Walk:
             digest if typeless == full else digest_of(typeless),
         )
 
+    def digest(self):
+        """Return the digest of the full text alone."""
+        return digest_of("".join(self.full))
+
     def texts(self):
         """Return the full, the floatless and the typeless text; the second `is` the first without floats."""
         full, less = "".join(self.full), "".join(self.less)

@@ -210,3 +210,44 @@ def test_the_compiled_source_is_proven(lab: Lab) -> None:
     lab.call(lab.target("Shop.static"), "1")
     (source,) = named(lab.run("replay"), "source")
     assert (source["path"], source["module"]) == ("mod.py", "mod")
+
+
+TESTS = """
+import pytest
+from helpers import Bag
+from mod import Shop, copied, generator, memo, mutate, fail, decorated, lazy
+
+@pytest.mark.parametrize("n", range(3))
+def test_all(n):
+    bag = Bag([n])
+    assert Shop(n).method(bag)[1] is bag
+    assert Shop().prop == {"n": 2}
+    assert mutate([n])[-1] == 1
+    assert copied([n])[-1] == 1
+    assert memo(n) == n + 1
+    assert decorated(n) == -n
+    with pytest.raises(ValueError):
+        fail("value")
+
+def test_lazily():
+    assert list(lazy(2)) == ["0", "1"]
+    assert next(generator(10**9)) == 0
+"""
+
+
+def test_a_replay_gives_what_the_tests_saw(lab: Lab) -> None:
+    names = ("Shop.method", "Shop.prop", "mutate", "copied", "memo", "decorated", "fail", "lazy", "generator")
+    for name in names:
+        lab.target(name)
+    lab.file("tests/helpers.py", "class Bag:\n    def __init__(self, items):\n        self.items = items\n")
+    lab.file("tests/test_it.py", TESTS)
+    more = {"args": ["-q", "-p", "no:cacheprovider", "tests"], "select": None, "wrap": "capture"}
+    seen = {r["i"]: r for r in named(lab.run("tests", **more), "call")}
+    replayed = replay(lab)
+    assert len(seen) == 3 * 7 + 2
+    assert replayed.keys() == seen.keys()
+    same = ("target", "test", "kind", "type", "digest", "floatless", "typeless", "after", "args")
+    for index, call in seen.items():
+        if names[call["target"]] not in {"lazy", "generator"}:  # what tests consume is digested item by item
+            assert {n: call[n] for n in same} == {n: replayed[index][n] for n in same}
+    assert replayed[max(replayed)]["text"] == "[0]"
