@@ -193,8 +193,9 @@ def make_venv(folder: Path) -> Path:
     """Return an environment of the running interpreter that sees the packages installed there (pytest)."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
+    # Last in the alphabet: what is installed in the environment itself comes first.
     theirs = [path for path in sys.path if path.endswith("site-packages")]
-    (site / "of_the_host.pth").write_text("\n".join(theirs) + "\n", encoding="utf-8")
+    (site / "zz_of_the_host.pth").write_text("\n".join(theirs) + "\n", encoding="utf-8")
     return folder
 
 
