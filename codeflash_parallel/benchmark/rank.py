@@ -187,7 +187,9 @@ class _Judge:
             return Status.UNDECIDED, Code.NOT_CONFIRMED, SUSPECT + doubt
         if self._winners and self._is_beaten(entry):
             best = max(self._winners, key=lambda winner: winner.bound.median)
-            return Status.LOST, Code.BEATEN, f"{entry.times}, beaten by {best.id} ({best.times})"
+            # Beaten are those who are faster than the baseline themselves; the others just are not.
+            code = Code.BEATEN if entry.bound.low > 0 else Code.NOT_FASTER
+            return Status.LOST, code, f"{entry.times}, beaten by {best.id} ({best.times})"
         return self._of_unsure(entry)
 
     def _doubt(self, entry: Entry) -> str:

@@ -58,15 +58,17 @@ class BehaviorPhase:
 
     async def run(self, source: AsyncIterable[Submission] | Iterable[Submission]) -> None:
         """Judge everything that the source gives, and what comes of it. Cancelling kills what runs."""
-        self._send, receive = anyio.create_memory_object_stream[Entry](float("inf"))
+        endless = float("inf")
+        self._submitted, submitted = anyio.create_memory_object_stream[Entry](endless)
+        self._prepared, prepared = anyio.create_memory_object_stream[Entry](endless)
         self._open = 1
-        with self._send:
+        with self._submitted, self._prepared:
             async with anyio.create_task_group() as group:
                 self._group: TaskGroup = group
-                # One worker more than slots: the next candidate is prepared while the others are judged.
-                for _ in range(self._context.pool.size + 1):
-                    group.start_soon(self._work, receive.clone())
-                receive.close()
+                group.start_soon(self._prepare_in_turn, submitted)
+                for _ in range(self._context.pool.size):
+                    group.start_soon(self._work, prepared.clone())
+                prepared.close()
                 await self._feed(source)
                 self._close_one()
 
@@ -93,18 +95,29 @@ class BehaviorPhase:
             )
             return
         self._open += 1
-        self._send.send_nowait(entry)
+        self._submitted.send_nowait(entry)
 
     def _close_one(self) -> None:
-        """One thing less to wait for; at none the stream ends, and the workers with it."""
+        """One thing less to wait for; at none the streams end, and the tasks with them."""
         self._open -= 1
         if self._open == 0:
-            self._send.close()
+            self._submitted.close()
+            self._prepared.close()
+
+    async def _prepare_in_turn(self, line: MemoryObjectReceiveStream[Entry]) -> None:
+        """Prepare one after the other: of two equal candidates the later one is the duplicate, always."""
+        with line:
+            async for entry in line:
+                await self._prepare(entry)
+                if entry.stage is Stage.QUEUED:
+                    self._prepared.send_nowait(entry)
+                else:
+                    self._close_one()
 
     async def _work(self, line: MemoryObjectReceiveStream[Entry]) -> None:
         with line:
             async for entry in line:
-                await self._judge(entry)
+                await self._check(entry)
                 if self._wants_repair(entry):
                     self._group.start_soon(self._repair, entry)
                 else:
@@ -120,7 +133,7 @@ class BehaviorPhase:
             self._admit(submission)
         self._close_one()
 
-    async def _judge(self, entry: Entry) -> None:
+    async def _prepare(self, entry: Entry) -> None:
         self._ledger.move(entry, Step.PREPARE)
         context = self._context
         made = await materialise(
@@ -144,7 +157,6 @@ class BehaviorPhase:
             self._ledger.finish(entry, Status.DUPLICATE, Code.SAME_CODE, reason, duplicate_of=original)
             return
         self._ledger.move(entry, Step.ENQUEUE)
-        await self._check(entry)
 
     def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice."""
