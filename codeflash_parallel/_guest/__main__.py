@@ -57,7 +57,8 @@ def _tell(channel, error):
 
 
 def _leave(status):
-    # Not through the interpreter's shutdown: an atexit handler or a thread of a candidate must not hold the slot.
+    # Not through the interpreter's shutdown: an atexit handler or a thread of a candidate must not hold
+    # the slot.
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -67,7 +68,7 @@ def _leave(status):
 
 
 def _spawned():
-    """Give a process that `multiprocessing` spawned the same guard; a test's child must not fail for our sake."""
+    """Give a process that `multiprocessing` spawned the same guard; it must not fail for our sake."""
     _make_importable()
     try:
         from _codeflash_guest import importing, records, session

@@ -72,7 +72,7 @@ def _driven(generator, section, trace):
                 trace.ended(started, stop.value)
                 return stop.value
             except BaseException as error:
-                trace.raised(started, error)
+                trace.left(started, error, thrown)
                 raise
             trace.item(started, item)
         sent = thrown = None
@@ -137,7 +137,7 @@ class _AsyncSteps:
             self._trace.ended(started, None)
             return None
         except BaseException as error:
-            self._trace.raised(started, error)
+            self._trace.left(started, error, what)
             raise
         finally:
             self._leave()
@@ -170,7 +170,7 @@ class Silent:
     def ended(self, started, value):
         """Ignore the end."""
 
-    def raised(self, started, error):
+    def left(self, started, error, thrown):
         """Ignore an error."""
 
     def close(self):
@@ -224,8 +224,16 @@ class Trace:
         name = "async_generator" if self._call.origin.shape == "asyncgen" else "generator"
         return {"kind": "return", "type": "builtins." + name, "after": ""}
 
-    def raised(self, started, error):
-        """Record that the generator raised."""
+    def left(self, started, error, thrown):
+        """Record that the generator raised.
+
+        Args:
+            thrown: what the consumer threw in. A cancellation that comes out again is no outcome of the
+                target's.
+        """
+        if error is thrown and not isinstance(error, Exception):
+            self.close()
+            return
         self._call.ns += thread_time_ns() - started
         self._finish("raised", observe_raise(error, *self._arguments, REFUSE))
 

@@ -17,9 +17,9 @@ _HEAD, _TAIL = 3_000, 4_980
 
 
 class SessionPlugin:
-    """What the guest adds to a session: in the only process, in xdist's controller, or in one of its workers."""
+    """What the guest adds to a session: of the only process, of xdist's controller, or of a worker."""
 
-    def __init__(self, spec, channel, guard, recorder, runtestloop=None, in_worker=False):
+    def __init__(self, spec, channel, guard, recorder, runtestloop=None, *, in_worker=False):
         self._spec, self._channel, self._guard, self._recorder = spec, channel, guard, recorder
         self._runtestloop, self._in_worker = runtestloop, in_worker
         self._select = None if spec.get("select") is None else set(spec["select"])

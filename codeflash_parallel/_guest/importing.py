@@ -1,4 +1,4 @@
-"""Everything about where modules come from: the slot and never the user's checkout, from source where it counts.
+"""Where modules come from: the slot and never the user's checkout, and from source where it counts.
 
 `install` makes an editable installation point into the slot, puts a guard in front of all finders, and
 gives proven modules a loader that compiles their source and says which bytes those were.
@@ -24,7 +24,7 @@ _PLAIN = (
 )
 
 
-def install(spec, channel, register=False):
+def install(spec, channel, *, register=False):
     """Install guard, remapping, proof and the bytecode rule; once a process, later calls only add `register`.
 
     Args:

@@ -76,7 +76,7 @@ class Instrumentation:
         found = [node for node in definitions(tree, names) if not is_accessory(node, imports)]
         if not found:
             self._unwrapped(number, "no function of that name is defined in the module")
-        return any([self._definition(node, imports, number) for node in found])
+        return sum(self._definition(node, imports, number) for node in found) > 0
 
     def _definition(self, node, imports, number):
         via = via_of(node, imports)

@@ -1,7 +1,7 @@
 """Options of the project's configuration that would break a check, and what they are set to instead.
 
-They are set on the parsed options, by name and only where they exist, so that neither an absent plugin nor one
-that the project has disabled is an error.
+They are set on the parsed options, by name and only where they exist, so that neither an absent plugin nor
+one that the project has disabled is an error.
 """
 
 #: Names and values by destination; each group with its reason.

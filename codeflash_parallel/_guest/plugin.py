@@ -53,7 +53,8 @@ def _import_pytest(channel):
     try:
         import pytest
     except ImportError as error:
-        raise GuestFailure("pytest", "this interpreter (%s) has no pytest: %s" % (sys.executable, error)) from error
+        message = "this interpreter (%s) has no pytest: %s" % (sys.executable, error)
+        raise GuestFailure("pytest", message) from error
     channel.write("timing", name="import_pytest", ns=time.perf_counter_ns() - started)
     return pytest
 

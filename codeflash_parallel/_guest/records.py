@@ -1,5 +1,6 @@
 """The record channel: one JSON object a line, on a descriptor of its own that the tests never see."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -34,10 +35,9 @@ class Channel:
         self._lock = threading.Lock()
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            try:
+            # A test that has closed every descriptor before us had the same wish.
+            with contextlib.suppress(OSError):
                 os.close(fd)
-            except OSError:
-                pass  # a test that closed every descriptor before us has the same wish
 
 
 class Buffer:

@@ -1,5 +1,6 @@
 """Point what an editable installation set up at the slot instead of at the user's checkout."""
 
+import contextlib
 import importlib
 import os
 import sys
@@ -50,10 +51,9 @@ class Remapping:
     def _attribute(self, holder, name, value):
         changed = self._rewritten(value)
         if changed is not value:
-            try:
+            # Where it cannot be set, the guard still looks at what the finder finds.
+            with contextlib.suppress(AttributeError, TypeError):
                 setattr(holder, name, changed)
-            except (AttributeError, TypeError):
-                pass  # a slot or a read-only attribute: the guard still looks at what the finder finds
 
     def _table(self, namespace, name):
         if isinstance(namespace.get(name), dict):

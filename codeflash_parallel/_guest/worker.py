@@ -1,7 +1,7 @@
 """Plugin of xdist's workers; inert elsewhere. PYTEST_DONT_REWRITE.
 
-A worker is prepared by its controller before it imports anything of the project, and gets its hooks when pytest
-loads this module by ``-p``. It has no record channel: its records go home with what xdist brings back at the end.
+A worker is prepared by its controller before it imports anything of the project, and gets its hooks when
+pytest loads this module by ``-p``. It has no record channel: its records go home with what xdist brings back.
 """
 
 from . import importing, plugin, records, session
@@ -33,4 +33,5 @@ def pytest_addoption(pluginmanager):
 
     spec, channel, guard, recorder = _PREPARED[0]
     bytecode.restrict_rewriter(guard.allows_bytecode)
-    pluginmanager.register(hooks.SessionPlugin(spec, channel, guard, recorder, in_worker=True), "codeflash-guest")
+    session_plugin = hooks.SessionPlugin(spec, channel, guard, recorder, in_worker=True)
+    pluginmanager.register(session_plugin, "codeflash-guest")

@@ -94,7 +94,9 @@ def run_guest(
     }
     path = private / "spec.json"
     path.write_text(json.dumps(spec), encoding="utf-8")
-    return _run([python, str(guest / "_codeflash_guest" / "__main__.py"), str(path)], private, spec, environment)
+    return _run(
+        [python, str(guest / "_codeflash_guest" / "__main__.py"), str(path)], private, spec, environment
+    )
 
 
 def _run(
@@ -117,7 +119,7 @@ def _run(
     )
     os.close(writing)
     chunks: list[bytes] = []
-    with open(reading, "rb") as records:
+    with os.fdopen(reading, "rb") as records:
         reader = threading.Thread(target=lambda: chunks.append(records.read()))
         reader.start()
         output, _ = process.communicate(timeout=120)

@@ -90,7 +90,8 @@ LAYOUTS: dict[str, dict[str, str]] = {
         **suite(*MODULES),
     },
     "setuptools, a module beside others": {
-        "pyproject.toml": SETUPTOOLS + '[tool.setuptools]\npy-modules = ["demo"]\npackage-dir = {"" = "lib"}\n',
+        "pyproject.toml": SETUPTOOLS
+        + '[tool.setuptools]\npy-modules = ["demo"]\npackage-dir = {"" = "lib"}\n',
         "lib/demo.py": "PLACE = 'user'\n",
         **suite("demo"),
     },
@@ -123,7 +124,9 @@ def build_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The build backends of today, apart from this environment."""
     folder = tmp_path_factory.mktemp("tools")
     command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder)]
-    done = subprocess.run([*command, "setuptools>=70.1", "hatchling", "editables"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "setuptools>=70.1", "hatchling", "editables"], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         pytest.skip(f"the package index cannot be reached: {done.stderr[-300:]}")
     return folder
@@ -146,6 +149,7 @@ def install_editable(python: Path, user: Path, tools: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tools), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     (site_packages,) = python.parent.parent.glob("lib/python*/site-packages")
@@ -157,7 +161,9 @@ def make_slot(user: Path, slot: Path) -> Path:
     """Copy a checkout without its environment; in the copy every place is the slot's."""
     shutil.copytree(user, slot, ignore=shutil.ignore_patterns(".venv", "build", "*.egg-info"))
     for path in slot.rglob("*.py"):
-        path.write_text(path.read_text(encoding="utf-8").replace("PLACE = 'user'", "PLACE = 'slot'"), encoding="utf-8")
+        path.write_text(
+            path.read_text(encoding="utf-8").replace("PLACE = 'user'", "PLACE = 'slot'"), encoding="utf-8"
+        )
     return slot
 
 
@@ -180,7 +186,7 @@ def test_an_editable_installation_leads_into_the_slot(tmp_path: Path, build_tool
     python = make_environment(user / ".venv")
     install_editable(python, user, build_tools)
     target = next(name for name in LAYOUTS[layout] if name.endswith(("sub.py", "lib/demo.py")))
-    plain = subprocess.run([python, "-c", "import demo"], cwd="/", capture_output=True)
+    plain = subprocess.run([python, "-c", "import demo"], cwd="/", capture_output=True, check=False)
     assert plain.returncode == 0 or "space" in LAYOUTS[layout]["test_places.py"]
     run = run_in_slot(tmp_path, user, python, prove=[target])
     failed = {name for name, outcome in run.outcomes.items() if outcome != "passed"}
@@ -223,7 +229,9 @@ PLACES = "import {0}\ndef test_place(): assert {0}.PLACE == 'slot'\n"
 
 def test_a_package_that_a_pth_file_imports_is_imported_again(tmp_path: Path) -> None:
     files = {**package("src/demo"), "test_it.py": PLACES.format("demo.deep.leaf")}
-    user, python = with_pth(tmp_path, files, "import sys; sys.path.insert(0, '{user}/src'); import demo.deep.leaf")
+    user, python = with_pth(
+        tmp_path, files, "import sys; sys.path.insert(0, '{user}/src'); import demo.deep.leaf"
+    )
     run = run_in_slot(tmp_path, user, python)
     assert run.outcomes == {"test_place": "passed"}, run.output
 
