@@ -70,7 +70,11 @@ def observe_raise(error, args, kwargs, iterators=EXHAUST):
 
 
 def _after(walk, args, kwargs):
-    """Go on with the walk of the result over the arguments; nothing when they cannot be encoded."""
+    """Go on with the walk of the result over the arguments; nothing when they cannot be encoded.
+
+    A lock or a local function somewhere in an argument must not hide what happened to all the rest.
+    """
+    walk.lenient = True
     try:
         walk.run(args)
         walk.run(kwargs)

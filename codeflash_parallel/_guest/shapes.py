@@ -80,8 +80,9 @@ def _never_changes(cls):
 _SCALARS = frozenset({int, float, complex, str, bytes, tuple, frozenset})
 
 
-def _refuse(walk, value):  # noqa: ARG001 - the signature of handlers
-    raise Unencodable("%s has no canonical form" % type_name(type(value)))
+def _refuse(walk, value):
+    name = type_name(type(value))
+    walk.give_up(name, "%s has no canonical form" % name)
 
 
 def _named(walk, value):
@@ -93,9 +94,10 @@ def _module(walk, value):
 
 
 def _function(walk, value):
+    name = "function %s.%s" % (value.__module__, value.__qualname__)
     if "<" in value.__qualname__:
-        raise Unencodable("a function that has no name to find it by: %s" % value.__qualname__)
-    walk.write("<%r>" % ("function %s.%s" % (value.__module__, value.__qualname__)))
+        return walk.give_up(name, "a function that has no name to find it by: %s" % value.__qualname__)
+    return walk.write("<%r>" % name)
 
 
 def _builtin(walk, value):
@@ -174,7 +176,12 @@ def _exception(walk, value):
 
 def _iterator(walk, value):
     if walk.iterators == REFUSE:
-        raise Unencodable("%s can be read only once" % type_name(type(value)))
+        name = type_name(type(value))
+        return walk.give_up(name, "%s can be read only once" % name)
+    return _exhausted(walk, value)
+
+
+def _exhausted(walk, value):
     items, ended = [], ""
     try:
         items.extend(islice(value, MAX_ITEMS + 1))
@@ -203,8 +210,12 @@ def _unchanging(walk, value):
 
 
 def _reduced(walk, value):
-    reduced = _reduce(value)
     name = type_name(type(value))
+    try:
+        reduced = _reduce(value)
+    except Unencodable as error:
+        walk.give_up(name, str(error))
+        return
     if isinstance(reduced, str):
         walk.write("<%r>" % ("global %s.%s" % (getattr(value, "__module__", "?"), reduced)))
         return

@@ -29,13 +29,15 @@ class Walk:
     """One walk over one or more values.
 
     `full` and `less` are the texts so far, `mask` replaces parts of `full`, `memo` numbers mutable objects.
+    A `lenient` walk writes the type's name for a part that has no canonical form.
     """
 
-    __slots__ = ("full", "iterators", "less", "mask", "memo", "nodes")
+    __slots__ = ("full", "iterators", "lenient", "less", "mask", "memo", "nodes")
 
     def __init__(self, iterators):
         self.full, self.less, self.mask = [], [], {}
         self.memo, self.nodes, self.iterators = {}, 0, iterators
+        self.lenient = False
 
     def digests(self):
         """Return the digests of the full, the floatless and the typeless text."""
@@ -114,6 +116,12 @@ class Walk:
         self.mask[len(self.full)] = masked
         self.write(text, less)
 
+    def give_up(self, name, why):
+        """Write the name of something that has no canonical form; raise `Unencodable` unless lenient."""
+        if not self.lenient:
+            raise Unencodable(why)
+        self.write("<opaque %r>" % name)
+
     def met(self, value):
         """Number a mutable object; write a reference and return true if it was met before."""
         found = self.memo.get(id(value))
@@ -129,7 +137,7 @@ class Walk:
         triples = []
         for item in items:
             walk = Walk(self.iterators)
-            walk.nodes = self.nodes
+            walk.nodes, walk.lenient = self.nodes, self.lenient
             walk.run(item)
             triples.append(walk.texts())
             self.nodes = walk.nodes

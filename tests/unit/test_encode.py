@@ -311,6 +311,14 @@ def test_returning_an_argument_in_place_of_a_copy_shows_afterwards() -> None:
     assert observe_return([1], ([1],), {})["after"] == copy["after"]
 
 
+def test_what_has_no_canonical_form_hides_nothing_else_in_the_arguments() -> None:
+    def arguments(n: int) -> tuple[Any, ...]:
+        return (types.SimpleNamespace(lock=threading.Lock(), rule=lambda: n, lines=iter("a"), n=n),)
+
+    one, again, other = (observe_return(1, arguments(n), {}, REFUSE)["after"] for n in (1, 1, 2))
+    assert one == again != other
+
+
 def test_of_an_exception_the_type_counts() -> None:
     one, other = observe_raise(ValueError("a"), (1,), {}), observe_raise(ValueError("b"), (1,), {})
     assert (one["digest"], one["after"]) == (other["digest"], other["after"])
