@@ -200,16 +200,34 @@ def _batch(output: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def read_file(git_dir: Path, commit: str, path: str) -> bytes | None:
-    """Return the bytes of a regular file of a commit, read by GitPython; `None` if there is no such file."""
-    from git import Repo
-    from git.db import GitDB
+    """Return the bytes of a regular file of a commit, read by GitPython; `None` if there is no such file.
 
-    # The path is explicit, so that no GIT_DIR of a hook that started us is looked at.
-    with Repo(git_dir, odbt=GitDB, search_parent_directories=False, expand_vars=False) as repository:
-        try:
-            found = repository.commit(commit).tree / path
-        except KeyError:
-            return None
-        if found.type != "blob" or found.mode == found.link_mode:
-            return None
-        return bytes(found.data_stream.read())
+    Raises:
+        ValueError: GitPython finds a name in one of the trees dangerous, or is led astray by the environment.
+    """
+    import git
+    from git.db import GitCmdObjectDB
+    from git.exc import InvalidGitRepositoryError
+
+    # GitPython lets GIT_OBJECT_DIRECTORY and the like win over an explicit path (a hook may have started
+    # us), and copies our environment into its children: both are overruled.
+    command = git.Git(git_dir)
+    command.update_environment(**_FIXED, **_ISOLATED, **_everything_at(git_dir))
+    try:
+        with git.Repo(git_dir, search_parent_directories=False, expand_vars=False) as repository:
+            repository.git = command
+            repository.odb = GitCmdObjectDB(str(git_dir / "objects"), command)
+            found = git.Commit(repository, bytes.fromhex(commit)).tree / path
+            is_file = isinstance(found, git.Blob) and found.mode != found.link_mode
+            return bytes(found.data_stream.read()) if is_file else None
+    except KeyError:
+        return None
+    except (InvalidGitRepositoryError, OSError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _everything_at(git_dir: Path) -> dict[str, str]:
+    """Return a value for each variable that says where a repository is: GitPython cannot unset one."""
+    names_and_places = {"DIR": git_dir, "COMMON_DIR": git_dir, "WORK_TREE": git_dir}
+    names_and_places |= {"OBJECT_DIRECTORY": git_dir / "objects", "INDEX_FILE": git_dir / "no-index"}
+    return {f"GIT_{name}": str(place) for name, place in names_and_places.items()}

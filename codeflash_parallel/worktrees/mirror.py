@@ -50,6 +50,8 @@ _SEAL = {"HEAD": b"ref: refs/heads/none\n", "config": _CONFIG, "info/attributes"
 #: Nothing of ours makes these; whoever did wanted something of our next git command.
 _FOREIGN = ("hooks", "packed-refs", "objects/info/alternates", "config.worktree", "info/grafts")
 _FOLDERS = ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "worktrees")
+#: A run reads the files of its targets and of its candidates' edits, again and again.
+_TEXTS_KEPT = 256
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -61,6 +63,7 @@ class Mirror:
         self.home = home
         self._use = use
         self._entries: dict[str, Mapping[str, TreeEntry]] = {}
+        self._texts: dict[tuple[str, str], bytes | None] = {}
         self._requests: dict[str, SnapshotRequest] = {}
 
     @property
@@ -133,9 +136,17 @@ class Mirror:
 
     def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """Return the bytes of a regular file, `None` when the snapshot has none of that path."""
+        key = (snapshot.tree, path)
+        if key not in self._texts:
+            if len(self._texts) >= _TEXTS_KEPT:
+                self._texts.clear()
+            self._texts[key] = self._read(snapshot, path)
+        return self._texts[key]
+
+    def _read(self, snapshot: Snapshot, path: str) -> bytes | None:
         try:
             return read_file(self.home.mirror, snapshot.commit, path)
-        except ValueError:  # GitPython refuses a tree with names that it finds dangerous
+        except ValueError:  # what GitPython cannot read, git can
             entry = self.entries(snapshot).get(path)
             regular = entry is not None and entry.mode.startswith("100")
             return read_blobs(self.git, [entry.blob])[entry.blob] if entry and regular else None

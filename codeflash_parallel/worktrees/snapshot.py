@@ -215,8 +215,10 @@ def _gitlinks(git: Git) -> dict[str, str]:
 
 
 def _drop(git: Git, paths: Collection[str]) -> None:
+    """Take paths out of the index; unlike `--force-remove` this needs no work tree."""
     if paths:
-        git.run("update-index", "--force-remove", "-z", "--stdin", stdin=names(paths))
+        lines = names(f"0 {'0' * 40}\t{path}" for path in paths)
+        git.run("update-index", "-z", "--index-info", stdin=lines)
 
 
 def _add(git: Git, files: Sequence[str], new: int | None = None) -> None:
