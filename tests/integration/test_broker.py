@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+import codeflash_parallel
+from codeflash_parallel.model.candidate import CandidateId, PatchText
+from codeflash_parallel.model.providers import Answer, RefinementKind, RefinementRequest, RepairRequest
+from codeflash_parallel.model.result import Speedup
+from codeflash_parallel.repair.answers import Answered, Failed
+from codeflash_parallel.repair.broker import MAX_ABANDONED, WORKERS, open_broker
+
+pytestmark = pytest.mark.anyio
+
+#: Generous: the machine may be busy; nothing here takes that long by itself.
+LONG_S = 60.0
+SHORT_S = 0.2
+
+
+def repair(name="a"):
+    return RepairRequest(
+        candidate=CandidateId(name), targets=("m.py::f",), code="TESTS_FAILED", reason="", diff="", source=()
+    )
+
+
+def refinement(name="a"):
+    return RefinementRequest(
+        candidate=CandidateId(name), kind=RefinementKind.FIRST, targets=(), diff="", source=(),
+        speedup=Speedup(estimate=2.0, low=1.9, high=2.1),
+    )  # fmt: skip
+
+
+def patch(text="p", **kwargs):
+    return Answer(content=PatchText(patch=text), **kwargs)
+
+
+@pytest.fixture
+def gate():
+    """An event that hanging providers wait for; set at the end, so that their threads end."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+async def test_a_repairer_and_a_refiner_answer():
+    def repairer(request):
+        return patch(f"fix {request.candidate}")
+
+    def refiner(requests):
+        return [patch(r.candidate, parent=r.candidate) for r in requests]
+
+    async with open_broker(repairer, refiner, deadline_s=LONG_S) as broker:
+        assert broker.repairs
+        assert broker.refines
+        assert await broker.request_repair(repair("x")) == Answered(answers=(patch("fix x", parent="x"),))
+        batch = await broker.request_refinement([refinement("a"), refinement("b")])
+        assert batch == Answered(answers=(patch("a", parent="a"), patch("b", parent="b")))
+        assert await broker.request_refinement([]) == Answered(answers=())
+
+
+async def test_nobody_to_ask():
+    async with open_broker(deadline_s=LONG_S) as broker:
+        assert not broker.repairs
+        assert not broker.refines
+        assert isinstance(await broker.request_repair(repair()), Failed)
+        assert isinstance(await broker.request_refinement([refinement()]), Failed)
+
+
+class UnprintableError(Exception):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    "misbehave",
+    [
+        lambda: 1 / 0,
+        lambda: sys.exit(3),
+        lambda: [3],
+        lambda: "patch",
+        lambda: (_ for _ in ()).throw(UnprintableError()),
+        lambda: (_ for _ in ()).throw(KeyboardInterrupt()),
+        lambda: patch(""),
+    ],
+)
+async def test_misbehaviour_costs_its_own_request_only(misbehave):
+    def repairer(request):
+        return misbehave() if request.candidate == "bad" else patch()
+
+    async with open_broker(repairer, deadline_s=LONG_S) as broker:
+        bad = await broker.request_repair(repair("bad"))
+        assert isinstance(bad, Failed)
+        assert bad.reason
+        assert isinstance(await broker.request_repair(repair("good")), Answered)
+
+
+async def test_no_idea_is_an_answer():
+    async with open_broker(lambda _request: None, deadline_s=LONG_S) as broker:
+        assert await broker.request_repair(repair()) == Answered(answers=())
+
+
+async def test_requests_are_worked_on_at_once():
+    together = threading.Barrier(WORKERS)
+
+    def repairer(_request):
+        together.wait(LONG_S)
+        return patch()
+
+    outcomes = []
+
+    async def ask(broker, n):
+        outcomes.append(await broker.request_repair(repair(str(n))))
+
+    async with open_broker(repairer, deadline_s=LONG_S) as broker, anyio.create_task_group() as group:
+        for n in range(2 * WORKERS):
+            group.start_soon(ask, broker, n)
+    assert [type(o) for o in outcomes] == [Answered] * 2 * WORKERS
+
+
+async def test_a_hanging_provider_is_abandoned_and_its_answer_ignored(gate):
+    def repairer(request):
+        if request.candidate == "hang":
+            gate.wait()
+        return patch()
+
+    async with open_broker(repairer, deadline_s=SHORT_S) as broker:
+        outcome = await broker.request_repair(repair("hang"))
+        assert outcome == Failed(reason=f"The repairer gave no answer within {SHORT_S:g} s.")
+        assert broker.repairs
+        assert isinstance(await broker.request_repair(repair("next")), Answered)
+        started_s = time.monotonic()
+    assert time.monotonic() - started_s < 1
+
+
+async def test_an_endless_answer_hangs_in_its_own_thread(gate):
+    def repairer(_request):
+        yield patch()
+        gate.wait()
+
+    async with open_broker(repairer, deadline_s=SHORT_S) as broker:
+        assert isinstance(await broker.request_repair(repair()), Failed)
+
+
+async def test_too_many_hanging_providers_switch_them_off(gate):
+    warnings = []
+
+    def repairer(_request):
+        gate.wait()
+
+    async with open_broker(repairer, deadline_s=SHORT_S, warn=warnings.append) as broker:
+        async with anyio.create_task_group() as group:
+            for n in range(MAX_ABANDONED + 2):
+                group.start_soon(broker.request_repair, repair(str(n)))
+        assert not broker.repairs
+        assert len(warnings) == 1
+        assert isinstance(await broker.request_repair(repair()), Failed)
+        assert len([t for t in threading.enumerate() if t.name.startswith("codeflash-provider")]) <= (
+            MAX_ABANDONED + WORKERS
+        )
+
+
+async def test_leaving_and_cancelling_wait_for_nobody(gate):
+    asked = threading.Event()
+
+    def repairer(_request):
+        asked.set()
+        gate.wait()
+
+    started_s = time.monotonic()
+    async with open_broker(repairer, deadline_s=LONG_S) as broker:
+        async with anyio.create_task_group() as group:
+            group.start_soon(broker.request_repair, repair())
+            await anyio.to_thread.run_sync(asked.wait)
+            group.cancel_scope.cancel()
+        left_s = time.monotonic()
+    assert time.monotonic() - left_s < 1
+    assert time.monotonic() - started_s < LONG_S / 2
+
+
+async def test_a_provider_that_comes_back_after_the_loop_has_ended_disturbs_nobody(gate, capfd):
+    back = threading.Event()
+
+    def repairer(_request):
+        try:
+            gate.wait()
+        finally:
+            back.set()
+
+    async def main():
+        async with open_broker(repairer, deadline_s=SHORT_S) as broker:
+            return await broker.request_repair(repair())
+
+    for backend in ("asyncio", "trio"):
+        outcome = await anyio.to_thread.run_sync(partial(anyio.run, main, backend=backend))
+        assert isinstance(outcome, Failed)
+    gate.set()
+    await anyio.to_thread.run_sync(back.wait)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_program_whose_python_provider_hangs_in_a_child_exits(backend, tmp_path):
+    """Our command line gives Python providers a process of their own: nothing joins at exit."""
+    (tmp_path / "provider.py").write_text("import time\ndef fix(request):\n    time.sleep(600)\n")
+    program = textwrap.dedent(f"""
+        import anyio
+        from codeflash_parallel.repair.broker import open_broker
+        from codeflash_parallel.repair.commands import command_repairer
+        from codeflash_parallel.model.providers import RepairRequest
+        request = RepairRequest(candidate="a", targets=(), code="", reason="", diff="", source=())
+        async def main():
+            provider = command_repairer("provider.py:fix", deadline_s=600)
+            async with open_broker(provider, deadline_s=600) as broker:
+                with anyio.move_on_after(1):
+                    await broker.request_repair(request)
+            print("left", flush=True)
+        anyio.run(main, backend={backend!r})
+        """)
+    environment = {**os.environ, "PYTHONPATH": str(Path(codeflash_parallel.__file__).parents[1])}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, timeout=LONG_S, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == "left\n"
