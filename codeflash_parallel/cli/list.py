@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         from codeflash_parallel.report.console import make_console, print_rows
 
         rows = [(r["run_id"], r["outcome"], str(r["candidates"]), r["summary"]) for r in runs]
-        print_rows(("run", "verdict", "candidates", ""), rows, make_console(stream))
+        print_rows(("run", "verdict", "candidates", ""), rows, make_console(stream), overflow="ellipsis")
 
     output.write_report(draw)
     return ExitCode.OK

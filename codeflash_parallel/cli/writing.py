@@ -40,14 +40,20 @@ def write_edits(root: Path, edits: Sequence[Edit]) -> list[str]:
             if change.old != change.edit.new:
                 done.append(change)
                 _write(change.path, change.edit.new, _new_mode(change))
-    except OSError as error:
-        for change in reversed(done):
-            with suppress(OSError):
-                _write(change.path, change.old, change.mode)
+    except BaseException as error:
+        _undo(done)
+        if not isinstance(error, OSError):
+            raise  # Ctrl-C half way
         raise EnvironmentFault(
             "NOT_WRITTEN", f"{error.filename} cannot be written: {error.strerror}.", "Nothing was changed."
         ) from error
     return [_line(change) for change in changes]
+
+
+def _undo(done: Sequence[_Change]) -> None:
+    for change in reversed(done):
+        with suppress(OSError):
+            _write(change.path, change.old, change.mode)
 
 
 def _examined(root: Path, edit: Edit) -> _Change:

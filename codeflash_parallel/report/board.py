@@ -134,10 +134,10 @@ class LiveBoard:
     def _heading(self) -> Text:
         progress = self._progress
         seconds = int(progress.now() - progress.started)
-        judged = f"{progress.judged()} of {len(progress.rows)} judged"
+        judged = f"{progress.judged()} of {len(progress.rows)} judged  " if progress.rows else ""
         return Text.assemble(
             (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),
-            f"  {judged}  {progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
+            f"  {judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
             no_wrap=True,
             overflow="ellipsis",
         )

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.model.outcome import Status, Verdict
+from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.report.details import details
+from codeflash_parallel.report.details import details, how_to_see
 from codeflash_parallel.report.profiles import profiles
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.words import (
@@ -44,6 +44,9 @@ class Detail(StrEnum):
 
 #: Columns from which on lineage has a column of its own.
 _WIDE = 110
+
+#: What all columns but the candidate's and the lineage's need at most.
+_OTHER_COLUMNS = 64
 
 #: Those who need no reason.
 _BEST = frozenset({Status.WON, Status.TIED})
@@ -73,7 +76,8 @@ def print_report(result: RunResult, console: Console, detail: Detail) -> None:
     """Print a run's report."""
     if detail != Detail.QUIET:
         for part in _parts(result, console.width, detail):
-            console.print(part)
+            # Commands are for copying: the terminal may break them, we must not.
+            console.print(part, soft_wrap=isinstance(part, Text))
             console.print()
     console.print(_verdict(result))
     if detail != Detail.QUIET and result.winner is not None and result.run_id:
@@ -83,12 +87,14 @@ def print_report(result: RunResult, console: Console, detail: Detail) -> None:
 def _parts(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
     if result.candidates:
         yield _candidates(result, width)
-    others = [c for c in ranked(result) if c.status not in _BEST]
-    told = [c for c in ranked(result) if c.status not in _BEST or (c.lineage and width < _WIDE)]
+    others = [c for c in ranked(result) if c.status not in _BEST and c.code != Code.NOT_RACED]
+    told = [c for c in ranked(result) if c in others or (c.lineage and width < _WIDE)]
     if told and detail != Detail.VERBOSE:
         yield _reasons(told, width)
     for candidate in others if detail == Detail.VERBOSE else ():
         yield details(candidate)
+        if commands := how_to_see(candidate):
+            yield commands
     yield from _winner(result, width, detail)
     if remarks := list(_remarks(result)):
         yield Group(*remarks)
@@ -104,18 +110,25 @@ def _candidates(result: RunResult, width: int) -> Table:
     if width >= _WIDE:
         table.add_column("from", overflow="fold")
     for candidate in ranked(result):
-        table.add_row(*_cells(candidate)[: len(table.columns)])
+        table.add_row(*_cells(candidate, terse=_is_narrow(result, width))[: len(table.columns)])
     if any(c.speedup is not None and c.speedup.stage == "race" for c in result.candidates):
         table.caption = Text("~ measured in the race, for orientation", style="dim")
         table.caption_justify = "left"
     return table
 
 
-def _cells(candidate: CandidateResult) -> list[Text]:
+def _is_narrow(result: RunResult, width: int) -> bool:
+    """Tell whether ids are so long that a row with everything in it would break."""
+    longest = max(len(one_line(candidate.id)) for candidate in result.candidates)
+    return longest + _OTHER_COLUMNS > width
+
+
+def _cells(candidate: CandidateResult, *, terse: bool) -> list[Text]:
     style = STYLES[candidate.status]
+    verdict = candidate.code.value if terse and candidate.status not in _BEST else verdict_cell(candidate)
     return [
         Text(one_line(candidate.id), style="bold" if candidate.status in _BEST else ""),
-        Text(verdict_cell(candidate), style=style),
+        Text(verdict, style=style),
         Text(tests_cell(candidate)),
         Text(values_cell(candidate)),
         Text(speedup_cell(candidate.speedup), style=style if candidate.status in _BEST else ""),
@@ -129,9 +142,10 @@ def _reasons(candidates: list[CandidateResult], width: int) -> Table:
     grid.add_column(overflow="fold", max_width=30)
     grid.add_column(overflow="fold")
     for candidate in candidates:
-        name = Text(one_line(candidate.id), style=STYLES[candidate.status])
-        lineage = f"({one_line(origin_cell(candidate))}) " if candidate.lineage and width < _WIDE else ""
-        grid.add_row(name, Text.assemble((lineage, "dim"), one_line(candidate.reason)))
+        style = STYLES[candidate.status]
+        lineage = f", {one_line(origin_cell(candidate))}" if candidate.lineage and width < _WIDE else ""
+        why = Text.assemble((candidate.status.value, style), f"{lineage}: ", one_line(candidate.reason))
+        grid.add_row(Text(one_line(candidate.id), style=style), why)
     return grid
 
 
@@ -171,22 +185,35 @@ def _verdict(result: RunResult) -> Text:
         return Text.assemble(("error: ", "bold red"), sentence, hint)
     good = result.verdict in {Verdict.WINNER, Verdict.TIE}
     word = result.verdict.value.replace("_", " ") if result.verdict is not None else "incomplete"
+    if any(candidate.code == Code.NOT_RACED for candidate in result.candidates):
+        good, word = True, "checked"
     return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))
 
 
 def print_candidate(candidate: CandidateResult, console: Console) -> None:
     """Print everything that is known about one candidate, its diff last."""
     console.print(details(candidate))
+    if commands := how_to_see(candidate):
+        console.print()
+        console.print(commands, soft_wrap=True)
     if candidate.diff:
         console.print()
         console.print(_diff(candidate, Detail.VERBOSE))
 
 
-def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """Print rows of text as columns."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in header:
-        table.add_column(name, overflow="fold")
+def print_rows(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    console: Console,
+    *,
+    overflow: Literal["fold", "ellipsis"] = "fold",
+) -> None:
+    """Print rows of text as columns; the last one is folded or cut where there is no room."""
+    cut = overflow == "ellipsis"
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=cut)
+    for name in header[:-1]:
+        table.add_column(name, overflow="fold", no_wrap=cut)
+    table.add_column(header[-1], overflow=overflow, no_wrap=cut, ratio=1 if cut else None)
     for row in rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
     console.print(table)

@@ -29,11 +29,14 @@ def details(candidate: CandidateResult) -> RenderableType:
     parts += _lists(candidate)
     parts += [Text(one_line(note), style="dim") for note in candidate.notes]
     parts += _groups(candidate)
-    if candidate.kept_slot:
-        parts.append(Text.assemble(("kept slot: ", "dim"), one_line(candidate.kept_slot)))
-    if candidate.reproduce:
-        parts.append(Text.assemble(("see it again: ", "dim"), one_line(candidate.reproduce)))
     return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]))
+
+
+def how_to_see(candidate: CandidateResult) -> Text | None:
+    """Return where the kept slot is and what to type there, a line each; `None`: nothing."""
+    named = (("kept slot: ", candidate.kept_slot), ("see it again: ", candidate.reproduce))
+    lines = [Text.assemble((name, "dim"), one_line(value)) for name, value in named if value]
+    return Text("\n").join(lines) if lines else None
 
 
 def _heading(candidate: CandidateResult) -> Text:

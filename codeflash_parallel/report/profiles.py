@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -49,8 +51,9 @@ def _table(name: str, profile: LineProfile) -> Table:
     table.add_column("%", justify="right", no_wrap=True)
     table.add_column("source", ratio=1, no_wrap=True, overflow="ellipsis")
     shown = _hottest(profile.lines)
-    for line in shown:
-        table.add_row(*_row(line, total))
+    sources = textwrap.dedent("\n".join(_source(line.text) for line in shown)).split("\n")
+    for line, source in zip(shown, sources, strict=True):
+        table.add_row(*_row(line, source, total))
     if len(shown) < len(profile.lines):
         table.add_row(
             "", "", "", "", Text(f"... {len(profile.lines) - len(shown)} colder lines", style="dim")
@@ -58,14 +61,18 @@ def _table(name: str, profile: LineProfile) -> Table:
     return table
 
 
-def _row(line: LineTiming, total: int) -> tuple[Text, ...]:
+def _row(line: LineTiming, source: str, total: int) -> tuple[Text, ...]:
     share = line.time_ns / total
     style = "bold red" if share >= 2 * _HOT else "yellow" if share >= _HOT else ""
-    source = printable(line.text).replace("\n", " ").rstrip()
     if not line.hits:
         return Text(str(line.line)), Text(""), Text(""), Text(""), Text(source, style="dim")
     figures = (str(line.line), f"{line.hits:,}", duration(line.time_ns), f"{100 * share:.0f}", source)
     return tuple(Text(figure, style=style if place else "") for place, figure in enumerate(figures))
+
+
+def _source(text: str) -> str:
+    """Return a line of source, printable and with its indentation."""
+    return printable(text).replace("\n", " ").rstrip()
 
 
 def _hottest(lines: tuple[LineTiming, ...]) -> list[LineTiming]:

@@ -1,0 +1,171 @@
+"""`show`, `list` and `apply` on a stored run, in a real repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codeflash_parallel.cli.main import main
+from codeflash_parallel.engine.store import save_diff, save_run
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, FailedTest, FirstDifference, RunResult
+from codeflash_parallel.worktrees.repository import find_repository
+
+OLD, NEW = b"def f():\n    return sum([1, 2])\n", b"def f():\n    return 3\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "m.py").write_bytes(OLD)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True, env=environment)
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(tmp_path / "cache"))
+    return root
+
+
+@pytest.fixture
+def run_id(repository: Path, tmp_path: Path) -> str:
+    home = tmp_path / "cache" / find_repository(repository).key
+    (home / "use.lock").parent.mkdir(parents=True)
+    (home / "use.lock").touch()
+    run_dir = home / "runs" / "20250101-120000-abcdef"
+    edit = Edit(path="m.py", old_digest=digest_of(OLD), new=NEW)
+    candidates = [
+        Candidate(id=CandidateId(name), origin=Origin.PATCH, edits=(edit,), diff=f"+{name}\n")
+        for name in ("fast", "wrong")
+    ]
+    results = tuple(
+        replace(r, diff_path=str(save_diff(run_dir, c))) for r, c in zip(judged(), candidates, strict=True)
+    )
+    result = RunResult(
+        run_id=run_dir.name,
+        complete=True,
+        verdict=Verdict.WINNER,
+        winner=CandidateId("fast"),
+        candidates=results,
+        repository=str(repository.resolve()),
+        run_dir=str(run_dir),
+    )
+    save_run(run_dir, result, candidates)
+    return run_dir.name
+
+
+def judged() -> tuple[CandidateResult, CandidateResult]:
+    difference = FirstDifference(
+        target="m.py::f", test="t.py::t", call=0, inputs="no arguments", expected="3", got="4\x1b[2J"
+    )
+    failure = FailedTest(id="t.py::t", phase="call", message="E  assert 4 == 3")
+    return (
+        CandidateResult(
+            id=CandidateId("fast"), origin=Origin.PATCH, status=Status.WON, code=Code.OK, reason="Fast."
+        ),
+        CandidateResult(
+            id=CandidateId("wrong"),
+            origin=Origin.PATCH,
+            status=Status.REJECTED,
+            code=Code.VALUE_DIFFERS,
+            reason="Wrong.",
+            difference=difference,
+            failures=(failure,),
+            kept_slot="/kept/slot",
+            reproduce="cd /kept/slot && python -m pytest t.py::t",
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", ["last", "20250101-120000-abcdef", "20250101"])
+def test_show_tells_everything_about_those_that_failed(run_id: str, name: str, capsys) -> None:
+    assert main(["show", name]) == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "assert 4 == 3",
+        "no arguments",
+        "4\\x1b[2J",
+        "cd /kept/slot && python -m pytest t.py::t",
+        "winner: ",
+    ):
+        assert words in shown
+
+
+def test_show_one_candidate(run_id: str, capsys) -> None:
+    assert main(["show", "--candidate", "wrong"]) == 0
+    shown = capsys.readouterr().out
+    assert "+wrong" in shown
+    assert "fast" not in shown
+
+
+def test_show_for_programs(run_id: str, capsys) -> None:
+    assert main(["show", "--output-format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["winner"] == "fast"
+    assert main(["show", "--candidate", "wrong", "--output-format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["code"] == "VALUE_DIFFERS"
+
+
+def test_list(run_id: str, capsys) -> None:
+    assert main(["list"]) == 0
+    assert run_id in capsys.readouterr().out
+    assert main(["list", "--output-format", "json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["run_id"], listed["outcome"], listed["candidates"]) == (run_id, "winner", 2)
+
+
+def test_apply_writes_the_winner(run_id: str, repository: Path) -> None:
+    assert main(["apply"]) == 0
+    assert (repository / "m.py").read_bytes() == NEW
+    assert main(["apply", run_id]) == 0
+
+
+def test_apply_onto_something_else_is_refused(run_id: str, repository: Path, capsys) -> None:
+    (repository / "m.py").write_bytes(OLD + b"# mine\n")
+    assert main(["apply", "--candidate", "wrong"]) == 2
+    assert (repository / "m.py").read_bytes() == OLD + b"# mine\n"
+    assert "no longer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show", "nope"], ["show", "--candidate", "nope"], ["apply", "--candidate", "nope"]]
+)
+def test_what_is_not_there(run_id: str, arguments: list[str], capsys) -> None:
+    assert main(arguments) == 2
+    assert "nope" in capsys.readouterr().err
+
+
+def test_clean_says_and_then_does(run_id: str, tmp_path: Path, capsys) -> None:
+    assert main(["clean", "--dry-run"]) == 0
+    assert run_id in capsys.readouterr().out
+    assert list((tmp_path / "cache").glob(f"*/runs/{run_id}"))
+    assert main(["clean"]) == 0
+    assert not list((tmp_path / "cache").glob(f"*/runs/{run_id}"))
+    assert main(["list"]) == 0
+
+
+def test_doctor_names_where_settings_come_from(repository: Path, tmp_path: Path, capsys) -> None:
+    (repository / "pyproject.toml").write_text("[tool.codeflash-parallel]\nseed = 5\n")
+    arguments = ["doctor", "--python", sys.executable, "--output-format", "json"]
+    assert main(arguments) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["fit"]
+    assert data["settings"]["seed"] == {"value": 5, "source": str(repository / "pyproject.toml")}
+    assert data["settings"]["python"]["source"].startswith("command line")
+    assert data["settings"]["cache_dir"]["source"] == "environment, CODEFLASH_PARALLEL_CACHE_DIR"
+    assert main(arguments[:3]) == 0
+    assert "pytest" in capsys.readouterr().out
+
+
+def test_doctor_finds_what_is_missing(repository: Path, tmp_path: Path, capsys) -> None:
+    bare = tmp_path / "bare" / "bin"
+    bare.mkdir(parents=True)
+    (bare / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    (bare / "python").chmod(0o755)
+    assert main(["doctor", "--python", str(bare / "python")]) == 4
+    assert "Install pytest" in " ".join(capsys.readouterr().out.split())
