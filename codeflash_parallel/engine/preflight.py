@@ -136,13 +136,15 @@ class Preflight:
         )
 
     async def _replays(self, draft: Baseline, first: GuestReport, second: GuestReport) -> Baseline:
-        captured = {c.index: c for c in second.calls if c.captured and c.test not in set(draft.quarantined)}
-        uncaptured = Counter(c.why or "not captured" for c in second.calls if not c.captured)
+        # A quarantined test is not run again: what it called can be compared with nothing.
+        recorded = [c for c in second.calls if c.test not in set(draft.quarantined)]
+        captured = {c.index: c for c in recorded if c.captured}
+        uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         replays = [await self._replay(seed, tuple(captured)) for seed in _SEEDS] if captured else []
         calls, unstable, bound = _stable(captured, replays)
         if bound:
             uncaptured["depends on the test's surroundings"] += len(bound)
-        outside = [c for c in second.calls if c.index not in calls]
+        outside = [c for c in recorded if c.index not in calls]
         observed = _observed({(c.test, c.target) for c in outside}, first, second)
         return replace(
             draft,
