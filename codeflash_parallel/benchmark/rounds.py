@@ -8,7 +8,7 @@ from random import Random
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, Work, block_order
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, Unit
+from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, Job, Unit
 
 #: A candidate's block may take this many times the baseline's before it is given up as slower.
 SLOW_FACTOR = 20
@@ -18,6 +18,15 @@ PATIENCE_S = 2.0
 
 #: Passes over a group while its cost is being found out; each is longer than the one before.
 CALIBRATION_STEPS = 6
+
+#: How much longer one such pass may be than the one before.
+CALIBRATION_GROWTH = 16
+
+#: Where less than this share of wall time is CPU time, work is waiting, and wall time sizes the blocks.
+BUSY_SHARE = 0.2
+
+#: Where the CPU clock stands still, passes grow until they take this many blocks' wall time.
+LONGEST_PASS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,14 +72,16 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan) -> Scale:
     deadline_s = plan.budget_ns / SECOND
     passes = 1
     for _ in range(CALIBRATION_STEPS):
-        block = await unit.block(BlockKind.COLD, group, cycle * passes, deadline_s)
-        if block.wall_ns >= plan.block_ns / 2:
+        block = await unit.block(Job(kind=BlockKind.FIRST, group=group, calls=cycle * passes), deadline_s)
+        if block.cpu_ns >= plan.block_ns / 2 or block.wall_ns >= LONGEST_PASS * plan.block_ns * passes:
             break
         # One pass of a fresh process is slower than the next ones, so the length is approached in steps.
-        passes = max(passes + 1, min(passes * 16, round(passes * plan.block_ns / max(block.wall_ns, 1))))
-    final = max(1, round(passes * plan.block_ns / max(block.wall_ns, 1)))
-    block_ns = max(1, block.wall_ns * final // passes)
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns)
+        wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
+        passes = max(passes + 1, min(passes * CALIBRATION_GROWTH, wanted))
+    busy = block.cpu_ns >= BUSY_SHARE * block.wall_ns
+    took_ns = max(1, block.cpu_ns if busy else block.wall_ns)
+    final = max(1, round(passes * plan.block_ns / took_ns))
+    return Scale(cycle=cycle, calls=cycle * final, block_ns=max(1, took_ns * final // passes))
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
@@ -81,7 +92,7 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
         if scale.is_lean:
             total += scale.block_ns * timed // 2
         else:
-            total += scale.block_ns * timed + (arms + 1) * scale.block_ns * scale.cycle // scale.calls
+            total += scale.block_ns * timed + 2 * (arms + 1) * scale.block_ns * scale.cycle // scale.calls
     return total
 
 
@@ -107,10 +118,11 @@ async def run_round(field: Field, scales: tuple[Scale, ...], place: RoundPlace, 
         candidates = [arm for arm in play.units if arm != BASELINE]
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
-                await play.block(arm, BlockKind.COLD, group, scale, scale.cycle)
+                await play.warm(arm, group, scale)
         order = block_order(candidates, random)
+        timed = Job(kind=BlockKind.TIMED, group=group, calls=scale.calls)
         for arm in order[: len(order) // 2] if scale.is_lean else order:
-            await play.block(arm, BlockKind.TIMED, group, scale, scale.calls)
+            await play.block(arm, timed, scale)
     for arm in tuple(play.units):
         await play.end(arm)
     return play.result()
@@ -127,19 +139,33 @@ class _Play:
         self._children: dict[str, int] = {}
 
     async def fork(self, arm: str) -> None:
+        """Fork an arm's unit and measure its channel; its first block pays for the fork and is dropped."""
         try:
             unit = await self._field.templates[arm].fork(self._place.number, self._place.core)
-            self._blocks.append(await unit.block(BlockKind.EMPTY, 0, 0, SMALL_S))
+            await unit.block(Job(kind=BlockKind.EMPTY), SMALL_S)
+            self._blocks.append(await unit.block(Job(kind=BlockKind.EMPTY), SMALL_S))
             self.units[arm] = unit
         except ArmLost as error:
             await self._lose(arm, error)
 
-    async def block(self, arm: str, kind: BlockKind, group: int, scale: Scale, calls: int) -> None:
+    async def warm(self, arm: str, group: int, scale: Scale) -> None:
+        """Let an arm see every input once, and the second half of them twice."""
+        half = scale.cycle // 2
+        jobs = [
+            Job(kind=BlockKind.FIRST, group=group, calls=half),
+            Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half),
+            Job(kind=BlockKind.AGAIN, group=group, calls=scale.cycle - half, start=half),
+        ]
+        for job in jobs if half else jobs[1:]:
+            await self.block(arm, job, scale)
+
+    async def block(self, arm: str, job: Job, scale: Scale) -> None:
+        """Run one block, unless the arm has been lost."""
         if arm not in self.units:
             return
         deadline_s = scale.deadline_s * (SLOW_FACTOR if arm == BASELINE else 1)
         try:
-            self._blocks.append(await self.units[arm].block(kind, group, calls, deadline_s))
+            self._blocks.append(await self.units[arm].block(job, deadline_s))
         except ArmLost as error:
             await self._lose(arm, error)
 

@@ -18,8 +18,11 @@ from codeflash_parallel.benchmark.plan import BASELINE, NULL, RacePlan, weights
 #: Share of CPU time that other processes of a unit must have used before the wall clock decides.
 CHILDREN_SHARE = 0.05
 
-#: Share of a block's wall time spent neither running nor waiting for a core, beyond what the channel
-#: costs, from which on the work counts as waiting work and the wall clock decides.
+#: And nanoseconds a round: the end of a process itself costs about one millisecond, give or take.
+CHILDREN_NS = 1_000_000
+
+#: Share of a block's time spent neither running nor in line for a core, beyond what the channel costs,
+#: from which on the work counts as waiting and the wall clock decides.
 WAITING_SHARE = 0.20
 
 #: No block is taken to be shorter than this: the clock's own grain, and a guard of the logarithm.
@@ -40,8 +43,12 @@ class BlockKind(StrEnum):
 
     #: No calls: what the channel costs.
     EMPTY = "empty"
-    #: The first pass over a group's calls in a fresh process; warms it and tells caches from speed.
+    #: The first half of a group's inputs in a fresh process: pays whatever the first call pays.
+    FIRST = "first"
+    #: The other half of the inputs, for the first time.
     COLD = "cold"
+    #: The same half again; the difference to `COLD` tells caches from speed.
+    AGAIN = "again"
     #: Counts.
     TIMED = "timed"
 
@@ -51,6 +58,7 @@ class Block:
     """One block as the parent's clocks saw it.
 
     Attributes:
+        start: number of the first input.
         waited_ns: wall time spent neither running nor waiting for a core.
         digest: of the outcomes of one cycle; empty for empty blocks.
     """
@@ -59,6 +67,7 @@ class Block:
     kind: BlockKind
     group: int = 0
     calls: int = 0
+    start: int = 0
     cpu_ns: int
     wall_ns: int
     waited_ns: int = 0
@@ -137,20 +146,29 @@ def clock_of(rounds: Sequence[Round], arm: str) -> Clock:
 
 
 def _waits(rounds: Sequence[Round], arm: str) -> bool:
-    channel_ns = channel_cost(rounds, arm).waited_ns
-    timed = blocks_of(rounds, arm, BlockKind.TIMED)
-    shares = [(block.waited_ns - channel_ns) / max(block.wall_ns, 1) for block in timed]
-    return bool(shares) and median(shares) > WAITING_SHARE
+    """Return whether an arm waits; by lower quartiles, because on a busy machine we make it wait, too."""
+    timed = list(blocks_of(rounds, arm, BlockKind.TIMED))
+    if not timed:
+        return False
+    channel = list(blocks_of(rounds, arm, BlockKind.EMPTY))
+    idle_ns = _low([b.waited_ns for b in timed]) - _low([b.waited_ns for b in channel] or [0])
+    busy_ns = _low([b.cpu_ns for b in timed])
+    return idle_ns > WAITING_SHARE * (idle_ns + busy_ns)
+
+
+def _low(values: Sequence[int]) -> int:
+    """Return the lower quartile."""
+    return sorted(values)[len(values) // 4]
 
 
 def _has_children(rounds: Sequence[Round], arm: str) -> bool:
-    shares = []
+    extras, shares = [], []
     for round_ in rounds:
         own = sum(block.cpu_ns for block in round_.blocks if block.arm == arm)
         if own and arm in round_.children_ns:
-            extra = round_.children_ns[arm] - round_.children_ns.get(BASELINE, 0)
-            shares.append(extra / own)
-    return bool(shares) and median(shares) > CHILDREN_SHARE
+            extras.append(round_.children_ns[arm] - round_.children_ns.get(BASELINE, 0))
+            shares.append(extras[-1] / own)
+    return bool(shares) and median(shares) > CHILDREN_SHARE and median(extras) > CHILDREN_NS
 
 
 def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
@@ -204,30 +222,38 @@ def _nearest(baseline: Mapping[int, float], position: int) -> float:
     return sum(baseline[place] for place in near) / len(near)
 
 
+#: What must be equal for two blocks to have made the same calls: layout, group, first input, calls.
+_Work = tuple[int, int, int, int]
+
+
+def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
+    for round_ in rounds:
+        for block in round_.blocks:
+            if block.digest:
+                yield (round_.layout, block.group, block.start, block.calls), block
+
+
+#: So often must the baseline have given the same outcomes before an arm is measured by them.
+WITNESSES = 2
+
+
 def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
     """Return the arms of which a block's outcomes differ from the baseline's of the same layout.
 
-    A group whose outcomes the baseline itself does not repeat tells nothing and is left out.
+    Work of which the baseline itself does not repeat the outcomes tells nothing and is left out.
     """
-    expected: dict[tuple[int, int], set[str]] = {}
-    for round_ in rounds:
-        for block in round_.blocks:
-            if block.arm in {BASELINE, NULL} and block.digest:
-                expected.setdefault((round_.layout, block.group), set()).add(block.digest)
-    wrong = set()
-    for round_ in rounds:
-        for block in round_.blocks:
-            known = expected.get((round_.layout, block.group), set())
-            if block.digest and len(known) == 1 and block.digest not in known:
-                wrong.add(block.arm)
-    return frozenset(wrong)
+    seen: dict[_Work, list[str]] = {}
+    for work, block in _digests(rounds):
+        if block.arm in {BASELINE, NULL}:
+            seen.setdefault(work, []).append(block.digest)
+    known = {w: d[0] for w, d in seen.items() if len(d) >= WITNESSES and len({*d}) == 1}
+    return frozenset(b.arm for work, b in _digests(rounds) if known.get(work, b.digest) != b.digest)
 
 
 def unstable_groups(rounds: Sequence[Round]) -> frozenset[int]:
     """Return the groups whose outcomes the baseline does not repeat within one layout."""
-    seen: dict[tuple[int, int], set[str]] = {}
-    for round_ in rounds:
-        for block in round_.blocks:
-            if block.arm == BASELINE and block.digest:
-                seen.setdefault((round_.layout, block.group), set()).add(block.digest)
-    return frozenset(group for (_, group), digests in seen.items() if len(digests) > 1)
+    seen: dict[_Work, set[str]] = {}
+    for work, block in _digests(rounds):
+        if block.arm == BASELINE:
+            seen.setdefault(work, set()).add(block.digest)
+    return frozenset(group for (_, group, _, _), digests in seen.items() if len(digests) > 1)

@@ -132,6 +132,16 @@ def _unexpected(answer: object, expected: str) -> str:
     return f"does not keep to the protocol: no {expected!r}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What one block is to do: so many calls of a group, from a certain input on."""
+
+    kind: BlockKind
+    group: int = 0
+    calls: int = 0
+    start: int = 0
+
+
 class Unit:
     """A fork of a template, on one core, for one round."""
 
@@ -140,14 +150,14 @@ class Unit:
         self._clock = cpu_clock(pid)
         self._schedstat = Path(f"/proc/{pid}/schedstat")
 
-    async def block(self, kind: BlockKind, group: int, calls: int, deadline_s: float) -> Block:
+    async def block(self, job: Job, deadline_s: float) -> Block:
         """Run one block and return what the clocks said.
 
         Raises:
             ArmLost: the unit dies or breaks the protocol; `ArmSlow` when its calls are not done in time.
         """
         template = self._template
-        await template.say({"op": "block", "group": group, "calls": calls})
+        await template.say({"op": "block", "group": job.group, "calls": job.calls, "start": job.start})
         await template.hear("armed", SMALL_S)
         queued = self._queued_ns()
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()
@@ -162,13 +172,14 @@ class Unit:
         checked = await template.hear("checked", SMALL_S + deadline_s)
         return Block(
             arm=template.arm,
-            kind=kind,
-            group=group,
-            calls=calls,
+            kind=job.kind,
+            group=job.group,
+            calls=job.calls,
+            start=job.start,
             cpu_ns=cpu_ns,
             wall_ns=wall_ns,
             waited_ns=max(0, wall_ns - cpu_ns - queued),
-            digest=str(checked["digest"]) if calls else "",
+            digest=str(checked["digest"]) if job.calls else "",
         )
 
     async def end(self) -> int:

@@ -56,14 +56,14 @@ def main():
         pid = os.fork()
         if pid == 0:
             try:
-                unit(order, read, say, fake, act)
+                unit(order, read, say, fake, act, len(spec["groups"][0]["calls"]))
             finally:
                 os._exit(1)
         _, status, usage = os.wait4(pid, 0)
         say("reaped", cpu_ns=int((usage.ru_utime + usage.ru_stime) * 1e9), status=status)
 
 
-def unit(order, read, say, fake, act):
+def unit(order, read, say, fake, act, inputs):
     if order["core"] is not None:
         os.sched_setaffinity(0, {order["core"]})
     say("unit", pid=1 if act == "foreign" else os.getpid())
@@ -75,8 +75,9 @@ def unit(order, read, say, fake, act):
         group, calls = request["group"], request["calls"]
         say("armed")
         assert json.loads(read())["op"] == "go"
-        for i in range(calls):
-            call(fake["loops"][group], act, (group, i), seen, order["unit"])
+        start = request["start"]
+        for i in range(start, start + calls):
+            call(fake["loops"][group], act, (group, i % inputs), seen, order["unit"])
         say("garbage" if act == "garbage" and calls else "done")
         assert json.loads(read())["op"] == "check"
         text = f"{group} {os.urandom(4).hex() if act == 'random' else act == 'wrong'}"
@@ -84,9 +85,9 @@ def unit(order, read, say, fake, act):
 
 
 def call(loops, act, key, seen, number):
-    if act == "crash" and number > 2:
+    if act == "crash" and number > 0:
         os.kill(os.getpid(), 11)
-    elif act == "hang" and number > 2:
+    elif act == "hang" and number > 0:
         time.sleep(3600)
     elif act == "sleep":
         time.sleep(0.0005)

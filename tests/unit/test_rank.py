@@ -175,8 +175,10 @@ def cached_rounds(hot, cold):
         return Block(arm=arm, kind=kind, cpu_ns=int(ns), wall_ns=int(ns), calls=calls)
 
     blocks = (
-        block(BASELINE, BlockKind.COLD, 4e6, 10),
-        block("a", BlockKind.COLD, 4e6 / cold, 10),
+        block(BASELINE, BlockKind.COLD, 4.1e6, 10),
+        block(BASELINE, BlockKind.AGAIN, 4e6, 10),
+        block("a", BlockKind.COLD, 4.1e6 / cold, 10),
+        block("a", BlockKind.AGAIN, 4e6 / hot, 10),
         block(BASELINE, BlockKind.TIMED, 8e6, 20),
         block("a", BlockKind.TIMED, 8e6 / hot, 20),
     )

@@ -1,0 +1,214 @@
+"""The race with the real guest: calls captured from tests, raced in copies of a small project."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.rank import contenders, rank
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.model.outcome import Status, Verdict
+from codeflash_parallel.model.result import LineProfile
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
+from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.profiling.profiler import NotProfiled, profile
+
+pytestmark = pytest.mark.anyio
+
+BASELINE = """
+def unique(items):
+    seen = []
+    for item in items:
+        if item not in seen:
+            seen.append(item)
+    return seen
+"""
+
+CODES = {
+    "faster": "def unique(items):\n    return list(dict.fromkeys(items))\n",
+    "same": BASELINE.replace("seen", "found"),
+    "wrong": "def unique(items):\n    return sorted(set(items))\n",
+    "slower": BASELINE.replace("if item", "str(items)\n        if item"),
+    "memo": (
+        "_known = {}\n\n\ndef unique(items):\n    key = tuple(items)\n    if key not in _known:\n"
+        "        found = []\n        for item in items:\n            if item not in found:\n"
+        "                found.append(item)\n        _known[key] = found\n    return list(_known[key])\n"
+    ),
+}
+
+TESTS = """
+import pytest
+
+from mod import unique
+
+
+@pytest.mark.parametrize("size", [20, 40, 60])
+def test_unique(size):
+    items = [i * 7 % size for i in range(2 * size)]
+    assert sorted(unique(items)) == list(range(size))
+
+
+def test_heavy():
+    items = [i * 13 % 150 for i in range(300)]
+    assert len(unique(items)) == 150
+"""
+
+LIMITS = Limits(wall_s=60, cpu_s=60)
+
+
+class Project:
+    """Copies of the project, one for each competitor."""
+
+    def __init__(self, folder: Path, runner, guest_dir: Path) -> None:
+        self.folder, self.runner, self.guest_dir = folder, runner, guest_dir
+        self.spec = {"targets": [{"path": "mod.py", "qualname": "unique"}], "prove": ["mod.py"], "seed": 1}
+        self.baseline = self.workspace("base", BASELINE)
+
+    def workspace(self, name, code):
+        root, private = self.folder / name / "tree", self.folder / name / "private"
+        root.mkdir(parents=True)
+        private.mkdir()
+        (root / "mod.py").write_text(code)
+        (root / "test_mod.py").write_text(TESTS)
+        (root / "pytest.ini").write_text("[pytest]\n")
+        environment = {"PATH": os.environ["PATH"], "HOME": str(private), "PYTHONDONTWRITEBYTECODE": "1"}
+        return Workspace(
+            root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),
+            private=private, environment=environment,
+        )  # fmt: skip
+
+    async def capture(self):
+        """Run the tests on the baseline; return the inputs file and the records of calls."""
+        inputs = str(self.folder / "inputs")
+        spec = {
+            **self.spec, "mode": "tests", "args": ["-p", "no:randomly", "-p", "no:asyncio"], "select": None,
+            "wrap": "capture", "budget": {"calls": 200, "bytes": 10**7, "seconds": 10.0}, "inputs": inputs,
+            "stop": "never", "tracebacks": "short", "workers": 0,
+        }  # fmt: skip
+        done = await self.runner.run(guest_command(self.baseline, spec, LIMITS, self.guest_dir))
+        calls = [r for r in parse_records(done.records) if r["t"] == "call"]
+        assert len(calls) == 4, (done.stdout, done.stderr, done.records[-2000:])
+        return inputs, calls
+
+    async def decide(self, codes, plan, spec, seed=1):
+        """Race, confirm, rank."""
+        bench = Bench(runner=self.runner, guest_dir=self.guest_dir, limits=LIMITS)
+        arms = {
+            name: Arm(id=name, workspace=self.workspace(name, code), spec=spec)
+            for name, code in codes.items()
+        }
+        baseline, random = Arm(id="", workspace=self.baseline, spec=spec), Random(seed)
+        raced = await race(bench, baseline, list(arms.values()), plan, random=random)
+        confirmations = []
+        while ids := contenders([raced], confirmations, plan, limit=4):
+            again = plan.confirmation(plan.budget_ns)
+            confirmations.append(await race(bench, baseline, [arms[i] for i in ids], again, random=random))
+        return rank([raced], confirmations, plan, {}), raced, confirmations
+
+
+@pytest.fixture
+async def project(tmp_path, anyio_backend):
+    async with open_launcher() as runner:
+        yield Project(tmp_path, runner, install_guest(tmp_path / "cache"))
+
+
+def plan_of(calls):
+    groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
+    return RacePlan(groups=groups, cores=tuple(os.sched_getaffinity(0)))
+
+
+async def test_the_faster_one_wins_and_the_others_are_told_why(project):
+    inputs, calls = await project.capture()
+
+    ranking, raced, _ = await project.decide(CODES, plan_of(calls), {**project.spec, "inputs": inputs})
+
+    assert ranking.verdict is Verdict.WINNER, ranking
+    assert ranking.winner == "faster"
+    assert ranking.of("faster").speedup.low > 3
+    assert ranking.of("wrong").status is Status.REJECTED, ranking.of("wrong")
+    assert ranking.of("same").status in {Status.LOST, Status.UNDECIDED}
+    assert ranking.of("slower").status is Status.LOST
+    assert ranking.notes == ()
+    assert any("test_heavy" in group.name for group in raced.plan.groups)
+
+
+async def test_a_memo_on_the_arguments_is_suspect(project):
+    inputs, calls = await project.capture()
+
+    ranking, _, _ = await project.decide(
+        {"memo": CODES["memo"]}, plan_of(calls), {**project.spec, "inputs": inputs}
+    )
+
+    assert ranking.verdict is Verdict.SUSPECT, ranking
+    assert "cache" in ranking.summary
+
+
+async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
+    heavy = "def unique(items):\n    list(map(str, items * 200))\n    return list(dict.fromkeys(items))\n"
+    project.baseline = project.workspace("heavy", heavy)
+    args = ["-p", "no:randomly", "-p", "no:asyncio"]
+    spec = {
+        **project.spec,
+        "args": args,
+        "select": None,
+        "wrap": "none",
+        "stop": "never",
+        "tracebacks": "none",
+    }
+    ids = [f"test_mod.py::test_unique[{n}]" for n in (20, 40, 60)]
+    groups = whole_test_groups([*((i, 10**6) for i in ids), ("test_mod.py::test_heavy", 10**6)])
+    plan = RacePlan(groups=groups[:2], work=Work.TESTS, cores=tuple(os.sched_getaffinity(0)))
+
+    ranking, _, _ = await project.decide({"faster": CODES["faster"]}, plan, spec)
+
+    assert ranking.winner == "faster", ranking
+
+
+async def test_an_arm_that_cannot_import_is_out_with_the_reason(project):
+    inputs, calls = await project.capture()
+    codes = {"broken": "import nowhere_at_all\n" + BASELINE, "faster": CODES["faster"]}
+
+    ranking, _, _ = await project.decide(codes, plan_of(calls), {**project.spec, "inputs": inputs})
+
+    assert ranking.winner == "faster"
+    assert ranking.of("broken").status in {Status.UNDECIDED, Status.REJECTED}
+    assert ranking.of("broken").speedup is None
+
+
+async def test_lines_of_the_target_are_profiled(project):
+    inputs, _ = await project.capture()
+    spec = {**project.spec, "inputs": inputs, "max_calls": 100, "tracer": "auto"}
+
+    found = await profile(
+        project.runner, project.baseline, spec=spec, limits=LIMITS, guest_dir=project.guest_dir
+    )
+    shutil.rmtree(project.folder / "base" / "tree")
+    (project.folder / "base" / "tree").mkdir()
+    failed = await profile(
+        project.runner, project.baseline, spec=spec, limits=LIMITS, guest_dir=project.guest_dir
+    )
+
+    assert isinstance(found, LineProfile), found
+    assert {line.path for line in found.lines} == {"mod.py"}
+    hottest = max(found.lines, key=lambda line: line.time_ns)
+    assert "not in seen" in hottest.text
+    assert isinstance(failed, NotProfiled)
+
+
+async def test_an_interpreter_that_is_missing_is_a_value(project):
+    workspace = replace(project.baseline, interpreter=Path("/nonexistent/python"))
+
+    failed = await profile(
+        project.runner, workspace, spec=project.spec, limits=LIMITS, guest_dir=project.guest_dir
+    )
+
+    assert isinstance(failed, NotProfiled)
