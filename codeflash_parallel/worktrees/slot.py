@@ -226,6 +226,7 @@ class Slot:
             self._tree.restore()
             self._admin.restore()
             self._wipe_private()
+            self._wipe_beside()
         except (NotRestored, OSError) as error:
             self._broken = str(error)
             raise SlotBroken(self._broken) from error
@@ -238,6 +239,11 @@ class Slot:
             remove_tree(entry)
         for folder in self._private:
             folder.mkdir(mode=0o700)
+
+    def _wipe_beside(self) -> None:
+        """Remove what a candidate left above its tree: the next one would find it."""
+        for entry in set(self.folder.iterdir()) - {self.workspace.root, self.workspace.private}:
+            remove_tree(entry)
 
     def _accept_bytecode(self) -> None:
         accepted = [path for path in self._tree.changes() if _is_bytecode(path)]
