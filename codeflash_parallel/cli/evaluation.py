@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.candidates import read_submissions
 from codeflash_parallel.cli.config import read_settings
-from codeflash_parallel.cli.exits import exit_code_of
+from codeflash_parallel.cli.exits import drop_stdout, exit_code_of
 from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
 from codeflash_parallel.cli.output import Format, Output, write_file
 from codeflash_parallel.model.errors import UsageError
@@ -53,7 +53,10 @@ def evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
             if submissions
             else _nothing_to_do()
         )
-        _report(result, args, output)
+        try:
+            _report(result, args, output)
+        except BrokenPipeError:
+            drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
     return exit_code_of(result)
 
 

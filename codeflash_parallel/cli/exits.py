@@ -109,7 +109,7 @@ def reporting_errors(output: Output, arguments: Sequence[str]) -> Iterator[Endin
     try:
         yield ending
     except BrokenPipeError:
-        _drop_stdout()  # whoever read the result has seen enough of it
+        drop_stdout()  # whoever read the result has seen enough of it
     except SystemExit as error:
         ending.code = error.code if isinstance(error.code, int) else ExitCode.OK
     except KeyboardInterrupt:
@@ -127,7 +127,7 @@ def _report(output: Output, error: CodeflashParallelError) -> int:
     try:
         output.write_error(error)
     except BrokenPipeError:
-        _drop_stdout()
+        drop_stdout()
     return BY_SIGNAL.get(error.code, ExitCode(error.exit_code))
 
 
@@ -183,7 +183,7 @@ def _cache_named_by(arguments: Sequence[str]) -> str:
     return named or f"{base}/codeflash-parallel"
 
 
-def _drop_stdout() -> None:
+def drop_stdout() -> None:
     """Let nothing more be written to a closed pipe, not even by the interpreter when it exits."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

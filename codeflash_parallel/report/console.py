@@ -67,9 +67,17 @@ STYLES = {
 }
 
 
+class SafeConsole(Console):
+    """A console that reports a closed pipe instead of ending the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Let whoever prints decide; rich would exit with 1, which means something else here."""
+        raise BrokenPipeError
+
+
 def make_console(stream: TextIO) -> Console:
     """Return a console that neither interprets nor decorates text by itself."""
-    return Console(file=stream, markup=False, emoji=False, highlight=False, safe_box=True)
+    return SafeConsole(file=stream, markup=False, emoji=False, highlight=False, safe_box=True)
 
 
 def print_report(result: RunResult, console: Console, detail: Detail) -> None:

@@ -185,3 +185,13 @@ def test_a_defect_of_the_engine_is_ours(monkeypatch, tmp_path: Path, capsys) -> 
 def test_no_candidates_named(capsys) -> None:
     assert main(["run"]) == 2
     assert "--candidates" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl"])
+def test_a_reader_that_goes_away_changes_nothing(form: str, monkeypatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        assert main([*RUN, "-q", "--output-format", form]) == 0
+        monkeypatch.undo()
