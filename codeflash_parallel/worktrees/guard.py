@@ -5,6 +5,7 @@ A file's change time cannot be set by a program, so that equal stat values mean 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,8 +63,10 @@ def look(path: Path) -> Seen | None:
     """Return what lies at one path, `None` when nothing does."""
     try:
         return _seen(os.lstat(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
+            return None
+        raise
 
 
 def _seen(status: os.stat_result) -> Seen:

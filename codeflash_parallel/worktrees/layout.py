@@ -28,6 +28,10 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.worktrees.git import GitFailed
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+#: A path that cannot be: there is nothing at it.
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+#: A path of this many of the longest names is still shorter than the longest path.
+_DEEP = 8
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DENIED_WORDS = ("Permission denied", "Read-only file system", "Operation not permitted")
@@ -110,19 +114,43 @@ def _fault(full: bool, denied: bool, words: str, cache: Path) -> EnvironmentFaul
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, link or folder, read-only folders included; what is missing is fine.
+    """Remove a file, link or folder, read-only and very deep folders included; what is missing is fine.
 
     Raises:
         OSError: something cannot be removed all the same.
     """
     try:
         mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    if stat.S_ISDIR(mode):
-        shutil.rmtree(path, onerror=_unlock_and_retry)
-    else:
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return
+        raise
+    if not stat.S_ISDIR(mode):
         path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path, onerror=_unlock_and_retry)
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+            raise
+        _flatten(path)
+        shutil.rmtree(path, onerror=_unlock_and_retry)
+
+
+def _flatten(path: Path) -> None:
+    """Move folders from far below to the top, again and again, until none is deeper than a name can be."""
+    serial = 0
+    pending = [(path, 0)]
+    while pending:
+        folder, depth = pending.pop()
+        for entry in list(os.scandir(folder)):
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            below = Path(entry.path)
+            if depth >= _DEEP:
+                serial += 1
+                below = below.rename(path / f".flat-{serial}")
+            pending.append((below, 0 if depth >= _DEEP else depth + 1))
 
 
 def _unlock_and_retry(function: Callable[..., Any], name: str, info: Any) -> None:

@@ -6,7 +6,8 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault
@@ -38,6 +39,7 @@ class SlotMaker:
     run_id: str
     interpreter: Path
     environment_for: EnvironmentFor
+    _serial: itertools.count[int] = field(default_factory=partial(itertools.count, 1))
 
     @property
     def folder(self) -> Path:
@@ -50,13 +52,7 @@ class SlotMaker:
         Raises:
             EnvironmentFault: the disk is full, or git cannot do it.
         """
-        with cache_faults(self.mirror.home.path):
-            folder = self._new_folder(number)
-            try:
-                return self._make(number, folder)
-            except BaseException:
-                self._remove(folder)
-                raise
+        return self._clean_make(number, self.folder / f"{number}")
 
     def make_again(self, number: int) -> Slot:
         """Make a slot after candidates have run: they may have reached the mirror, so look at every file.
@@ -64,11 +60,10 @@ class SlotMaker:
         Raises:
             EnvironmentFault: as `make`, and `MIRROR_DAMAGED`.
         """
-        slot = self.make(number)
+        slot = self._clean_make(number, self.folder / f"{number}.{next(self._serial)}")
         entries = self.mirror.entries(self.snapshot)
-        wrong = next(
-            (path for path, entry in entries.items() if not _holds(slot.workspace.root / path, entry)), ""
-        )
+        root = slot.workspace.root
+        wrong = next((path for path, entry in entries.items() if not _holds(root / path, entry)), "")
         if wrong:
             self.remove(slot)
             raise EnvironmentFault(
@@ -76,17 +71,15 @@ class SlotMaker:
             )
         return slot
 
-    def _new_folder(self, number: int) -> Path:
-        """Make the folder of a slot; a number that was used before gets a suffix."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for suffix in itertools.count():
-            folder = self.folder / (f"{number}.{suffix}" if suffix else f"{number}")
+    def _clean_make(self, number: int, folder: Path) -> Slot:
+        """Make a slot in a new folder, and leave nothing when that fails."""
+        with cache_faults(self.mirror.home.path):
+            folder.mkdir(parents=True, mode=0o700)
             try:
-                folder.mkdir(mode=0o700)
-            except FileExistsError:
-                continue
-            return folder
-        raise AssertionError
+                return self._make(number, folder)
+            except BaseException:
+                self._remove(folder)
+                raise
 
     def _make(self, number: int, folder: Path) -> Slot:
         repository = self.mirror.repository

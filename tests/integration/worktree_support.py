@@ -57,6 +57,17 @@ def fingerprint(root: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
+def git(*arguments: str, at: Path, home: Path, **environment: str) -> str:
+    done = subprocess.run(
+        (*GIT, *arguments),
+        cwd=at,
+        check=True,
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), **environment},
+    )
+    return os.fsdecode(done.stdout).strip()
+
+
 class World:
     """The user's repository and our cache; `frozen` from the first time we look at it."""
 
@@ -69,14 +80,7 @@ class World:
         self.root.mkdir()
 
     def git(self, *arguments: str, at: Path | None = None, **environment: str) -> str:
-        done = subprocess.run(
-            (*GIT, *arguments),
-            cwd=at or self.root,
-            check=True,
-            capture_output=True,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.base), **environment},
-        )
-        return os.fsdecode(done.stdout).strip()
+        return git(*arguments, at=at or self.root, home=self.base, **environment)
 
     def init(self, files: Mapping[str, str | bytes] | None = None) -> World:
         """Make a repository with one commit."""
