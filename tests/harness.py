@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import importlib.util
 import json
 import os
 import shutil
-import stat
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jsonschema
 import pytest
+from aftermath import assert_same, picture, processes_of, worktrees_left
+
+__all__ = [
+    "Finished",
+    "Fixture",
+    "Place",
+    "Started",
+    "all_fixtures",
+    "assert_nothing_left",
+    "assert_same",
+    "assert_sound",
+    "commit_all",
+    "copy_tree",
+    "git",
+    "load_fixture",
+    "make_place",
+    "make_venv",
+    "picture",
+    "pip_install",
+    "processes_of",
+    "wait_for",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -83,17 +107,68 @@ class Place:
         )
         return Finished(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, **environment: str) -> Started:
         """Start one command in a process group of its own, as a shell would."""
-        return subprocess.Popen(
+        # Closed by `Started.finish`.
+        streams = [tempfile.TemporaryFile(dir=self.state) for _ in range(2)]  # noqa: SIM115
+        process = subprocess.Popen(
             self.command(*arguments),
             cwd=self.cwd,
             env={**self.environment, **environment},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=streams[0],
+            stderr=streams[1],
             start_new_session=True,
         )
+        return Started(process=process, stdout=streams[0], stderr=streams[1])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """A command that runs."""
+
+    process: subprocess.Popen[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+    def wait_until_it_says(self, words: str, deadline_s: float = LONGEST_S) -> None:
+        """Wait for words on standard error."""
+        said = wait_for(
+            lambda: words.encode() in _whole(self.stderr) or self.process.poll() is not None, deadline_s
+        )
+        assert said, f"it never said {words!r}: {_whole(self.stderr)!r}"
+
+    def live_for(self, seconds: float) -> None:
+        """Let it run for some time, or to its end if that comes first."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group, as a terminal does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def finish(self, timeout_s: float = LONGEST_S) -> Finished:
+        status = self.process.wait(timeout_s)
+        finished = Finished(status=status, stdout=_whole(self.stdout), stderr=_whole(self.stderr))
+        self.stdout.close()
+        self.stderr.close()
+        return finished
+
+
+def _whole(file: IO[bytes]) -> bytes:
+    """Return what is in a file, wherever its writer stands."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
+
+
+def wait_for(condition: Callable[[], bool], deadline_s: float) -> bool:
+    """Look again and again until something holds; say whether it did in time."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,75 +282,8 @@ def pip_install(venv: Path, *arguments: str) -> None:
         pytest.skip(f"pip could not install {arguments}: {done.stderr.strip()[-300:]}")
 
 
-Picture = dict[str, tuple[int, int, int, int, str]]
-
-
-def picture(root: Path) -> Picture:
-    """Return everything under a folder: mode, modification time, inode, links and content of each path."""
-    return {str(path.relative_to(root)): _look(path) for path in _walk(root)}
-
-
-def _walk(root: Path) -> Iterator[Path]:
-    yield root
-    for folder, names, files in os.walk(root):
-        yield from (Path(folder, name) for name in [*names, *files])
-
-
-def _look(path: Path) -> tuple[int, int, int, int, str]:
-    seen = path.lstat()
-    content = ""
-    if stat.S_ISLNK(seen.st_mode):
-        content = str(path.readlink())
-    elif stat.S_ISREG(seen.st_mode):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-    return seen.st_mode, seen.st_mtime_ns, seen.st_ino, seen.st_nlink, content
-
-
-def assert_same(before: Picture, after: Picture) -> None:
-    """Say which paths of the user's tree are not what they were."""
-    changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-    assert not changed, (
-        f"the user's tree has changed: {[(p, before.get(p), after.get(p)) for p in changed[:5]]}"
-    )
-
-
-def processes_of(cache: Path) -> list[str]:
-    """Return the processes that belong to runs with this cache: by environment, arguments or folder."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            known = [(entry / name).read_bytes() for name in ("environ", "cmdline")]
-            known.append(os.fsencode((entry / "cwd").readlink()))
-            state = (
-                (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
-            )
-        except (OSError, ValueError):
-            continue
-        if state != "Z" and any(os.fsencode(cache) in text for text in known):
-            found.append(f"{entry.name} {known[1].decode('utf-8', 'replace')}")
-    return found
-
-
-def worktrees_left(cache: Path) -> list[str]:
-    """Return the working trees and the entries of working trees that are left in a cache."""
-    entries = [
-        entry
-        for folder in cache.rglob("worktrees")
-        if (folder.parent / "HEAD").is_file()
-        for entry in folder.iterdir()
-    ]
-    trees = [link.parent for link in cache.rglob(".git") if link.is_file()]
-    return sorted(str(path.relative_to(cache)) for path in [*entries, *trees])
-
-
 def assert_nothing_left(place: Place) -> None:
     """A finished run leaves results in its cache, and nothing that runs or holds a place."""
     assert processes_of(place.cache) == []
     assert worktrees_left(place.cache) == []
     assert sorted(path.name for path in place.home.iterdir()) == []
-
-
-def names(values: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [str(value["id"]) for value in values]
