@@ -16,7 +16,7 @@ import anyio
 from codeflash_parallel import __version__
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
-from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.preflight import Preflight
 from codeflash_parallel.engine.store import write_atomically
@@ -24,6 +24,7 @@ from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import project_environment
 from codeflash_parallel.process.guest import install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
@@ -36,6 +37,8 @@ from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest
 
 #: Memory that is never given to checks: for the evaluator, git and the page cache.
 _RESERVED_BYTES = 512 * 1024 * 1024
+#: Warming up is a convenience: a suite that takes longer than this is not worth it.
+_WARM_UP_S = 120.0
 #: No check is given less: an interpreter with a scientific stack needs that much.
 _LEAST_BYTES = 512 * 1024 * 1024
 
@@ -66,6 +69,7 @@ class Surroundings:
         self.interpreter = choose_interpreter(settings.python, project, repository.root)
         self._pool: Pool | None = None
         self._pool_commit = ""
+        self._warm: Pool | None = None
         self._pool_stack = AsyncExitStack()
         self._baselines: dict[str, Baseline] = {}
 
@@ -171,19 +175,33 @@ class Surroundings:
         folder = self.home / "baselines" / key
         found = self._baselines.get(key) or await anyio.to_thread.run_sync(_load, folder)
         if found is None:
-            await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
-            preflight = Preflight(
-                guest=guest,
-                slot=pool.baseline,
-                sources={t.path: self._source(snapshot, t) for t in guest.targets},
-                inputs=folder / "inputs",
-                ignored=snapshot.ignored_left_out,
-            )
-            found = await preflight.run()
+            found = await self._preflight(guest, snapshot, pool, folder)
+        elif self._warm is not pool:
+            await self._warm_up(guest, found, pool)
+        if self._warm is not pool:
             await pool.share_bytecode()
-            await anyio.to_thread.run_sync(_save, folder, found)
+            self._warm = pool
         self._baselines[key] = found
         return found
+
+    async def _preflight(self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path) -> Baseline:
+        await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+        preflight = Preflight(
+            guest=guest,
+            slot=pool.baseline,
+            sources={t.path: self._source(snapshot, t) for t in guest.targets},
+            inputs=folder / "inputs",
+            ignored=snapshot.ignored_left_out,
+        )
+        found = await preflight.run()
+        await anyio.to_thread.run_sync(_save, folder, found)
+        return found
+
+    async def _warm_up(self, guest: Guest, baseline: Baseline, pool: Pool) -> None:
+        """Run the baseline's tests once in new slots: every candidate then starts with its bytecode."""
+        workspace = pool.baseline.workspace
+        spec = selected_run_spec(guest, workspace, baseline, SelectedRun())
+        await run_guest(guest, workspace, spec, Limits(wall_s=_WARM_UP_S))
 
     def _source(self, snapshot: Snapshot, target: Target) -> bytes:
         return self.mirror.read(snapshot, target.path) or b""
