@@ -6,19 +6,15 @@ that is rewritten as a loop looks the same.
 
 import itertools
 import os
-import pickle
 import sys
 import threading
 import time
 from contextvars import ContextVar
 
-from . import inputs, instrument
+from . import inputs, instrument, pickling
 from .encode import REFUSE, observe_raise, observe_return
 from .render import render, render_arguments
 from .sampling import Reservoir
-
-#: Pickles must be readable by any Python of the same environment; 4 is in all that we support.
-_PROTOCOL = 4
 
 #: Longest text of a reason, in characters.
 _MAX_WHY = 300
@@ -45,6 +41,8 @@ class Origin:
     def __init__(self, recorder, target, module, via, shape="function"):
         self.target, self.module, self.via, self.shape = target, module, via, shape
         self.tally = recorder.tallies[target]
+        #: The object that an ``__init__`` gets is not made yet; often it cannot be pickled.
+        self.is_init = recorder.names[target].rpartition(".")[2] == "__init__"
 
     def shaped(self, recorder, shape):
         """Return the same origin for another shape of function."""
@@ -97,6 +95,7 @@ class Recorder:
         capacity = max(calls // max(1, len(targets)), min(calls, 1))
         seed = spec.get("seed", 0)
         self.tallies = [Tally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
+        self.names = [target["qualname"] for target in targets]
         self.busy = set()
         self.mark = ContextVar("codeflash_mark", default=None)
         #: Set by the first wrapper of an asynchronous target: only then do others look at `mark`.
@@ -140,15 +139,15 @@ class Recorder:
         return call
 
     def _keep(self, call, args, kwargs):
-        file = _Bounded(self._room())
+        if call.origin.is_init and args:
+            args = (pickling.Blank(type(args[0])), *args[1:])
         try:
-            pickle.Pickler(file, _PROTOCOL).dump((args, kwargs))
-        except _Full:
+            call.blob = pickling.dumps((args, kwargs), self._room())
+        except pickling.Full:
             call.why = "the budget of bytes is spent"
         except Exception as error:  # the project's own __reduce__ and __getstate__ run here
             call.why = ("cannot be pickled: %s: %s" % (type(error).__name__, render(error)))[:_MAX_WHY]
         else:
-            call.blob = b"".join(file.parts)
             self._used += len(call.blob)
 
     def _room(self):
@@ -177,11 +176,13 @@ class Recorder:
         self.spend(started)
 
     def spend(self, started):
-        """Charge the time since `started` to the budget; once it is spent, calls are only counted."""
+        """Charge the time since `started` to the budget; say whether any is left (else calls are counted)."""
         self._left_ns -= time.perf_counter_ns() - started
-        if self._left_ns < 0:
-            for tally in self.tallies:
-                tally.reservoir.close()
+        if self._left_ns >= 0:
+            return True
+        for tally in self.tallies:
+            tally.reservoir.close()
+        return False
 
     def finish(self):
         """Write what was gathered: counts, calls in their order, and the inputs file."""
@@ -243,21 +244,3 @@ def meta_of(index, call):
         "nth": call.nth,
         "ns": call.ns,
     }
-
-
-class _Full(Exception):  # noqa: N818 - ends a pickle, no failure
-    """A pickle grew beyond its room."""
-
-
-class _Bounded:
-    """A file that takes so many bytes and no more: a huge argument must not fill the memory first."""
-
-    def __init__(self, room):
-        self.parts = []
-        self._room = room
-
-    def write(self, data):
-        self._room -= len(data)
-        if self._room < 0:
-            raise _Full
-        self.parts.append(bytes(data))

@@ -54,18 +54,46 @@ def wrap_generator(recorder, origin, function):
         with Section(busy):
             call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
             generator = function(*args, **kwargs)
-        trace = SILENT if call is None else Trace(recorder, call, args, kwargs)
-        return (yield from _driven(generator, Section(busy), trace))
+        if call is None:
+            return (yield from _passed_by(generator, busy))
+        return (yield from _driven(generator, Section(busy), Trace(recorder, call, args, kwargs)))
 
     return wrapper
 
 
+def _passed_by(generator, busy):
+    """Run a generator that is not recorded: the thread is marked while it runs, as cheaply as can be."""
+    __tracebackhide__ = True
+    sent = thrown = None
+    while True:
+        me = get_ident()
+        nested = me in busy
+        busy.add(me)
+        try:
+            item = generator.send(sent) if thrown is None else generator.throw(thrown)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            if not nested:
+                busy.discard(me)
+        try:
+            thrown = None
+            sent = yield item
+        except GeneratorExit:
+            with Section(busy):
+                generator.close()
+            raise
+        except BaseException as error:
+            sent, thrown = None, error
+
+
 def _driven(generator, section, trace):
+    """Run a generator that is recorded, step by step."""
     __tracebackhide__ = True
     sent = thrown = None
     while True:
         with section:
-            started = thread_time_ns()
+            started = trace.clock()
             try:
                 item = generator.send(sent) if thrown is None else generator.throw(thrown)
             except StopIteration as stop:
@@ -75,8 +103,8 @@ def _driven(generator, section, trace):
                 trace.left(started, error, thrown)
                 raise
             trace.item(started, item)
-        sent = thrown = None
         try:
+            thrown = None
             sent = yield item
         except GeneratorExit:
             with section:
@@ -84,7 +112,7 @@ def _driven(generator, section, trace):
             trace.close()
             raise
         except BaseException as error:
-            thrown = error
+            sent, thrown = None, error
 
 
 def wrap_asyncgen(recorder, origin, function):
@@ -128,7 +156,7 @@ class _AsyncSteps:
     async def go(self, how, what):
         """Go to the next item and return it; `over` says that there was none."""
         __tracebackhide__ = True
-        started = thread_time_ns()
+        started = self._trace.clock()
         self._enter()
         try:
             item = await getattr(self._generator, how)(what)
@@ -164,6 +192,10 @@ class _AsyncSteps:
 class Silent:
     """A trace of a generator that is not recorded."""
 
+    def clock(self):
+        """Return no time."""
+        return 0
+
     def item(self, started, item):
         """Ignore an item."""
 
@@ -186,17 +218,28 @@ class Trace:
     def __init__(self, recorder, call, args, kwargs):
         self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)
         self._digests = [hashlib.blake2b(digest_size=16) for _ in range(3)]
-        self._texts, self._count, self._why = [], 0, ""
+        self._texts, self._count, self._why, self._is_full = [], 0, "", False
         recorder.unfinished.add(self)
+
+    def clock(self):
+        """Return this thread's CPU time, in nanoseconds; no time once items are only counted."""
+        return 0 if self._is_full else thread_time_ns()
 
     def item(self, started, item):
         """Take the next item, as it is now: the consumer may change it."""
-        now = perf_counter_ns()
-        self._call.ns += thread_time_ns() - started
         self._count += 1
-        if self._count <= _MAX_ITEMS and not self._why:
-            self._add(item)
-        self._recorder.spend(now)
+        if self._is_full:
+            return
+        now = perf_counter_ns()
+        self._charge(started)
+        self._add(item)
+        if not self._recorder.spend(now):
+            self._why = "the budget of seconds is spent"
+        self._is_full = bool(self._why) or self._count >= _MAX_ITEMS
+
+    def _charge(self, started):
+        if started:
+            self._call.ns += thread_time_ns() - started
 
     def _add(self, item):
         try:
@@ -211,7 +254,7 @@ class Trace:
 
     def ended(self, started, value):
         """Record that the generator is exhausted."""
-        self._call.ns += thread_time_ns() - started
+        self._charge(started)
         self._add(value)
         self._finish("exhausted", self._returned())
 
@@ -234,7 +277,7 @@ class Trace:
         if error is thrown and not isinstance(error, Exception):
             self.close()
             return
-        self._call.ns += thread_time_ns() - started
+        self._charge(started)
         self._finish("raised", observe_raise(error, *self._arguments, REFUSE))
 
     def _finish(self, state, fields):

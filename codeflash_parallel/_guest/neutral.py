@@ -81,6 +81,7 @@ def neutralise(option, spec, in_worker):
     _set(option, "randomly_seed", spec.get("seed", 0))
     if not in_worker:
         _set(option, "basetemp", spec["private"] + "/basetemp")
+        _set(option, "benchmark_storage", "file://%s/benchmarks" % spec["private"])
         _workers(option, spec.get("workers", 0))
 
 

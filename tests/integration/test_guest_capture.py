@@ -351,6 +351,7 @@ ODD_SUITE = """
 import mod, threading
 def test_unpicklable():
     lock = threading.Lock()
+    lock.acquire()
     assert mod.f(lock) is lock
     hostile = mod.Hostile()
     assert mod.f(hostile) is hostile
@@ -470,3 +471,71 @@ def test_a_reservoir_is_uniform() -> None:
     full = Reservoir(1, 1)
     full.close()
     assert not full.admit(0, 0)
+
+
+ROUND_TRIP = """
+import collections, json, threading, types
+class Service:
+    __slots__ = ("lock", "again", "module", "table", "n")
+    def __init__(self, n):
+        self.lock, self.again, self.module = threading.Lock(), threading.RLock(), json
+        self.table, self.n = types.MappingProxyType({"a": n}), n
+    def __reduce__(self): return _service, (self.n,)
+    def get(self): return self.n
+def _service(n): return Service(n)
+def held(x): return 1
+"""
+
+
+def test_modules_locks_and_unmade_objects_can_be_captured(tmp_path: Path) -> None:
+    suite = """
+import json, threading, types, mod
+def test_a():
+    assert mod.Service(3).get() == 3
+    lock, held = threading.Lock(), threading.Lock()
+    held.acquire()
+    mod.held([json, lock, threading.RLock(), types.MappingProxyType({1: 2})])
+    mod.held(held)
+"""
+    root = write_files(tmp_path / "root", {"mod.py": ROUND_TRIP, "test_it.py": suite})
+    targets = tuple(f"mod.py::{name}" for name in ("Service.__init__", "Service.get", "held"))
+    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
+    assert run.outcomes == {"test_a": "passed"}, run.output
+    captured = [(call["target"], call["captured"]) for call in run.named("call")]
+    assert captured == [(0, True), (1, True), (2, True), (2, False)]
+    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None)
+    assert [call["text"] for call in replay.named("call")] == ["None", "3", "1"], replay.records
+
+
+def test_generators_are_passed_by_and_driven_with_every_message(tmp_path: Path) -> None:
+    module = """
+def echo():
+    got = None
+    while True:
+        try: got = yield got
+        except ValueError as error: got = "caught %s" % error
+def lot(n): yield from range(n)
+"""
+    suite = """
+import pytest, mod
+@pytest.mark.parametrize("number", range(4))
+def test_echo(number):
+    found = mod.echo()
+    assert next(found) is None and found.send(1) == 1
+    assert found.throw(ValueError("x")) == "caught x" and found.send(2) == 2
+    with pytest.raises(KeyError): found.throw(KeyError())
+    with pytest.raises(StopIteration): next(found)
+def test_lot():
+    assert sum(mod.lot(30_000)) == sum(range(30_000))
+    assert list(zip(mod.lot(3), mod.lot(3))) == [(0, 0), (1, 1), (2, 2)]
+"""
+    root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
+    targets = ("mod.py::echo", "mod.py::lot")
+    few = run_guest(tmp_path, root, targets=targets, wrap="digest", budget=budget(2))
+    many = run_guest(tmp_path, root, targets=targets, wrap="digest")
+    for run in (few, many):
+        assert set(run.outcomes.values()) == {"passed"}, run.output
+        assert sum(run.executed.values()) == 7
+    assert len(many.named("call")) == 7
+    digests = {call["digest"] for call in calls_of(many, 0)}
+    assert len(digests) == 1
