@@ -75,8 +75,8 @@ class _Race:
         self._plan = plan
         self._random = random
         self._arms = {arm.id: arm for arm in candidates}
-        fixed = (BASELINE, NULL) if plan.stage is RaceStage.CONFIRMATION else (BASELINE,)
-        self._fixed = {name: replace(baseline, id=name) for name in fixed}
+        self._null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
+        self._fixed = {name: replace(baseline, id=name) for name in (BASELINE, *self._null)}
         self._looks = Looks(candidates=tuple(self._arms))
         self._taken = 0
         self._alpha = plan.alpha_per_look
@@ -97,6 +97,7 @@ class _Race:
                 if BASELINE in field.lost:
                     raise field.lost[BASELINE]
                 await self._hold_layout(field, layout, progress)
+            self._spare_null()
             layout += 1
         if not self._looks.decided and self._rounds and len(self._rounds) not in self._plan.looks:
             # The budget ended the race, not the data, so what is left of the error may be spent now.
@@ -139,6 +140,12 @@ class _Race:
             needed_s = self._plan.looks[0] * round_ns / SECOND
             self._round_ns.append(round_ns)
             self._stopped = f"the race was not begun: it needs about {needed_s:.0f} s, more than its budget"
+
+    def _spare_null(self) -> None:
+        """Leave the null arm out from now on where the starts of processes turn out to be too dear."""
+        first_look_ns = self._plan.looks[0] * (self._round_ns[-1] if self._round_ns else 0)
+        if first_look_ns > NULL_SHARE * self._plan.budget_ns:
+            self._fixed.pop(NULL, None)
 
     def _keep_loaded_groups(self, field: Field) -> bool:
         """Leave out groups of which the baseline could load nothing; the arms then start anew."""
@@ -215,8 +222,7 @@ class _Race:
         )
 
     def _tracks(self) -> dict[str, Track]:
-        null = (NULL,) if NULL in self._fixed else ()
-        return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *null)}
+        return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *self._null)}
 
     def _notes(self) -> tuple[str, ...]:
         groups = [self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds))]

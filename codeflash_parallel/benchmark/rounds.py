@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from codeflash_parallel.benchmark.field import Field
@@ -71,17 +71,21 @@ async def calibrate(field: Field, plan: RacePlan, core: int) -> tuple[Scale, ...
 async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan) -> Scale:
     deadline_s = plan.budget_ns / SECOND
     passes = 1
+    job = Job(kind=BlockKind.FIRST, group=group, calls=cycle)
+    block = await unit.block(job, deadline_s)
     for _ in range(CALIBRATION_STEPS):
-        block = await unit.block(Job(kind=BlockKind.FIRST, group=group, calls=cycle * passes), deadline_s)
-        if block.cpu_ns >= plan.block_ns / 2 or block.wall_ns >= LONGEST_PASS * plan.block_ns * passes:
+        if block.cpu_ns > LEAN_CYCLE_NS or block.wall_ns >= LONGEST_PASS * plan.block_ns * passes:
             break
-        # One pass of a fresh process is slower than the next ones, so the length is approached in steps.
+        # The first pass of a fresh process is slower than the next ones; only those give the size.
+        block = await unit.block(replace(job, calls=cycle * passes), deadline_s)
+        if block.cpu_ns >= plan.block_ns / 2:
+            break
         wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
         passes = max(passes + 1, min(passes * CALIBRATION_GROWTH, wanted))
     busy = block.cpu_ns >= BUSY_SHARE * block.wall_ns
-    took_ns = max(1, block.cpu_ns if busy else block.wall_ns)
-    final = max(1, round(passes * plan.block_ns / took_ns))
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=max(1, took_ns * final // passes))
+    took_ns = max(1, block.cpu_ns if busy else block.wall_ns) * cycle // block.calls
+    final = max(1, round(plan.block_ns / max(took_ns, 1)))
+    return Scale(cycle=cycle, calls=cycle * final, block_ns=max(1, took_ns * final))
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
