@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.worktrees.git import Git, GitFailed, read_blobs
+from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, names, read_blobs
 from codeflash_parallel.worktrees.layout import is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
 from codeflash_parallel.worktrees.snapshot import Snapshot
@@ -16,6 +16,7 @@ from codeflash_parallel.worktrees.texts import is_crlf, windows_patch
 
 _ABSENT = "000000"
 _EXECUTABLE = "100755"
+_GITLINK = "160000"
 _DIFF_OPTIONS = (
     "--no-ext-diff",
     "--no-textconv",
@@ -89,29 +90,38 @@ def draft_of_files(mirror: Mirror, snapshot: Snapshot, files: Mapping[str, bytes
         GitFailed: the mirror or its disk.
     """
     entries = mirror.entries(snapshot)
-    lines = []
+    _must_fit(files, entries)
     with mirror.home.scratch() as scratch:
         git = mirror.git.having(GIT_INDEX_FILE=scratch / "index")
         git.run("read-tree", snapshot.tree)
+        lines = [f"0 {'0' * 40}\t{path}" for path, data in files.items() if data is None]
         for path, data in files.items():
-            mode = entries[path].mode if path in entries else "100644"
-            if data is None and path not in entries:
-                raise DoesNotApply(f"{path} is to be removed, but there is no such file")
-            blob = (
-                "0" * 40
-                if data is None
-                else git.run("hash-object", "-w", "--stdin", stdin=data).decode().strip()
-            )
-            lines.append(f"{'0' if data is None else mode} {blob}\t{path}")
-        # Removals first: a file may make room for a folder of its name.
-        stdin = b"".join(os.fsencode(line) + b"\0" for line in sorted(lines))
-        try:
-            git.run("update-index", "-z", "--index-info", stdin=stdin)
-        except GitFailed as error:
-            if is_trouble_of_the_disk(error):
-                raise
-            raise DoesNotApply(error.first_line) from error
+            if data is not None:
+                mode = entries[path].mode if path in entries else "100644"
+                lines.append(
+                    f"{mode} {git.run('hash-object', '-w', '--stdin', stdin=data).decode().strip()}\t{path}"
+                )
+        git.run("update-index", "-z", "--index-info", stdin=names(lines))
         return _read_off(git, snapshot.tree, git.text("write-tree"))
+
+
+def _must_fit(files: Mapping[str, bytes | None], entries: Mapping[str, TreeEntry]) -> None:
+    """Refuse files that are not there to be removed, and files and folders of one name."""
+    left = {path for path in entries if files.get(path, b"") is not None}
+    folders = {parent for path in left for parent in _parents(path)}
+    for path, data in files.items():
+        if data is None and path not in entries:
+            raise DoesNotApply(f"{path} is to be removed, but there is no such file")
+        if data is not None and path in folders:
+            raise DoesNotApply(f"{path} is a folder")
+        blocking = left.intersection(_parents(path)) if data is not None else ()
+        if blocking:
+            raise DoesNotApply(f"{min(blocking)} is a file, so {path} cannot be made")
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
 def _apply_somehow(git: Git, mirror: Mirror, snapshot: Snapshot, patch: bytes) -> None:
@@ -174,6 +184,12 @@ class _Raw:
         modes = {"old_mode": old_mode, "new_mode": new_mode}
         return cls(path=os.fsdecode(path), old_blob=old_blob, new_blob=new_blob, **modes)
 
+    @property
+    def blobs(self) -> set[str]:
+        """Return the blobs on either side; a submodule's commit is none."""
+        sides = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
+        return {blob for mode, blob in sides if mode not in {_ABSENT, _GITLINK}}
+
     def change(self, blobs: Mapping[str, bytes]) -> Change:
         """Return it as an edit; what is no blob (a submodule) has no bytes."""
         edit = Edit(
@@ -189,8 +205,7 @@ def _read_off(git: Git, old: str, new: str) -> Draft:
     """Return what differs between two trees."""
     fields = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", old, new).split(b"\0")
     found = [_Raw.read(meta, path) for meta, path in zip(fields[0:-1:2], fields[1::2], strict=True)]
-    wanted = sorted({blob for raw in found for blob in (raw.old_blob, raw.new_blob) if blob.strip("0")})
-    blobs = read_blobs(git, wanted)
+    blobs = read_blobs(git, sorted({blob for raw in found for blob in raw.blobs}))
     changes = [raw.change(blobs) for raw in found]
     diff = git.run("diff-tree", "-r", "-p", *_DIFF_OPTIONS, old, new).decode("utf-8", "replace")
     return Draft(changes=tuple(sorted(changes, key=lambda change: change.edit.path)), diff=diff)

@@ -87,7 +87,12 @@ async def _draft(
             make = partial(draft_of_patch, mirror, snapshot, data)
         case GitRef(ref=ref):
             data = await anyio.to_thread.run_sync(_patch_of_ref, mirror, snapshot, ref)
-            make = partial(draft_of_patch, mirror, snapshot, data)
+            nothing: dict[str, bytes | None] = {}
+            make = (
+                partial(draft_of_patch, mirror, snapshot, data)
+                if data
+                else partial(draft_of_files, mirror, snapshot, nothing)
+            )
         case FileTexts() as texts:
             make = partial(draft_of_files, mirror, snapshot, _files(mirror, snapshot, texts))
         case Replacement() as replacement:
@@ -128,7 +133,8 @@ def _patch_of_ref(mirror: Mirror, snapshot: Snapshot, ref: str) -> bytes:
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
         return git.run("diff-tree", "-r", "-p", "--binary", "--full-index", *options, *prefixes, fork, commit)
     except GitFailed as error:
-        reason = f"What {ref!r} changes cannot be read: {error.first_line or 'it has no common ancestor'}."
+        words = error.first_line if error.stderr else "it has no common ancestor with the base"
+        reason = f"What {ref!r} changes cannot be read: {words}."
         raise _Refused(Code.DOES_NOT_APPLY, reason) from error
 
 

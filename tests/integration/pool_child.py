@@ -1,0 +1,49 @@
+"""A run in a process of its own: says on stdout how far it is, and ends when its stdin does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+
+from codeflash_parallel.worktrees.mirror import open_mirror
+from codeflash_parallel.worktrees.pool import open_pool
+from codeflash_parallel.worktrees.repository import find_repository
+from codeflash_parallel.worktrees.snapshot import SnapshotRequest
+
+
+def say(word: str) -> None:
+    print(word, flush=True)
+    if sys.argv[4] == "step":
+        sys.stdin.readline()
+
+
+def environment_for(private: Path, number: int) -> Mapping[str, str]:
+    say(f"slot {number}")
+    return {}
+
+
+async def main(root: Path, cache: Path, run_id: str) -> None:
+    async with open_mirror(cache, find_repository(root)) as mirror:
+        say("mirror")
+        snapshot = await mirror.snapshot(SnapshotRequest())
+        say("snapshot")
+        async with (
+            open_pool(
+                mirror,
+                snapshot,
+                size=2,
+                interpreter=Path(sys.executable),
+                run_id=run_id,
+                environment_for=environment_for,
+            ) as pool,
+            pool.acquire() as slot,
+        ):
+            (slot.workspace.root / "junk").write_bytes(b"")
+            say("using")
+            sys.stdin.read()
+
+
+anyio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
