@@ -118,7 +118,7 @@ class RacePlan:
     max_regression: float = 0.05
     indifference: float = 0.02
     budget_ns: int = 60_000_000_000
-    block_ns: int = 8_000_000
+    block_ns: int = 6_000_000
     looks: tuple[int, ...] = (12, 24, 48)
     layout_rounds: int = 6
     share: float = 1.0
@@ -152,7 +152,7 @@ class RacePlan:
 
 
 def cost_groups(
-    calls: Sequence[tuple[int, str, int]], *, cycle_ns: int = 8_000_000, max_calls: int = MAX_CALLS
+    calls: Sequence[tuple[int, str, int]], *, cycle_ns: int = 4_000_000, max_calls: int = MAX_CALLS
 ) -> tuple[Group, ...]:
     """Pool captured calls into at most four cost groups, so that cost does not grow with the number of tests.
 

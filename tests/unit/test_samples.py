@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from math import exp, log
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, block_order
+from codeflash_parallel.benchmark.samples import (
+    Block,
+    BlockKind,
+    Clock,
+    Round,
+    channel_cost,
+    clock_of,
+    disagreeing,
+    track,
+    unstable_groups,
+)
+
+ONE = RacePlan(groups=(Group(name="all", ns=1),))
+MS = 1_000_000
+
+
+def block(arm, ns, kind=BlockKind.TIMED, *, group=0, calls=10, digest="", wall=None, waited=0, start=0):
+    return Block(
+        arm=arm, kind=kind, group=group, calls=calls, cpu_ns=int(ns), wall_ns=int(wall or ns),
+        waited_ns=waited, digest=digest, start=start,
+    )  # fmt: skip
+
+
+def round_of(*blocks, number=0, layout=0, children=None):
+    return Round(number=number, layout=layout, core=0, blocks=blocks, children_ns=children or {})
+
+
+def times(speedups, *, drift=0.0, seed=0):
+    """One round's blocks on a core that becomes slower by `drift` with every block."""
+    order = block_order(list(speedups), Random(seed))
+    return round_of(*(block(a, 8e6 * (1 + drift * i) / speedups.get(a, 1)) for i, a in enumerate(order)))
+
+
+@given(st.floats(0.1, 100), st.integers(0, 50))
+def test_a_quiet_round_gives_the_true_ratio(gain, seed):
+    result = track([times({"a": gain, "b": 1.0}, seed=seed)], "a", ONE)
+
+    assert exp(result.total[0]) == pytest.approx(gain, rel=1e-3)
+    assert result.groups[0] == pytest.approx(result.total)
+
+
+@given(st.floats(-0.02, 0.02), st.integers(0, 50), st.integers(1, 6))
+def test_linear_drift_cancels(drift, seed, count):
+    arms = {f"c{i}": 1.0 for i in range(count)}
+
+    for arm in arms:
+        result = track([times(arms, drift=drift, seed=seed)], arm, ONE)
+        assert abs(result.total[0]) < 0.01
+
+
+def test_what_the_channel_costs_is_taken_off():
+    empty = [block(a, MS, BlockKind.EMPTY, calls=0) for a in (BASELINE, "a")]
+    round_ = round_of(*empty, block(BASELINE, 9 * MS), block("a", 3 * MS))
+
+    assert channel_cost([round_], "a").cpu_ns == MS
+    assert exp(track([round_], "a", ONE).total[0]) == pytest.approx(4)
+
+
+def test_groups_are_weighted_by_the_baselines_time():
+    plan = RacePlan(groups=(Group(name="x", ns=75), Group(name="y", ns=25)))
+    blocks = [block(BASELINE, 8e6), block("a", 2e6), block(BASELINE, 8e6, group=1), block("a", 8e6, group=1)]
+
+    result = track([round_of(*blocks)], "a", plan)
+
+    # 75 become 18.75, 25 stay 25.
+    assert exp(result.total[0]) == pytest.approx(100 / 43.75)
+    assert [exp(g[0]) for g in result.groups] == pytest.approx([4, 1])
+
+
+def test_an_arm_that_was_never_timed_has_an_empty_track():
+    assert track([times({"b": 1.0})], "a", ONE).total == ()
+    assert track([], "a", ONE).groups == ((),)
+
+
+def test_a_dropped_arm_keeps_its_rounds_only():
+    rounds = [times({"a": 2.0, "b": 1.0}), times({"b": 1.0})]
+
+    assert len(track(rounds, "a", ONE).total) == 1
+    assert len(track(rounds, "b", ONE).total) == 2
+
+
+def test_a_tiny_block_never_breaks_the_logarithm():
+    empty = [block(a, MS, BlockKind.EMPTY, calls=0) for a in (BASELINE, "a")]
+
+    result = track([round_of(*empty, block(BASELINE, 8 * MS), block("a", MS // 2))], "a", ONE)
+
+    assert result.total[0] == pytest.approx(log(7 * MS / 500))
+
+
+def test_waiting_work_is_timed_by_the_wall_clock():
+    sleeper = round_of(block(BASELINE, 8 * MS), block("a", MS, wall=9 * MS, waited=8 * MS))
+
+    result = track([sleeper] * 4, "a", ONE)
+
+    assert result.clock is Clock.WALL
+    assert exp(result.total[0]) == pytest.approx(8 / 9)
+
+
+def test_a_waiting_baseline_makes_wall_decide_for_everybody():
+    blocks = (block(BASELINE, MS, wall=9 * MS, waited=8 * MS), block("a", 8 * MS))
+
+    assert clock_of([round_of(*blocks)], "a") is Clock.WALL
+
+
+def test_a_few_disturbed_blocks_do_not_change_the_clock():
+    calm = round_of(block(BASELINE, 8 * MS), block("a", 8 * MS))
+    disturbed = round_of(block(BASELINE, 8 * MS), block("a", 8 * MS, wall=40 * MS, waited=30 * MS))
+
+    assert clock_of([calm, disturbed, disturbed], "a") is Clock.CPU
+
+
+def test_working_children_are_found_by_wait4():
+    children = {BASELINE: MS // 2, "a": 7 * MS}
+    helped = round_of(block(BASELINE, 8 * MS), block("a", MS), children=children)
+
+    assert clock_of([helped] * 3, "a") is Clock.WALL
+
+
+def test_a_millisecond_of_dying_is_not_children():
+    dying = round_of(block(BASELINE, 8 * MS), block("a", MS), children={BASELINE: 0, "a": MS // 2})
+
+    assert clock_of([dying] * 3, "a") is Clock.CPU
+
+
+def digests(*pairs, layout=0):
+    return round_of(*(block(arm, MS, digest=d) for arm, d in pairs), layout=layout)
+
+
+def test_outcomes_are_compared_within_a_layout():
+    one = digests((BASELINE, "x"), ("a", "x"), ("b", "y"), (BASELINE, "x"))
+    other = digests((BASELINE, "z"), ("a", "z"), (BASELINE, "z"), layout=1)
+
+    assert disagreeing([one, other]) == {"b"}
+    assert unstable_groups([one, other]) == frozenset()
+
+
+def test_one_witness_is_not_enough():
+    assert disagreeing([digests((BASELINE, "x"), ("a", "y"))]) == frozenset()
+
+
+def test_a_baseline_that_contradicts_itself_condemns_nobody():
+    shaky = digests((BASELINE, "x"), ("a", "y"), (BASELINE, "z"))
+
+    assert disagreeing([shaky]) == frozenset()
+    assert unstable_groups([shaky]) == {0}
+
+
+def test_the_null_arm_is_a_witness_too():
+    assert disagreeing([digests((BASELINE, "x"), (NULL, "x"), ("a", "y"))]) == {"a"}
+    assert disagreeing([digests((BASELINE, "x"), (NULL, "q"), ("a", "y"))]) == frozenset()
+
+
+def test_other_work_is_not_compared():
+    half = block("a", MS, digest="y", start=5, calls=5)
+    round_ = round_of(block(BASELINE, MS, digest="x"), block(BASELINE, MS, digest="x"), half)
+
+    assert disagreeing([round_]) == frozenset()
