@@ -28,6 +28,8 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.worktrees.git import GitFailed
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+#: Less than a few blocks of any file system: the next file cannot be written.
+_LEAST_FREE_BYTES = 64 * 1024
 #: A path that cannot be: there is nothing at it.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 #: A path of this many of the longest names is still shorter than the longest path.
@@ -93,9 +95,20 @@ def cache_faults(cache: Path) -> Iterator[None]:
     except OSError as error:
         raise _fault(error.errno in _FULL, error.errno in _DENIED, str(error), cache) from error
     except GitFailed as error:
-        full = any(words in error.stderr for words in _FULL_WORDS)
+        full = any(words in error.stderr for words in _FULL_WORDS) or _is_full(cache)
         denied = any(words in error.stderr for words in _DENIED_WORDS)
-        raise _fault(full, denied, str(error), cache) from error
+        words = f"git {error.arguments[0]} failed: {error.first_line}"
+        raise _fault(full, denied, words, cache) from error
+
+
+def _is_full(cache: Path) -> bool:
+    """Say whether the disk of the cache is full; a checkout that fails does not say why."""
+    try:
+        status = os.statvfs(cache)
+    except OSError:
+        return False
+    no_inodes = status.f_files > 0 and status.f_favail == 0
+    return no_inodes or status.f_bavail * status.f_frsize < _LEAST_FREE_BYTES
 
 
 def is_trouble_of_the_disk(error: GitFailed) -> bool:

@@ -73,13 +73,15 @@ class SlotMaker:
 
     def _clean_make(self, number: int, folder: Path) -> Slot:
         """Make a slot in a new folder, and leave nothing when that fails."""
-        with cache_faults(self.mirror.home.path):
-            folder.mkdir(parents=True, mode=0o700)
-            try:
+        try:
+            # Told before anything is removed: afterwards a full disk is not full any more.
+            with cache_faults(self.mirror.home.path):
+                folder.mkdir(parents=True, mode=0o700)
                 return self._make(number, folder)
-            except BaseException:
+        except BaseException:
+            with cache_faults(self.mirror.home.path):
                 self._remove(folder)
-                raise
+            raise
 
     def _make(self, number: int, folder: Path) -> Slot:
         repository = self.mirror.repository

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.worktrees.git import Git, GitFailed, names, split_names, user_git
-from codeflash_parallel.worktrees.listing import Listing, list_folder, list_work_tree
+from codeflash_parallel.worktrees.listing import Listing, list_folder, list_work_tree, without_shared_index
 from codeflash_parallel.worktrees.repository import Repository
 
 #: Author and date of every snapshot, so that equal content has an equal id.
@@ -138,9 +138,24 @@ class Taking:
         _drop(git, links)
         for path, linked in links.items():
             self._submodule(on_disk, path, linked, listing)
-        tracked = set(split_names(git.run("ls-files", "-z")))
+        tracked = _blobs(git)
         _add(on_disk, [path for path in listing.ignored if path not in tracked])
+        if not self.repository.is_bare:
+            _add(on_disk, self._filtered(tracked))
         return commit, git.text("write-tree")
+
+    def _filtered(self, tracked: Mapping[str, str]) -> list[str]:
+        """Return files that git stores in another form than the user's disk has them (large file storage).
+
+        Their filters may be missing or fetch from afar, so they are never run: where the user's index has
+        the same version, the file on disk is what is meant.
+        """
+        git = without_shared_index(user_git(self.repository.root), self.repository, self.scratch)
+        same = [path for path, blob in _blobs(git).items() if tracked.get(path) == blob]
+        fields = split_names(git.run("check-attr", "-z", "--stdin", "filter", stdin=names(same)))
+        pairs = zip(fields[0::3], fields[2::3], strict=True)
+        filtered = [path for path, value in pairs if value not in {"unspecified", "unset"}]
+        return [path for path in filtered if (self.repository.root / path).is_file()]
 
     def _submodule(self, git: Git, path: str, commit: str, listing: Listing) -> None:
         """Fill a submodule: the commit that is asked for, or else what is on disk."""
@@ -212,6 +227,12 @@ def _gitlinks(git: Git) -> dict[str, str]:
     """Return the submodules of an index: path and commit."""
     entries = [line.partition("\t") for line in split_names(git.run("ls-files", "-z", "--stage"))]
     return {path: meta.split(" ")[1] for meta, _, path in entries if meta.startswith(_GITLINK)}
+
+
+def _blobs(git: Git) -> dict[str, str]:
+    """Return the blob of every file of an index."""
+    entries = [line.partition("\t") for line in split_names(git.run("ls-files", "-z", "--stage"))]
+    return {path: meta.split(" ")[1] for meta, _, path in entries}
 
 
 def _drop(git: Git, paths: Collection[str]) -> None:

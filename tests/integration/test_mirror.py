@@ -259,6 +259,19 @@ async def test_a_base_is_a_commit_of_the_user(world: World) -> None:
                 assert caught.value.code == "BAD_BASE"
 
 
+async def test_a_base_with_large_file_storage_takes_them_from_disk(world: World) -> None:
+    world.init({".gitattributes": "*.big filter=store\n"})
+    for setting, command in (("clean", "echo pointer"), ("smudge", "false"), ("required", "true")):
+        world.git("config", f"filter.store.{setting}", command)
+    world.write({"data.big": "very large\n"})
+    world.git("add", "data.big")
+    world.git("commit", "-qm", "large")
+    assert world.git("show", "HEAD:data.big") == "pointer"
+    async with world.mirror() as mirror:
+        snapshot = await mirror.snapshot(request(base="HEAD"))
+        assert mirror.read(snapshot, "data.big") == b"very large\n"
+
+
 async def test_a_bare_repository_needs_a_base(world: World) -> None:
     world.init()
     bare = world.base / "bare.git"

@@ -19,6 +19,12 @@ CHILD = Path(__file__).with_name("pool_child.py")
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Processes are what is tested here; they cost too much to run all of it under both loops."""
+    return "asyncio"
+
+
 @contextmanager
 def running(world: World, run_id: str, until: str, mode: str = "step") -> Iterator[subprocess.Popen[bytes]]:
     """Run a child up to a word; on leaving it ends as its stdin does."""
@@ -26,7 +32,7 @@ def running(world: World, run_id: str, until: str, mode: str = "step") -> Iterat
         [sys.executable, str(CHILD), str(world.root), str(world.cache), run_id, mode],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
     assert child.stdin is not None
     assert child.stdout is not None
