@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterable, Iterable
-from pathlib import PurePosixPath
 from time import monotonic_ns
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check
+from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -35,6 +35,9 @@ MAX_ATTEMPTS = 3
 
 #: Codes of the machinery: they say nothing about the candidate.
 INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_KILLED})
+
+
+Entries = AsyncIterable[Entry] | Iterable[Entry]
 
 
 class Repairs(Protocol):
@@ -56,7 +59,7 @@ class BehaviorPhase:
         self._open = 0
         self._admitted = 0
 
-    async def run(self, source: AsyncIterable[Submission] | Iterable[Submission]) -> None:
+    async def run(self, source: Entries) -> None:
         """Judge everything that the source gives, and what comes of it. Cancelling kills what runs."""
         endless = float("inf")
         self._submitted, submitted = anyio.create_memory_object_stream[Entry](endless)
@@ -72,21 +75,17 @@ class BehaviorPhase:
                 await self._feed(source)
                 self._close_one()
 
-    async def _feed(self, source: AsyncIterable[Submission] | Iterable[Submission]) -> None:
+    async def _feed(self, source: Entries) -> None:
         if isinstance(source, AsyncIterable):
-            async for submission in source:
-                self._admit(submission)
+            async for entry in source:
+                self._admit(entry)
             return
-        for submission in source:
-            self._admit(submission)
+        for entry in source:
+            self._admit(entry)
             # A generator may take its time: let the workers at what is there.
             await anyio.lowlevel.checkpoint()
 
-    def _admit(self, submission: Submission) -> None:
-        parent = submission.parent
-        known = any(entry.id == parent for entry in self._ledger) if parent else False
-        generation = self._ledger.get(parent).generation + 1 if parent and known else 0
-        entry = self._ledger.add(submission, generation=generation)
+    def _admit(self, entry: Entry) -> None:
         self._admitted += 1
         limit = self._context.settings.max_candidates
         if limit and self._admitted > limit:
@@ -130,7 +129,7 @@ class BehaviorPhase:
 
     async def _repair(self, entry: Entry) -> None:
         for submission in await self._repairs.repair(entry):
-            self._admit(submission)
+            self._admit(self._ledger.add(submission))
         self._close_one()
 
     async def _prepare(self, entry: Entry) -> None:
@@ -216,12 +215,12 @@ class BehaviorPhase:
         return outcome
 
     async def _keep(self, entry: Entry, slot: Slot, outcome: CheckOutcome) -> None:
-        kept = await slot.keep()
-        entry.kept_slot = str(kept)
-        tests = " ".join(shlex.quote(t) for t in (*outcome.tests.failed_ids, *outcome.tests.missing_ids)[:5])
-        project = slot.workspace.project.relative_to(slot.workspace.root)
-        folder = shlex.quote(str(kept / PurePosixPath(project)))
-        entry.reproduce = f"cd {folder} && {self._context.interpreter} -m pytest {tests}".strip()
+        """Put the slot aside, with a spec that runs again what went wrong there."""
+        context, workspace = self._context, slot.workspace
+        command = reproduction(context.guest, context.baseline, workspace, outcome)
+        await slot.keep()
+        entry.kept_slot = str(workspace.root)
+        entry.reproduce = f"cd {shlex.quote(str(workspace.project))} && {command}"
 
     def _plan(self) -> CheckPlan:
         context = self._context

@@ -20,7 +20,6 @@ class Entry:
 
     submission: Submission
     lineage: tuple[CandidateId, ...]
-    generation: int
     stage: Stage = Stage.SUBMITTED
     candidate: Candidate | None = None
     outcome: CheckOutcome | None = None
@@ -80,13 +79,13 @@ class Ledger:
         """Return the entry of a candidate of this run."""
         return self._entries[candidate]
 
-    def add(self, submission: Submission, *, generation: int = 0) -> Entry:
+    def add(self, submission: Submission) -> Entry:
         """Enter a submission under an id that is free; an id that was taken gets a number behind it."""
         name = self._free_id(submission.id)
         if name != submission.id:
             self.warn(f"Two candidates are called {submission.id!r}; the later one is now {name!r}.")
             submission = replace(submission, id=name)
-        entry = Entry(submission=submission, lineage=self._lineage(submission), generation=generation)
+        entry = Entry(submission=submission, lineage=self._lineage(submission))
         self._entries[name] = entry
         self._moved(entry, 0)
         return entry

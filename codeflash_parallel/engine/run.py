@@ -7,12 +7,12 @@ import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from time import monotonic_ns
 
 import anyio
 
-from codeflash_parallel.engine.behavior_phase import BehaviorPhase
+from codeflash_parallel.engine.behavior_phase import BehaviorPhase, Entries
 from codeflash_parallel.engine.context import Announcer, RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
@@ -88,20 +88,29 @@ class Run:
         self._announce(RunStarted(run_id=self._run_id, slots=self._around.size))
         if isinstance(source, Sequence) and not source:
             return await self._finish(self._result(Verdict.NONE_CORRECT, "There is no candidate."))
+        entries = self._entered(source)
         with self._scope:
-            await self._within_budget(source)
+            await self._within_budget(entries)
         if self._interrupted:
             return await self._finish(self._incomplete())
         return await self._finish(self._judged())
 
-    async def _within_budget(self, source: Source) -> None:
+    def _entered(self, source: Source) -> Entries:
+        """Enter what is there; what is still being produced is entered as it arrives."""
+        if isinstance(source, Sequence):
+            return [self._ledger.add(submission) for submission in source]
+        if isinstance(source, AsyncIterable):
+            return _entering(self._ledger, source)
+        return map(self._ledger.add, source)
+
+    async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
         with anyio.move_on_after(budget_s) as scope:
             await self._go(source)
         if scope.cancelled_caught:
             self._ledger.warn(f"The wall budget of {budget_s:g} s was spent.")
 
-    async def _go(self, source: Source) -> None:
+    async def _go(self, source: Entries) -> None:
         self._phase("snapshot")
         snapshot = await self._around.snapshot()
         source, targets = await self._targets(source, snapshot)
@@ -134,17 +143,15 @@ class Run:
         async with open_providing(self._providers, self._context, self._ledger) as providing:
             await self._rounds(self._context, source, providing)
 
-    async def _targets(self, source: Source, snapshot: Snapshot) -> tuple[Source, tuple[Target, ...]]:
+    async def _targets(self, source: Entries, snapshot: Snapshot) -> tuple[Entries, tuple[Target, ...]]:
         """Return the targets, and the source with whatever was taken from it to find them put back."""
         mirror = self._around.mirror
         if self._settings.functions:
             return source, named_targets(mirror, snapshot, self._settings.functions)
-        if isinstance(source, Sequence):
-            return source, await derived_targets(mirror, snapshot, source)
-        first, rest = await _peek(source)
-        return rest, await derived_targets(mirror, snapshot, first)
+        seen, source = await _peek(source)
+        return source, await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
 
-    async def _rounds(self, context: RunContext, source: Source, providing: Providing) -> None:
+    async def _rounds(self, context: RunContext, source: Entries, providing: Providing) -> None:
         """Behavior, race, refinement, and again while refinements bring candidates."""
         behavior = BehaviorPhase(context, self._ledger, providing)
         while True:
@@ -160,10 +167,11 @@ class Run:
             self._finding = await providing.profile(self._finding)
             self._clock.lap("profile")
             self._phase("refine")
-            source = await providing.refine(self._finding)
+            refined = await providing.refine(self._finding)
             self._clock.lap("refine")
-            if not source:
+            if not refined:
                 return
+            source = [self._ledger.add(submission) for submission in refined]
 
     def _newly_passed(self) -> list[Entry]:
         return [entry for entry in self._ledger if entry.stage is Stage.PASSED]
@@ -270,22 +278,33 @@ def sentence(clause: str) -> str:
     return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith('.') else '.'}" if clause else ""
 
 
-async def _peek(source: Source) -> tuple[list[Submission], Source]:
-    """Take the first submission of a source that is still producing, and put it back in front."""
+async def _entering(ledger: Ledger, source: AsyncIterable[Submission]) -> AsyncIterator[Entry]:
+    async for submission in source:
+        yield ledger.add(submission)
+
+
+async def _peek(source: Entries) -> tuple[Sequence[Entry], Entries]:
+    """Return what is there; of a source that is still producing, the first, and put it back in front."""
+    if isinstance(source, Sequence):
+        return source, source
     if isinstance(source, AsyncIterable):
         iterator = aiter(source)
-        try:
-            first = [await anext(iterator)]
-        except StopAsyncIteration:
-            first = []
+        first = [entry async for entry in _at_most_one(iterator)]
         return first, _chained(first, iterator)
     plain = iter(source)
-    first = [taken for _, taken in zip(range(1), plain, strict=False)]
+    first = list(islice(plain, 1))
     return first, chain(first, plain)
 
 
-async def _chained(first: Iterable[Submission], rest: AsyncIterator[Submission]) -> AsyncIterator[Submission]:
-    for submission in first:
-        yield submission
-    async for submission in rest:
-        yield submission
+async def _at_most_one(iterator: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
+    try:
+        yield await anext(iterator)
+    except StopAsyncIteration:
+        return
+
+
+async def _chained(first: Iterable[Entry], rest: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
+    for entry in first:
+        yield entry
+    async for entry in rest:
+        yield entry

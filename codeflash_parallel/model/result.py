@@ -163,7 +163,7 @@ class RunResult:
     """The result of a run.
 
     Attributes:
-        complete: every candidate was judged.
+        complete: the run came to its own end; what its budgets did not reach is `cancelled`.
         verdict: `None` iff there is an error or the run is incomplete.
         winner: non-`None` iff the verdict is `winner` or `tie` (then the smallest diff of the set).
         snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.

@@ -19,6 +19,10 @@ MAX_TEXT = 500
 SAID_CHARS = 300
 
 
+#: What the guest's own tracers are called in full.
+_MODULES = {"settrace": "sys.settrace", "monitoring": "sys.monitoring"}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotProfiled:
     """There is no profile, and why, one sentence."""
@@ -51,7 +55,8 @@ def read_profile(ended: Exit) -> LineProfile | NotProfiled:
     for record in records:
         if record.get("t") == "profile":
             try:
-                found = LineProfile(tracer=str(record["tracer"]), lines=_lines(record["lines"]))
+                tracer = str(record["tracer"])
+                found = LineProfile(tracer=_MODULES.get(tracer, tracer), lines=_lines(record["lines"]))
             except (KeyError, TypeError, ValueError):
                 return NotProfiled(reason="The profiler's record is malformed.")
             return found if found.lines else NotProfiled(reason="No line of the targets was executed.")
