@@ -225,8 +225,13 @@ def speedup(bound: Interval, clock: Clock, stage: RaceStage) -> Speedup | None:
 
 
 def too_noisy(bound: Interval, plan: RacePlan) -> bool:
-    """Return whether a gain of ten per cent would have gone unseen."""
-    return bound.median - bound.low > log1p(VISIBLE_GAIN) - log1p(plan.min_speedup)
+    """Return whether a gain of ten per cent is neither excluded nor would have been seen."""
+    return bound.high >= log1p(VISIBLE_GAIN) and bound.median - bound.low > _reach(plan)
+
+
+def _reach(plan: RacePlan) -> float:
+    """Return how far below its median the lower bound of a visible gain may lie."""
+    return log1p(VISIBLE_GAIN) - log1p(plan.min_speedup)
 
 
 def unit_sd(track: Track) -> float:
@@ -237,11 +242,14 @@ def unit_sd(track: Track) -> float:
     return MAD_TO_SD * median(abs(value - centre) for value in track.total)
 
 
-def rounds_needed(sd: float, plan: RacePlan, alpha: float, gain: float = VISIBLE_GAIN) -> int:
-    """Return about how many rounds a gain needs to be seen, for Gaussian noise of that spread.
+def rounds_needed(track: Track, plan: RacePlan, alpha: float) -> int:
+    """Return about how many rounds a gain of ten per cent needs to be seen through this noise.
 
-    The median's own standard error is 1.2533 (the square root of pi / 2) times sd over the root of n.
+    The larger of two estimates: bounds narrow with the root of the number of rounds; and for Gaussian
+    noise, the median's own standard error is 1.2533 (the square root of pi / 2) times sd over that root.
     """
-    reach = log1p(gain) - log1p(plan.min_speedup)
+    bound, count = interval(track.total, alpha), len(track.total)
+    seen = count * ((bound.median - bound.low) / _reach(plan)) ** 2 if bound.low > -inf else 0
     z = NormalDist().inv_cdf(1 - alpha)
-    return max(plan.looks[0], ceil((1.2533 * z * sd / reach) ** 2))
+    gaussian = (1.2533 * z * unit_sd(track) / _reach(plan)) ** 2
+    return max(plan.looks[0], ceil(seen), ceil(gaussian))

@@ -73,7 +73,7 @@ class Entry:
         if not track.total:
             return raced.stopped
         sd = unit_sd(track)
-        needed_s = rounds_needed(sd, raced.plan, self.error) * raced.round_ns / SECOND
+        needed_s = rounds_needed(track, raced.plan, self.error) * raced.round_ns / SECOND
         return (
             f"too noisy: rounds scatter by {100 * sd:.0f} %, a gain of 10 % would have needed about "
             f"{needed_s:.0f} s ({raced.stopped})"

@@ -176,8 +176,7 @@ class _Race:
                 self._leave(arm, _out_of(field.lost[arm]))
 
     def _take_wrong(self) -> None:
-        newest = self._rounds[-1].layout
-        for arm in disagreeing([r for r in self._rounds if r.layout == newest]) & {*self._looks.living}:
+        for arm in disagreeing(self._rounds) & {*self._looks.living}:
             reason = "its outcomes in a timed unit differ from the baseline's"
             self._leave(arm, Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason=reason))
 
@@ -217,9 +216,13 @@ class _Race:
             alpha=self._alpha,
             wall_ns=time.perf_counter_ns() - self._started_ns,
             round_ns=int(median(self._round_ns)) if self._round_ns else 0,
-            stopped=self._stopped or f"{len(self._rounds)} rounds were enough",
+            stopped=self._stopped or self._ending(),
             notes=self._notes(),
         )
+
+    def _ending(self) -> str:
+        count = len(self._rounds)
+        return f"decided after {count} rounds" if self._looks.decided else f"all {count} rounds were used"
 
     def _tracks(self) -> dict[str, Track]:
         return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *self._null)}

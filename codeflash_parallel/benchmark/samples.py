@@ -7,6 +7,7 @@ above zero where the arm is faster.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -233,7 +234,7 @@ def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
                 yield (round_.layout, block.group, block.start, block.calls), block
 
 
-#: So often must the baseline have given the same outcomes before an arm is measured by them.
+#: So often must the baseline have given the same outcomes, in any layout, before an arm is held to them.
 WITNESSES = 2
 
 
@@ -242,11 +243,18 @@ def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
 
     Work of which the baseline itself does not repeat the outcomes tells nothing and is left out.
     """
-    seen: dict[_Work, list[str]] = {}
+    seen: dict[_Work, set[str]] = {}
+    witnesses: Counter[str] = Counter()
     for work, block in _digests(rounds):
         if block.arm in {BASELINE, NULL}:
-            seen.setdefault(work, []).append(block.digest)
-    known = {w: d[0] for w, d in seen.items() if len(d) >= WITNESSES and len({*d}) == 1}
+            seen.setdefault(work, set()).add(block.digest)
+            witnesses[block.digest] += 1
+    known = {
+        work: digest
+        for work, digests in seen.items()
+        for digest in digests
+        if len(digests) == 1 and witnesses[digest] >= WITNESSES
+    }
     return frozenset(b.arm for work, b in _digests(rounds) if known.get(work, b.digest) != b.digest)
 
 

@@ -148,6 +148,12 @@ def test_one_witness_is_not_enough():
     assert disagreeing([digests((BASELINE, "x"), ("a", "y"))]) == frozenset()
 
 
+def test_a_witness_of_another_layout_counts():
+    one, other = digests((BASELINE, "x"), ("a", "y")), digests((BASELINE, "x"), ("a", "x"), layout=1)
+
+    assert disagreeing([one, other]) == {"a"}
+
+
 def test_a_baseline_that_contradicts_itself_condemns_nobody():
     shaky = digests((BASELINE, "x"), ("a", "y"), (BASELINE, "z"))
 
