@@ -14,6 +14,7 @@ from codeflash_parallel.model._statements import (
     ignorable,
     is_stub,
     keyed,
+    paired,
     places,
     shares_line,
 )
@@ -22,7 +23,6 @@ from codeflash_parallel.model.source import (
     Definition,
     FunctionNode,
     Source,
-    dotted,
     first_line,
     flat,
     same,
@@ -111,12 +111,11 @@ class Merge:
 
     def _decorators(self, old: Definition, new: Definition) -> None:
         """Keep the original's decorators; add each new one where it stands among those that both have."""
-        kept = {_decorator_name(d): d for d in old.decorator_list}
-        shared = [kept[n] for n in map(_decorator_name, new.decorator_list) if n in kept]
+        twins = paired(new.decorator_list, old.decorator_list)
+        first = next((twin for twin in twins if twin), None)
         # without a neighbour that both have, the innermost place is right: outside there may be a descriptor
-        place = shared[0].lineno - 1 if shared else old.lineno - 1
-        for decorator in new.decorator_list:
-            twin = kept.get(_decorator_name(decorator))
+        place = first.lineno - 1 if first else old.lineno - 1
+        for decorator, twin in zip(new.decorator_list, twins, strict=True):
             start, place = (twin.lineno - 1, twin.end_lineno or twin.lineno) if twin else (place, place)
             if twin is None or skeleton(twin) != skeleton(decorator):
                 line = f"{self._old.indent(old)}@{ast.unparse(decorator)}"
@@ -218,7 +217,3 @@ class Merge:
             else line
             for index, line in enumerate(lines, start)
         ]
-
-
-def _decorator_name(decorator: ast.expr) -> str:
-    return dotted(decorator) or skeleton(decorator)

@@ -13,8 +13,10 @@ from codeflash_parallel.model.source import (
     Definition,
     FunctionNode,
     Source,
+    dotted,
     is_docstring,
     is_type_checking,
+    skeleton,
     statements_of,
 )
 
@@ -32,6 +34,19 @@ def keyed(functions: Iterable[ast.stmt]) -> dict[Key, FunctionNode]:
             found[*key, seen[key]] = node
             seen[key] += 1
     return found
+
+
+def paired(new: Sequence[ast.expr], old: Sequence[ast.expr]) -> list[ast.expr | None]:
+    """Return for each new decorator the old one it stands for: an equal one, else one of the same name."""
+    free = list(old)
+    found: dict[int, ast.expr] = {}
+    for key in (skeleton, _last_name):
+        for index, decorator in enumerate(new):
+            twin = next((o for o in free if index not in found and key(o) == key(decorator)), None)
+            if twin is not None:
+                found[index] = twin
+                free.remove(twin)
+    return [found.get(index) for index in range(len(new))]
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
@@ -138,6 +153,11 @@ def converter(new_unit: str, old_unit: str) -> Callable[[str], str]:
         return "\t" * steps + " " * rest + line[len(white) :]
 
     return convert
+
+
+def _last_name(decorator: ast.expr) -> str:
+    """Return ``cache`` for both ``@cache`` and ``@functools.cache()``."""
+    return dotted(decorator).rpartition(".")[2] or skeleton(decorator)
 
 
 def _stored(statement: ast.AST) -> set[str]:

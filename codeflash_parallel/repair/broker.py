@@ -95,7 +95,10 @@ class Broker:
         async with self._places:
             if self._off:
                 return Failed(reason="Providers are off: too many requests never came back.")
-            future = self._executor.submit(_answers, provider.call, question, parents)
+            try:
+                future = self._executor.submit(_answers, provider.call, question, parents)
+            except RuntimeError as error:  # no further thread can be started
+                return Failed(reason=f"The {provider.name} could not be asked: {error}.")
             try:
                 await self._settled(future, provider.deadline_s)
             finally:

@@ -5,6 +5,7 @@ import importlib.util
 import random
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -156,9 +157,18 @@ CASES = {
     ),
     "a property": (
         "Graph.size",
-        "class Graph:\n    @property\n    def size(self):\n        return self._n\n"
-        "    @size.setter\n    def size(self, value):\n        self._n = value\n"
-        "    @size.deleter\n    def size(self):\n        del self._n\n",
+        text("""
+            class Graph:
+                @property
+                def size(self):
+                    return self._n
+                @size.setter
+                def size(self, value):
+                    self._n = value
+                @size.deleter
+                def size(self):
+                    del self._n
+            """),
         {
             "        return len(self.nodes)": "        return self._n",
             "        raise AttributeError\n": "        self._n = value\n\n    @size.deleter\n    def size(self):\n        del self._n\n",
@@ -452,6 +462,26 @@ def test_a_stub_is_context_and_not_a_new_version():
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["o('a')", "o('b')"], ["o('a')", "o('b')", "static"]),
+        (["o('b')"], ["o('a')", "o('b')", "static"]),
+        (["o('a')", "o('c')", "static"], ["o('a')", "o('c')", "static"]),
+        (["o('b')", "o('a')"], ["o('a')", "o('b')", "static"]),
+        (["x.static", "fast"], ["o('a')", "o('b')", "x.static", "fast"]),
+        (["fast"], ["o('a')", "o('b')", "static", "fast"]),
+        (["outer", "o('a')"], ["outer", "o('a')", "o('b')", "static"]),
+        ([], ["o('a')", "o('b')", "static"]),
+    ],
+)
+def test_decorators_of_one_name_are_told_apart(given, expected):
+    def text(decorators, result):
+        return "".join(f"@{d}\n" for d in decorators) + f"def f(): return {result}\n"
+
+    assert splice(text(["o('a')", "o('b')", "static"], 1), text(given, 2), "f") == text(expected, 2)
+
+
+@pytest.mark.parametrize(
     ("original", "replacement", "qualname", "code", "named"),
     [
         ("def f(): pass", "def g(): pass", "f", "DOES_NOT_APPLY", "f"),
@@ -480,8 +510,7 @@ def test_every_function_of_real_modules_in_its_own_place_changes_nothing(name):
     spec = importlib.util.find_spec(name)
     assert spec is not None
     assert spec.origin is not None
-    with open(spec.origin, encoding="utf-8") as file:
-        source = file.read()
+    source = Path(spec.origin).read_text(encoding="utf-8")
     lines = source.splitlines(keepends=True)
     names = functions_of(source)
     for qualname in random.Random(7).sample(names, min(6, len(names))):

@@ -1,0 +1,39 @@
+"""The reference page of the providers shows what the code reads and writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from codeflash_parallel.model.candidate import FileTexts, PatchText, Replacement
+from codeflash_parallel.repair.answers import MAX_ANSWERS
+from codeflash_parallel.repair.broker import MAX_ABANDONED
+from codeflash_parallel.repair.wire import (
+    read_answers,
+    read_refinements,
+    read_repair,
+    refinement_document,
+    repair_document,
+)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")
+REPAIR, REFINEMENT, ANSWERS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_requests_are_what_we_send():
+    sent = json.dumps(repair_document(read_repair(json.loads(REPAIR))))
+    assert json.loads(sent) == json.loads(REPAIR)
+    sent = json.dumps(refinement_document(read_refinements(json.loads(REFINEMENT))))
+    assert json.loads(sent) == json.loads(REFINEMENT)
+
+
+def test_the_answers_are_what_we_read():
+    kinds = [type(answer.content) for answer in read_answers(ANSWERS)]
+    assert kinds == [PatchText, Replacement, FileTexts, FileTexts]
+
+
+def test_the_numbers_are_ours():
+    assert f"At most {MAX_ANSWERS} answers" in PAGE
+    assert MAX_ABANDONED == 4
+    assert "after four that hang" in PAGE
