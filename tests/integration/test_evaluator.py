@@ -1,0 +1,239 @@
+"""The library: streams in and out, many calls, budgets, cancellation, targets found from the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from harness import assert_same, git, picture, processes_of, worktrees_left
+from projects import FAST_TOTAL, SLOW_TOTAL, WRONG_TOTAL, make_project
+
+from codeflash_parallel import (
+    EnvironmentFault,
+    Evaluator,
+    GitRef,
+    PatchText,
+    RaceMode,
+    Replacement,
+    Settings,
+    Submission,
+    UsageError,
+)
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.events import CandidateMoved, Event, RunFinished, RunStarted
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+
+TARGET = "shop/sums.py::total"
+CHECK = RaceMode.CHECK
+
+
+def candidate(name: str, code: str = FAST_TOTAL) -> Submission:
+    return Submission(id=CandidateId(name), content=Replacement(code=code))
+
+
+def settings(tmp_path: Path, **fields: object) -> Settings:
+    plain = {"functions": (TARGET,), "cache_dir": str(tmp_path / "cache"), "parallel_candidates": 2}
+    return Settings(**{**plain, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_a_source_that_still_produces_and_results_as_they_come(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    judged = anyio.Event()
+
+    async def produce() -> AsyncIterator[Submission]:
+        yield candidate("first", WRONG_TOTAL)
+        await judged.wait()  # the second exists only because the first was judged
+        yield candidate("second")
+
+    seen = []
+    async with (
+        Evaluator(project, settings(tmp_path)) as evaluator,
+        evaluator.stream(produce(), race=CHECK) as results,
+    ):
+        async for result in results:
+            seen.append((result.id, result.status))
+            judged.set()
+    assert seen == [("first", Status.REJECTED), ("second", Status.UNDECIDED)]
+    assert results.run is not None
+    assert [c.id for c in results.run.candidates] == ["first", "second"]
+
+
+@pytest.mark.anyio
+async def test_many_calls_share_one_preflight(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    phases: list[Event] = []
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        runs = [
+            await evaluator.evaluate([candidate(f"c{n}")], race=CHECK, observers=[phases.append])
+            for n in range(3)
+        ]
+    assert [run.candidates[0].status for run in runs] == [Status.UNDECIDED] * 3
+    assert len({run.run_id for run in runs}) == 3
+    # The preflight runs the suite several times; a call that has it does nothing of the kind.
+    assert all(run.timings["baseline"] < runs[0].timings["baseline"] / 5 for run in runs[1:])
+    assert sum(isinstance(event, RunStarted) for event in phases) == 3
+    assert isinstance(phases[-1], RunFinished)
+
+
+@pytest.mark.anyio
+async def test_a_changed_tree_is_a_new_snapshot(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        first = await evaluator.evaluate([candidate("c")], race=CHECK)
+        (project / "shop/sums.py").write_text(FAST_TOTAL)
+        second = await evaluator.evaluate([candidate("c")], race=CHECK)
+    assert first.candidates[0].status is Status.UNDECIDED
+    assert (second.candidates[0].status, second.candidates[0].duplicate_of) == (Status.DUPLICATE, "baseline")
+    assert first.snapshot != second.snapshot
+
+
+@pytest.mark.anyio
+async def test_an_observer_that_raises_is_dropped_and_changes_nothing(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+
+    def observe(_event: Event) -> None:
+        raise RuntimeError("observers may fail")
+
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        result = await evaluator.evaluate([candidate("c")], race=CHECK, observers=[observe])
+    assert result.candidates[0].status is Status.UNDECIDED
+    assert any("observers may fail" in warning for warning in result.warnings)
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_in_the_middle_keeps_what_is_finished(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    before = picture(project)
+    endless = "def total(values):\n    while True:\n        pass\n"
+    submissions = [candidate("wrong", WRONG_TOTAL), candidate("endless", endless), candidate("waits")]
+    async with Evaluator(project, settings(tmp_path, parallel_candidates=1)) as evaluator:
+
+        def observe(event: Event) -> None:
+            if isinstance(event, CandidateMoved) and event.candidate == "endless":
+                if event.stage is Stage.CHECKING:
+                    evaluator.interrupt("SIGINT")
+
+        result = await evaluator.evaluate(submissions, race=CHECK, observers=[observe])
+    assert (result.complete, result.verdict) == (False, None)
+    assert result.error is not None
+    assert (result.error.family, result.error.code) == ("interrupted", "SIGINT")
+    assert [c.status for c in result.candidates] == [Status.REJECTED, Status.CANCELLED, Status.CANCELLED]
+    assert_same(before, picture(project))
+    assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
+
+
+@pytest.mark.anyio
+async def test_cancelling_the_caller_leaves_nothing(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    before = picture(project)
+    endless = "def total(values):\n    while True:\n        pass\n"
+    with anyio.CancelScope() as scope:
+
+        def observe(event: Event) -> None:
+            if isinstance(event, CandidateMoved) and event.stage is Stage.CHECKING:
+                scope.cancel()
+
+        async with Evaluator(project, settings(tmp_path)) as evaluator:
+            await evaluator.evaluate([candidate("endless", endless)], observers=[observe])
+    assert scope.cancelled_caught
+    assert_same(before, picture(project))
+    assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
+
+
+@pytest.mark.anyio
+async def test_budgets_cancel_what_they_do_not_reach(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    submissions = [candidate("one", WRONG_TOTAL), candidate("two")]
+    async with Evaluator(project, settings(tmp_path, max_candidates=1)) as evaluator:
+        result = await evaluator.evaluate(submissions, race=CHECK)
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (Status.REJECTED, Code.TESTS_FAILED),
+        (Status.CANCELLED, Code.CANCELLED),
+    ]
+    endless = "def total(values):\n    while True:\n        pass\n"
+    async with Evaluator(project, settings(tmp_path, wall_budget=3.0)) as evaluator:
+        result = await evaluator.evaluate([candidate("endless", endless)], race=CHECK)
+    assert [c.status for c in result.candidates] == [Status.CANCELLED]
+    assert result.complete
+    assert any("wall budget" in warning for warning in result.warnings)
+
+
+@pytest.mark.anyio
+async def test_targets_are_what_the_candidates_change(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    git(project, "checkout", "-q", "-b", "idea")
+    (project / "shop/sums.py").write_text(FAST_TOTAL)
+    git(project, "commit", "-q", "-a", "-m", "faster")
+    diff = git(project, "diff", "HEAD~1", "HEAD")
+    git(project, "checkout", "-q", "-")
+    git(project, "checkout", "-q", "HEAD~1") if "idea" in git(project, "branch", "--show-current") else None
+    submissions = [
+        Submission(id=CandidateId("branch"), content=GitRef(ref="idea")),
+        Submission(id=CandidateId("patch"), content=PatchText(patch=diff)),
+        candidate("code", FAST_TOTAL + "\n\nOTHER = 1\n"),
+    ]
+    async with Evaluator(project, settings(tmp_path, functions=())) as evaluator:
+        result = await evaluator.evaluate(submissions, race=CHECK)
+    assert result.targets == (TARGET,)
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (Status.UNDECIDED, Code.NOT_RACED),
+        (Status.DUPLICATE, Code.SAME_CODE),
+        (Status.UNDECIDED, Code.NOT_RACED),
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_change_outside_functions_is_judged_by_whole_tests(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", shop__sums_py="FACTOR = 1\n" + SLOW_TOTAL)
+    (project / "shop/sums.py").write_text("FACTOR = 2\n" + SLOW_TOTAL)
+    diff = git(project, "diff")
+    git(project, "checkout", "-q", "--", ".")
+    submissions = [Submission(id=CandidateId("constant"), content=PatchText(patch=diff))]
+    async with Evaluator(project, settings(tmp_path, functions=())) as evaluator:
+        result = await evaluator.evaluate(submissions, race=CHECK)
+    assert (result.targets, result.level) == ((), Level.TESTS)
+    assert result.candidates[0].status is Status.UNDECIDED
+
+
+@pytest.mark.anyio
+async def test_an_empty_list_returns_at_once(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        result = await evaluator.evaluate([])
+    assert (result.verdict, result.candidates, result.snapshot) == (Verdict.NONE_CORRECT, (), "")
+
+
+@pytest.mark.anyio
+async def test_what_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    with pytest.raises(UsageError, match="Did you mean total"):
+        async with Evaluator(project, settings(tmp_path, functions=("shop/sums.py::totals",))) as evaluator:
+            await evaluator.evaluate([candidate("c")])
+    with pytest.raises(UsageError, match=r"no shop/sum\.py"):
+        async with Evaluator(project, settings(tmp_path, functions=("shop/sum.py::total",))) as evaluator:
+            await evaluator.evaluate([candidate("c")])
+    (project / "tests/test_sums.py").write_text("def test_red():\n    assert False\n")
+    with pytest.raises(EnvironmentFault, match=r"red.*test_red"):
+        async with Evaluator(project, settings(tmp_path)) as evaluator:
+            await evaluator.evaluate([candidate("c")])
+
+
+@pytest.mark.anyio
+async def test_a_plain_generator_is_a_source(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+
+    def produce() -> Iterator[Submission]:
+        yield candidate("one", WRONG_TOTAL)
+        yield candidate("one")
+
+    async with Evaluator(project, settings(tmp_path, functions=())) as evaluator:
+        result = await evaluator.evaluate(produce(), race=CHECK)
+    assert [(c.id, c.status) for c in result.candidates] == [
+        ("one", Status.REJECTED),
+        ("one-2", Status.UNDECIDED),
+    ]
+    assert any("'one'" in warning for warning in result.warnings)
