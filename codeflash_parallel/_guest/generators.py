@@ -1,21 +1,10 @@
-"""Wrappers of generator functions: a generator is inside its target only while it runs, not while it waits.
-
-What is recorded is what the consumer read, item by item, each as it was when it was handed out.
-"""
+"""Wrappers of generator functions: a generator is inside its target while it runs, not while it waits."""
 
 import functools
-import hashlib
 from _thread import get_ident
-from time import perf_counter_ns, thread_time_ns
 
 from .capture import Mark
-from .encode import REFUSE, Unencodable, encode, observe_raise
-
-#: Items of one generator that enter its digest; what comes later is only counted.
-_MAX_ITEMS = 10_000
-
-#: Items that are shown, and the longest text of one.
-_SHOWN, _MAX_TEXT = 100, 200
+from .traces import SILENT, Trace
 
 
 class Section:
@@ -187,109 +176,3 @@ class _AsyncSteps:
         if self._mark is not None:
             self._mark.open = False
             self._variable.set(self._before)
-
-
-class Silent:
-    """A trace of a generator that is not recorded."""
-
-    def clock(self):
-        """Return no time."""
-        return 0
-
-    def item(self, started, item):
-        """Ignore an item."""
-
-    def ended(self, started, value):
-        """Ignore the end."""
-
-    def left(self, started, error, thrown):
-        """Ignore an error."""
-
-    def close(self):
-        """Ignore that the rest was not wanted."""
-
-
-SILENT = Silent()
-
-
-class Trace:
-    """What a generator has given so far; its outcome is written when it ends, or as far as it was read."""
-
-    def __init__(self, recorder, call, args, kwargs):
-        self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)
-        self._digests = [hashlib.blake2b(digest_size=16) for _ in range(3)]
-        self._texts, self._count, self._why, self._is_full = [], 0, "", False
-        recorder.unfinished.add(self)
-
-    def clock(self):
-        """Return this thread's CPU time, in nanoseconds; no time once items are only counted."""
-        return 0 if self._is_full else thread_time_ns()
-
-    def item(self, started, item):
-        """Take the next item, as it is now: the consumer may change it."""
-        self._count += 1
-        if self._is_full:
-            return
-        now = perf_counter_ns()
-        self._charge(started)
-        self._add(item)
-        if not self._recorder.spend(now):
-            self._why = "the budget of seconds is spent"
-        self._is_full = bool(self._why) or self._count >= _MAX_ITEMS
-
-    def _charge(self, started):
-        if started:
-            self._call.ns += thread_time_ns() - started
-
-    def _add(self, item):
-        try:
-            encoded = encode(item, REFUSE)
-        except Unencodable as error:
-            self._why = str(error)
-            return
-        for digest, part in zip(self._digests, (encoded.full, encoded.floatless, encoded.typeless)):
-            digest.update(part.encode())
-        if len(self._texts) < _SHOWN:
-            self._texts.append(encoded.text[:_MAX_TEXT])
-
-    def ended(self, started, value):
-        """Record that the generator is exhausted."""
-        self._charge(started)
-        self._add(value)
-        self._finish("exhausted", self._returned())
-
-    def close(self):
-        """Record that the rest was not wanted."""
-        self._call.items = self._count
-        self._finish("read in part", self._returned())
-
-    def _returned(self):
-        name = "async_generator" if self._call.origin.shape == "asyncgen" else "generator"
-        return {"kind": "return", "type": "builtins." + name, "after": ""}
-
-    def left(self, started, error, thrown):
-        """Record that the generator raised.
-
-        Args:
-            thrown: what the consumer threw in. A cancellation that comes out again is no outcome of the
-                target's.
-        """
-        if error is thrown and not isinstance(error, Exception):
-            self.close()
-            return
-        self._charge(started)
-        self._finish("raised", observe_raise(error, *self._arguments, REFUSE))
-
-    def _finish(self, state, fields):
-        if self not in self._recorder.unfinished:
-            return
-        self._recorder.unfinished.discard(self)
-        names = ("digest", "floatless", "typeless")
-        for name, digest in zip(names, self._digests):
-            digest.update(("%d %s %s" % (self._count, state, fields.get(name, ""))).encode())
-            fields[name] = digest.hexdigest()
-        shown = ("[%s] %s" % (", ".join(self._texts), state))[:2000]
-        fields.setdefault("text", shown)
-        if self._why:
-            fields.update(digest="", floatless="", typeless="", after="", unencodable=self._why)
-        self._call.fields = fields

@@ -1,8 +1,9 @@
 """Pickle the arguments of a call: into bounded room, and with what `pickle` leaves out for no deep reason."""
 
-import copyreg
 import importlib
+import marshal
 import pickle
+import sys
 import threading
 import types
 
@@ -10,21 +11,112 @@ import types
 _PROTOCOL = 4
 
 
-def dumps(value, room):
+def dumps(value, room, own_files=()):
     """Return the pickle of a value.
 
     Args:
         room: how many bytes it may take.
+        own_files: files whose nameless functions are not to be kept (a target's: they are what is replaced).
 
     Raises:
         Full: it takes more.
         Exception: whatever the project's own hooks raise.
     """
     file = _Bounded(room)
-    pickler = pickle.Pickler(file, _PROTOCOL)
-    pickler.dispatch_table = {**copyreg.dispatch_table, **_REDUCERS}
-    pickler.dump(value)
+    _Pickler(file, own_files).dump(value)
     return b"".join(file.parts)
+
+
+class _Pickler(pickle.Pickler):
+    """Also takes modules, free locks, and functions that have no name to find them by."""
+
+    def __init__(self, file, own_files):
+        super().__init__(file, _PROTOCOL)
+        self._own_files = own_files
+
+    def reducer_override(self, obj):
+        """Return how an object is made again, or NotImplemented to have it done as always."""
+        kind = type(obj)
+        if kind is types.FunctionType:
+            return NotImplemented if _is_named(obj) else self._function(obj)
+        reducer = _REDUCERS.get(kind)
+        return NotImplemented if reducer is None else reducer(obj)
+
+    def _function(self, function):
+        code = function.__code__
+        if code.co_filename in self._own_files:
+            raise pickle.PicklingError("a nameless function of the target's own module")
+        return (
+            new_function,
+            (marshal.dumps(code), _home(function), function.__name__, function.__closure__),
+            {name: getattr(function, name) for name in _FUNCTION_STATE},
+            None,
+            None,
+            _set_state,
+        )
+
+
+_FUNCTION_STATE = ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__")
+
+
+def _is_named(function):
+    """Say whether a function can be found by its module and name, as `pickle` wants it."""
+    found = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is function
+
+
+def _home(function):
+    """Return the module that holds a function's globals; "builtins" when it needs none.
+
+    Raises:
+        PicklingError: they are no module's (a doctest's, say).
+    """
+    module = sys.modules.get(function.__module__)
+    if module is not None and function.__globals__ is module.__dict__:
+        return module.__name__
+    if function.__globals__.keys() & _names(function.__code__):
+        raise pickle.PicklingError("a nameless function whose globals are no module's")
+    return "builtins"
+
+
+def _names(code):
+    nested = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return set(code.co_names).union(*nested)
+
+
+def new_function(code, module, name, closure):
+    """Make a function from its code; its globals are those of its module, imported anew."""
+    namespace = {} if module == "builtins" else importlib.import_module(module).__dict__
+    return types.FunctionType(marshal.loads(code), namespace, name, None, closure)
+
+
+def _set_state(function, state):
+    for name, value in state.items():
+        if name == "__dict__":
+            function.__dict__.update(value)
+        else:
+            setattr(function, name, value)
+
+
+def _cell(cell):
+    # Through its state, which is set after the cell is made: a recursive function is in its own cell.
+    try:
+        content = (cell.cell_contents,)
+    except ValueError:
+        content = ()
+    return new_cell, (), content, None, None, _fill_cell
+
+
+def new_cell():
+    """Make an empty cell of a closure."""
+    return types.CellType()
+
+
+def _fill_cell(cell, content):
+    for value in content:
+        cell.cell_contents = value
 
 
 class Full(Exception):  # noqa: N818 - ends a pickle, no failure
@@ -99,6 +191,7 @@ def new_proxy(mapping):
 
 
 _REDUCERS = {
+    types.CellType: _cell,
     types.ModuleType: _module,
     types.MappingProxyType: _proxy,
     type(threading.Lock()): _lock,

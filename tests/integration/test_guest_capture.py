@@ -343,6 +343,7 @@ class Reentrant:
 class Pair:
     def __init__(self): self.items = [3, 1, 2]
 def f(x): return x
+def nameless(): return lambda: 1
 def mutates(items): items.sort(); return items
 def lazy(items): return map(str, items)
 def consumes(iterator): return sum(iterator)
@@ -355,7 +356,7 @@ def test_unpicklable():
     assert mod.f(lock) is lock
     hostile = mod.Hostile()
     assert mod.f(hostile) is hostile
-    assert mod.f(lambda: 1)() == 1
+    assert mod.f(mod.nameless())() == 1
     class Local: pass
     assert isinstance(mod.f(Local()), Local)
 def test_reentrant(): assert isinstance(mod.f(mod.Reentrant()), mod.Reentrant)
@@ -539,3 +540,51 @@ def test_lot():
     assert len(many.named("call")) == 7
     digests = {call["digest"] for call in calls_of(many, 0)}
     assert len(digests) == 1
+
+
+def test_nameless_functions_are_captured_by_their_code(tmp_path: Path) -> None:
+    module = "def apply(function, *args, **kwargs): return function(*args, **kwargs)\n"
+    suite = """
+import mod
+FACTOR = 10
+def test_a():
+    seen = []
+    def count(n):
+        seen.append(n)
+        return 0 if n == 0 else FACTOR + count(n - 1)
+    def first(): seen.append("first")
+    def second(): return list(seen)
+    assert mod.apply(lambda x, *, y=2: x * y, 3) == 6
+    assert mod.apply(count, 2) == 20
+    seen.clear()
+    assert mod.apply(lambda: [first(), second()]) == [None, ["first"]]
+    assert mod.apply(sorted, [2, 1], key=lambda x: -x) == [2, 1]
+"""
+    root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
+    targets = ("mod.py::apply",)
+    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
+    assert run.outcomes == {"test_a": "passed"}, run.output
+    assert [call["captured"] for call in run.named("call")] == [True] * 4
+    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None)
+    texts = [call["text"] for call in replay.named("call")]
+    assert texts == ["6", "20", "[None, ['first']]", "[2, 1]"], replay.records
+
+
+def test_functions_of_doctests_are_captured_when_they_need_no_globals(tmp_path: Path) -> None:
+    module = '''
+def apply(function, x):
+    """Apply.
+
+    >>> apply(lambda x: len([x]), 3)
+    1
+    >>> factor = 2
+    >>> apply(lambda x: x * factor, 3)
+    6
+    """
+    return function(x)
+'''
+    root = write_files(tmp_path / "root", {"mod.py": module})
+    args = ["--doctest-modules", "mod.py"]
+    run = run_guest(tmp_path, root, targets=("mod.py::apply",), wrap="capture", args=args)
+    assert run.outcomes == {"mod.apply": "passed"}, run.output
+    assert [call["captured"] for call in run.named("call")] == [True, False]
