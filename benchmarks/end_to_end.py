@@ -1,12 +1,11 @@
 """Ten candidates on three real packages: a serial loop against one run of ours; and 20 calls on one snapshot.
 
-    python benchmarks/end_to_end.py [--packages packaging more_itertools toolz] [--loop-seconds 10] [--calls 20]
+    python benchmarks/end_to_end.py [--packages packaging more_itertools] [--loop-seconds 10] [--calls 20]
 
-Both ways work on the same repository with the same candidates, one after the other in this process. The serial
-loop is what a script does: apply a candidate, `python -m pytest` on the tests, a benchmark loop of some seconds
-when they pass, revert. Wall and CPU seconds include every child. `overhead_ms` is the time that a passing
-candidate held a slot less its tests' own time; beside it stands what a plain start of pytest with an empty
-selection of the same tests costs here.
+Both ways work on the same repository with the same candidates, one after the other. The serial loop is what a
+script does: apply a candidate, `python -m pytest` on the tests, a benchmark loop of some seconds when they pass,
+revert. Wall and CPU seconds include every child. `overhead_ms` is the time that a passing candidate held a slot
+less its tests' own time; beside it stands what a plain start of pytest costs here, with no test selected.
 """
 
 from __future__ import annotations
@@ -102,7 +101,9 @@ def apply(submission: Submission, project: Project, repository: Path) -> bool:
             return True
         return False
     patch = getattr(submission.content, "patch", "")
-    done = subprocess.run(["git", "apply"], input=patch, text=True, cwd=repository, check=False, capture_output=True)
+    done = subprocess.run(
+        ["git", "apply"], input=patch, text=True, cwd=repository, check=False, capture_output=True
+    )
     return done.returncode == 0
 
 
@@ -136,7 +137,9 @@ async def ours(
         return await evaluator.evaluate(submissions)
 
 
-async def successive(project: Project, repository: Path, submission: Submission, cache: Path, calls: int) -> list[float]:
+async def successive(
+    project: Project, repository: Path, submission: Submission, cache: Path, calls: int
+) -> list[float]:
     """Return the wall seconds of each of some `evaluate` calls (check only) on one snapshot."""
     seconds = []
     async with Evaluator(repository, settings_for(project, cache)) as evaluator:
@@ -153,7 +156,9 @@ def pytest_start_ms(project: Project, repository: Path) -> float:
     run += [str(t) for t in project.expected["tests"]]
     environment = {**os.environ, "PYTHONPATH": str(repository / "src")}
     costs = [
-        cost_of(lambda: subprocess.run(run, cwd=repository, env=environment, capture_output=True, check=False))
+        cost_of(
+            lambda: subprocess.run(run, cwd=repository, env=environment, capture_output=True, check=False)
+        )
         for _ in range(5)
     ]
     return 1e3 * statistics.median(cost.wall_s for cost in costs)
@@ -176,16 +181,22 @@ def measure(name: str, options: argparse.Namespace) -> None:
         print(f"\n{project.pin}: {len(submissions)} candidates, {result.summary}")
         print(f"  serial loop  {serial.wall_s:7.1f} s wall {serial.cpu_s:7.1f} s CPU")
         print(f"  ours         {own.wall_s:7.1f} s wall {own.cpu_s:7.1f} s CPU")
-        print(f"  ratio        {serial.wall_s / own.wall_s:7.1f}   wall {serial.cpu_s / own.cpu_s:7.1f}   CPU")
+        print(
+            f"  ratio        {serial.wall_s / own.wall_s:7.1f}   wall {serial.cpu_s / own.cpu_s:7.1f}   CPU"
+        )
         print("  ours, ms: " + ", ".join(f"{k} {v:.0f}" for k, v in result.timings.items()))
         overheads = [c.overhead_ms for c in result.candidates if c.code in {"OK", "BEATEN", "NOT_FASTER"}]
         overhead = statistics.median([ms for ms in overheads if ms is not None] or [float("nan")])
         start = pytest_start_ms(project, repository)
-        print(f"  overhead_ms of passing candidates: median {overhead:.0f}; pytest's own start {start:.0f} ms")
+        print(
+            f"  overhead_ms of passing candidates: median {overhead:.0f}; pytest's own start {start:.0f} ms"
+        )
         fast = next(s for s in submissions if s.id == "faster")
         calls = anyio.run(successive, project, repository, fast, folder / "cache", options.calls)
         later = statistics.median(calls[1:]) if len(calls) > 1 else float("nan")
-        print(f"  {len(calls)} calls on one snapshot: first {calls[0]:.2f} s, later ones median {later:.2f} s")
+        print(
+            f"  {len(calls)} calls on one snapshot: first {calls[0]:.2f} s, later ones median {later:.2f} s"
+        )
 
 
 def main() -> None:
@@ -195,7 +206,8 @@ def main() -> None:
     parser.add_argument("--loop-seconds", type=float, default=10.0)
     parser.add_argument("--calls", type=int, default=20)
     options = parser.parse_args()
-    print(f"cores {len(os.sched_getaffinity(0))}, load {os.getloadavg()[0]:.2f}, Python {sys.version.split()[0]}")
+    cores, python = len(os.sched_getaffinity(0)), sys.version.split()[0]
+    print(f"cores {cores}, load {os.getloadavg()[0]:.2f}, Python {python}")
     for name in options.packages:
         measure(name, options)
     print(f"\nload {os.getloadavg()[0]:.2f}")

@@ -113,9 +113,9 @@ async def test_an_interrupt_in_the_middle_keeps_what_is_finished(tmp_path: Path)
     async with Evaluator(project, settings(tmp_path, parallel_candidates=1)) as evaluator:
 
         def observe(event: Event) -> None:
-            if isinstance(event, CandidateMoved) and event.candidate == "endless":
-                if event.stage is Stage.CHECKING:
-                    evaluator.interrupt("SIGINT")
+            moved = isinstance(event, CandidateMoved) and event.candidate == "endless"
+            if moved and event.stage is Stage.CHECKING:
+                evaluator.interrupt("SIGINT")
 
         result = await evaluator.evaluate(submissions, race=CHECK, observers=[observe])
     assert (result.complete, result.verdict) == (False, None)
