@@ -119,7 +119,7 @@ class RacePlan:
     indifference: float = 0.02
     budget_ns: int = 60_000_000_000
     block_ns: int = 6_000_000
-    looks: tuple[int, ...] = (12, 24, 48)
+    looks: tuple[int, ...] = (12, 18, 24, 48)
     layout_rounds: int = 6
     share: float = 1.0
     cores: tuple[int, ...] = ()
@@ -144,7 +144,7 @@ class RacePlan:
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,
-            looks=(12, 24),
+            looks=(12, 18, 24),
             layout_rounds=1,
             share=1 / MAX_CONFIRMATIONS,
             budget_ns=budget_ns,

@@ -112,7 +112,7 @@ class _Race:
             if not self._goes_on():
                 return
             core = self._random.choice(self._plan.cores or (-1,))
-            place = RoundPlace(number=len(self._rounds), layout=layout, core=core)
+            place = RoundPlace(number=len(self._rounds), layout=layout, core=core, stage=self._plan.stage)
             self._rounds.append(await run_round(field, self._scales, place, self._random))
             # From mark to mark, so that the start of a layout's processes belongs to its first round.
             began, self._mark_ns = self._mark_ns, time.perf_counter_ns()
@@ -128,7 +128,11 @@ class _Race:
         if not self._keep_loaded_groups(field):
             return
         core = self._random.choice(self._plan.cores or (-1,))
-        self._scales = await calibrate(field, self._plan, core)
+        try:
+            self._scales = await calibrate(field, self._plan, core)
+        except ArmSlow:
+            self._stopped = "the race was not begun: one pass over its work takes longer than its budget"
+            return
         arms = len(self._looks.living)
         with_null_ns = self._plan.looks[0] * predicted_ns(self._scales, arms + 1)
         lean = any(scale.is_lean for scale in self._scales)

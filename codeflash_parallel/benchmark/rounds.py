@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from codeflash_parallel.benchmark.field import Field
-from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, Work, block_order
+from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, RaceStage, Work, block_order
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, Job, Unit
 
@@ -107,6 +107,7 @@ class RoundPlace:
     number: int
     layout: int
     core: int
+    stage: RaceStage
 
 
 async def run_round(field: Field, scales: tuple[Scale, ...], place: RoundPlace, random: Random) -> Round:
@@ -122,7 +123,7 @@ async def run_round(field: Field, scales: tuple[Scale, ...], place: RoundPlace, 
         candidates = [arm for arm in play.units if arm != BASELINE]
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
-                await play.warm(arm, group, scale)
+                await play.warm(arm, group, scale, place.stage)
         order = block_order(candidates, random)
         timed = Job(kind=BlockKind.TIMED, group=group, calls=scale.calls)
         for arm in order[: len(order) // 2] if scale.is_lean else order:
@@ -152,15 +153,15 @@ class _Play:
         except ArmLost as error:
             await self._lose(arm, error)
 
-    async def warm(self, arm: str, group: int, scale: Scale) -> None:
-        """Let an arm see every input once, and the second half of them twice."""
+    async def warm(self, arm: str, group: int, scale: Scale, stage: RaceStage) -> None:
+        """Let an arm see every input once; where a claim is made, the second half of them twice."""
         half = scale.cycle // 2
-        jobs = [
-            Job(kind=BlockKind.FIRST, group=group, calls=half),
-            Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half),
-            Job(kind=BlockKind.AGAIN, group=group, calls=scale.cycle - half, start=half),
-        ]
-        for job in jobs if half else jobs[1:]:
+        whole = Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle)
+        first = Job(kind=BlockKind.FIRST, group=group, calls=half)
+        cold = Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half)
+        again = replace(cold, kind=BlockKind.AGAIN)
+        told_apart = [first, cold, again] if half else [cold, again]
+        for job in told_apart if stage is RaceStage.CONFIRMATION else [whole]:
             await self.block(arm, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:

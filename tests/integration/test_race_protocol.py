@@ -169,16 +169,15 @@ async def test_long_calls_are_timed_once_a_round(tmp_path):
     assert raced.standings["a"] is Standing.FASTER
 
 
-async def test_a_race_that_cannot_fit_its_budget_is_not_begun(tmp_path):
+@pytest.mark.parametrize(("loops", "words"), [(LOOPS * 300, "needs about"), (LOOPS * 20_000, "one pass")])
+async def test_a_race_that_cannot_fit_its_budget_is_not_begun(tmp_path, loops, words):
     async with open_stadium(tmp_path) as stadium:
-        tight = RacePlan(groups=stadium.plan.groups, budget_ns=1_500_000_000)
-        raced = await stadium.race(
-            stadium.arm("a"), baseline=stadium.arm("baseline", LOOPS * 200), plan=tight
-        )
+        tight = RacePlan(groups=stadium.plan.groups, budget_ns=3_000_000_000)
+        raced = await stadium.race(stadium.arm("a"), baseline=stadium.arm("baseline", loops), plan=tight)
 
     assert isinstance(raced, Raced)
     assert raced.rounds == ()
-    assert "needs about" in raced.stopped
+    assert words in raced.stopped or "one pass" in raced.stopped  # a busy machine may make it so
     ranking = rank([raced], [], tight, {})
     assert (ranking.verdict, ranking.of("a").code) == (Verdict.TOO_NOISY, Code.TOO_NOISY)
 
