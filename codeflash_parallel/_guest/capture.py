@@ -107,6 +107,9 @@ class Recorder:
         self._inputs = spec.get("inputs") if spec.get("wrap") == "capture" else None
         self._bytes, self._used = budget.get("bytes", 1 << 26), 0
         self._left_ns = int(budget.get("seconds", 5.0) * 1e9)
+        self._reserved_ns, self._was_short = self._left_ns // 2, False
+        #: With less than a hundredth left, tests that come now are only counted.
+        self._least_ns = self._left_ns // 100
         self._channel = channel
         self._test = ""
         self._counts = {}
@@ -126,6 +129,12 @@ class Recorder:
                 self._counts[key] = self._counts.get(key, 0) + count - tally.base
                 tally.base = count
         self._test = test
+        if self._left_ns < self._reserved_ns:
+            self._was_short = True
+        self._reserved_ns = self._left_ns // 2
+        if self._left_ns > self._least_ns:
+            for tally in self.tallies:
+                tally.reservoir.resume()
 
     def begin(self, origin, number, args, kwargs):
         """Return a call to be recorded, its inputs kept; None when it was not its turn."""
@@ -177,19 +186,22 @@ class Recorder:
         self.spend(started)
 
     def spend(self, started):
-        """Charge the time since `started` to the budget; say whether any is left (else calls are counted)."""
+        """Charge the time since `started` to the budget; say whether any is left (else calls are counted).
+
+        A test gets half of what is left: one that is costly to record must not take all from the others.
+        """
         self._left_ns -= time.perf_counter_ns() - started
-        if self._left_ns >= 0:
+        if self._left_ns >= self._reserved_ns:
             return True
         for tally in self.tallies:
-            tally.reservoir.close()
+            tally.reservoir.pause()
         return False
 
     def finish(self):
         """Write what was gathered: counts, calls in their order, and the inputs file."""
+        self.set_test("")
         for tally in self.tallies:
             tally.reservoir.close()
-        self.set_test("")
         for trace in list(self.unfinished):
             trace.close()
         for (test, target), calls in self._counts.items():
@@ -199,7 +211,7 @@ class Recorder:
         self._write_calls([call for call in kept if call.fields is not None])
 
     def _write_budget(self):
-        if self._left_ns < 0:
+        if self._was_short:
             self._channel.write("budget", reason="seconds")
         for number, tally in enumerate(self.tallies):
             seen, kept = tally.count(), len(tally.reservoir.kept)

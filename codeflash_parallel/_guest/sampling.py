@@ -22,6 +22,8 @@ class Reservoir:
         self._capacity = capacity
         self._random = random.Random(seed)
         self._weight = 1.0
+        #: What `due` will be after a pause.
+        self._next = None
         # Reentrant: garbage collection may finish a generator of the target inside `admit`.
         self._lock = threading.RLock()
 
@@ -38,10 +40,22 @@ class Reservoir:
                 self._draw(number)
             return True
 
+    def pause(self):
+        """Admit nothing until `resume`."""
+        with self._lock:
+            if self._next is None:
+                self._next, self.due[0] = self.due[0], NEVER
+
+    def resume(self):
+        """Go on after a pause; what was passed by meanwhile had no chance."""
+        with self._lock:
+            if self._next is not None:
+                self._next, self.due[0] = None, self._next
+
     def close(self):
         """Admit nothing from now on."""
         with self._lock:
-            self.due[0] = NEVER
+            self._next, self.due[0] = NEVER, NEVER
 
     def _draw(self, number):
         uniform = 1.0 - self._random.random()

@@ -331,6 +331,23 @@ def test_spent_bytes_leave_digests_and_spent_seconds_leave_counts(tmp_path: Path
     assert len(run.named("call")) <= 1
 
 
+def test_a_test_that_is_costly_to_record_leaves_time_for_the_others(tmp_path: Path) -> None:
+    suite = """
+import mod
+def test_costly():
+    value = [[n] for n in range(1_000)]
+    for n in range(1_500): mod.f(value)
+def test_after(): assert mod.f(1) == 1
+"""
+    root = write_files(tmp_path / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
+    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.5))
+    assert run.executed == {("test_costly", 0): 1_500, ("test_after", 0): 1}
+    tests = [call["test"].partition("::")[2] for call in run.named("call")]
+    assert 0 < tests.count("test_costly") < 1_500
+    assert tests.count("test_after") == 1
+    assert "seconds" in {r["reason"] for r in run.named("budget")}
+
+
 ODD = """
 import threading, sys
 class Hostile:
