@@ -3,9 +3,9 @@
     python benchmarks/end_to_end.py [--packages packaging more_itertools] [--loop-seconds 10] [--calls 20]
 
 Both ways work on the same repository with the same candidates, one after the other. The serial loop is what a
-script does: apply a candidate, `python -m pytest` on the tests, a benchmark loop of some seconds when they pass,
-revert. Wall and CPU seconds include every child. `overhead_ms` is the time that a passing candidate held a slot
-less its tests' own time; beside it stands what a plain start of pytest costs here, with no test selected.
+script does: apply a candidate, `python -m pytest` on its tests, a benchmark loop of some seconds if they
+pass, revert. Wall and CPU seconds count every child. `overhead_ms` is the time that a passing candidate held
+a slot less its tests' own time; beside it stands what a plain start of pytest costs here, no test selected.
 """
 
 from __future__ import annotations

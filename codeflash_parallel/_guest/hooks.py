@@ -65,6 +65,8 @@ class SessionPlugin:
     def pytest_cmdline_main(self, config):
         """Neutralise the final options before any plugin acts on them."""
         neutral.neutralise(config.option, self._spec, self._in_worker)
+        # Overlaid tests come on top of what is run anyway, be it named or configured.
+        config.args += [path for path in self._spec.get("also", ()) if path not in config.args]
         dist = getattr(config.option, "dist", None)
         self._grouped = dist == "loadgroup" or getattr(config.option, "loadgroup", False)
         if not self._in_worker:

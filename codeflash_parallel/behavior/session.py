@@ -56,6 +56,7 @@ class Guest:
         targets: the functions under optimization, by number.
         request: which tests the user asked for.
         seed: of random state; drawn from the run's seed.
+        overlaid: folders of tests that come on top, relative to the workspace's root.
     """
 
     runner: Runner
@@ -63,6 +64,7 @@ class Guest:
     targets: tuple[Target, ...]
     request: TestRequest
     seed: int
+    overlaid: tuple[str, ...] = ()
 
     def spec(self, mode: str, prove: Sequence[str], **more: Any) -> dict[str, Any]:
         """Return the common part of a spec."""
@@ -91,7 +93,9 @@ def hashed(workspace: Workspace, seed: int) -> Workspace:
 def first_run_spec(guest: Guest, workspace: Workspace, seconds: float) -> dict[str, Any]:
     """Return the spec of the first baseline run: everything asked for, calls counted and digested."""
     arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
-    return guest.spec("tests", (), **_tests_fields(arguments, None, Wrap.DIGEST, Stop.NEVER, seconds))
+    also = [str(workspace.root / path) for path in guest.overlaid]
+    fields = _tests_fields(arguments, None, Wrap.DIGEST, Stop.NEVER, seconds)
+    return guest.spec("tests", (), **fields, also=also)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

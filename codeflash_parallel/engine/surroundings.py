@@ -148,22 +148,14 @@ class Surroundings:
     def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> Guest:
         """Return what all guests of a run have in common."""
         settings = self.settings
-        overlaid = (snapshot.extra_tests,) if snapshot.extra_tests else ()
         return Guest(
             runner=self.launcher,
             directory=self.guest_dir,
             targets=targets,
-            request=TestRequest(
-                paths=self._test_paths(overlaid), keyword=settings.keyword, marker=settings.marker
-            ),
+            request=TestRequest(paths=settings.tests, keyword=settings.keyword, marker=settings.marker),
             seed=seed,
+            overlaid=(snapshot.extra_tests,) if snapshot.extra_tests else (),
         )
-
-    def _test_paths(self, overlaid: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the paths asked for, relative to the project; overlaid tests come on top of named ones."""
-        project = self.repository.project
-        extra = tuple(os.path.relpath(path, project) for path in overlaid)
-        return (*self.settings.tests, *extra) if self.settings.tests else ()
 
     async def baseline(self, guest: Guest, snapshot: Snapshot, pool: Pool) -> Baseline:
         """Return what is known of the baseline: from memory, from disk, or from a preflight.

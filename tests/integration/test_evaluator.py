@@ -237,3 +237,22 @@ async def test_a_plain_generator_is_a_source(tmp_path: Path) -> None:
         ("one-2", Status.UNDECIDED),
     ]
     assert any("'one'" in warning for warning in result.warnings)
+
+
+@pytest.mark.anyio
+async def test_extra_tests_come_on_top_and_the_user_s_tree_does_not_have_them(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    extra = tmp_path / "generated"
+    extra.mkdir()
+    (extra / "test_generated.py").write_text(
+        "from shop.sums import total\n\ndef test_of_a_tuple():\n    assert total((2, 3)) == 13\n"
+    )
+    only_lists = "def total(values):\n    return sum(value * value for value in values + [])\n"
+    before = picture(project)
+    async with Evaluator(project, settings(tmp_path, extra_tests=str(extra))) as evaluator:
+        result = await evaluator.evaluate([candidate("lists", only_lists), candidate("right")], race=CHECK)
+    assert_same(before, picture(project))
+    assert result.tests_selected == 6
+    lists, right = result.candidates
+    assert (lists.code, right.status) == (Code.TESTS_FAILED, Status.UNDECIDED)
+    assert lists.tests.failed_ids == ("generated/test_generated.py::test_of_a_tuple",)
