@@ -125,6 +125,22 @@ class Guard:
             name, mapped, loader=loader, submodule_search_locations=spec.submodule_search_locations
         )
 
+    def find_distributions(self, *context):
+        """Find metadata beside the user's sources that the slot lacks (``*.egg-info`` of old installations)."""
+        if self.same_tree:
+            return []
+        from importlib.metadata import DistributionFinder, MetadataPathFinder
+
+        name = context[0].name if context else None
+        folders = map(self.places.users, sys.path)
+        theirs = [folder for folder in folders if folder and os.path.isdir(folder)]
+        asked = MetadataPathFinder.find_distributions(DistributionFinder.Context(name=name, path=theirs))
+        return [found for found in asked if not self._has_metadata(found)]
+
+    def _has_metadata(self, found):
+        inside = self.places.mapped(str(getattr(found, "_path", "")))
+        return inside is None or os.path.exists(inside)
+
     def _look_for_absent(self, name, path):
         """Record a module that the user's checkout has and the slot lacks (an ignored file, mostly)."""
         if name in self._told or self.same_tree:

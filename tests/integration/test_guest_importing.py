@@ -247,6 +247,21 @@ def test_an_old_style_namespace_is_extended_into_the_slot(tmp_path: Path) -> Non
     assert run.outcomes == {"test_place": "passed"}, run.output
 
 
+def test_an_installation_of_the_old_style_keeps_its_metadata(tmp_path: Path) -> None:
+    suite = PLACES.format("demo.sub") + (
+        "def test_metadata():\n"
+        "    from importlib.metadata import distributions, version\n"
+        "    assert version('demo') == '1.0'\n"
+        "    assert [d.metadata['Name'] for d in distributions()].count('demo') == 1\n"
+    )
+    files = {**package("src/demo"), "test_it.py": suite}
+    files["src/demo.egg-info/PKG-INFO"] = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+    user, python = with_pth(tmp_path, files, "{user}/src")
+    run = run_in_slot(tmp_path, user, python)
+    assert not list((tmp_path / "slot").rglob("*.egg-info")), "ignored files are not in the slot"
+    assert set(run.outcomes.values()) == {"passed"}, run.output
+
+
 def test_a_hard_coded_path_is_caught_by_the_guard(tmp_path: Path) -> None:
     user = tmp_path / "user"
     suite = f"import sys\nsys.path.insert(0, {str(user / 'src')!r})\n" + PLACES.format("demo.sub")
