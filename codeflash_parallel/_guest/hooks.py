@@ -47,6 +47,13 @@ class SessionPlugin:
         if outcome.excinfo is not None:
             self._conftest_failed(outcome.excinfo[1])
 
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_cmdline_parse(self):
+        """Tell why the command line was refused: pytest itself says so on stderr only."""
+        outcome = yield
+        if outcome.excinfo is not None and issubclass(outcome.excinfo[0], pytest.UsageError):
+            self._channel.write("internal", message=shortened(str(outcome.excinfo[1])))
+
     def _conftest_failed(self, error):
         path = str(getattr(error, "path", "") or "conftest.py")
         cause = getattr(error, "cause", None) or error

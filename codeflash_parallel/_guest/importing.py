@@ -126,7 +126,7 @@ class Guard:
         )
 
     def find_distributions(self, *context):
-        """Find metadata beside the user's sources that the slot lacks (``*.egg-info`` of old installations)."""
+        """Find metadata beside the user's sources that the slot lacks (``*.egg-info``, ignored by git)."""
         if self.same_tree:
             return []
         from importlib.metadata import DistributionFinder, MetadataPathFinder

@@ -253,6 +253,14 @@ def test_a_broken_conftest_is_a_phase(tmp_path: Path, project: Path) -> None:
     assert run.records[-1] == {"t": "end", "status": 4}
 
 
+def test_a_refused_command_line_is_told(tmp_path: Path, project: Path) -> None:
+    files = {"pytest.ini": "[pytest]\naddopts = --no-such-option\n", "test_it.py": "def test_a(): pass\n"}
+    run = run_guest(tmp_path, write_files(project, files))
+    assert "--no-such-option" in run.one("internal")["message"]
+    assert run.one("hello")["pytest"]
+    assert run.records[-1] == {"t": "end", "status": 4}
+
+
 @pytest.mark.parametrize("where", ["conftest.py", "test_it.py", "in a test", "plugin"])
 def test_a_project_that_ends_the_interpreter_still_gets_an_end(
     tmp_path: Path, project: Path, where: str
