@@ -20,8 +20,8 @@ from codeflash_parallel.model.outcome import Code, Status
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
 LEAST_ROUNDS = 7
 
-#: The null arm races when the first look, with it, fits into this share of the budget.
-NULL_SHARE = 0.5
+#: The null arm races as long as the first look, with it, fits into this share of the budget.
+NULL_SHARE = 0.15
 
 #: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
 HASH_SEEDS = 2**32
