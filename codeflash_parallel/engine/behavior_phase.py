@@ -19,9 +19,11 @@ from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check
 from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.full_disk import disk_faults
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.store import save_diff
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Submission, Unappliable
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.fingerprint import fingerprint
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.outcome import Code, Status
@@ -202,16 +204,25 @@ class BehaviorPhase:
         started_ns = monotonic_ns()
         self._ledger.move(entry, Step.STAGE, slot.workspace.number)
         try:
-            await slot.stage(entry.staged.edits)
-            outcome = await check(self._plan(), slot.workspace, entry.staged)
-            if outcome.code is not Code.OK and self._context.settings.keep_slots:
-                await self._keep(entry, slot, outcome)
-            else:
-                await slot.discard()
+            with disk_faults(slot.folder):
+                outcome = await self._judged(entry, slot)
         except (StageConflict, SlotBroken) as error:
             outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
+        except EnvironmentFault as error:
+            if error.code != "DISK_FULL":
+                raise
+            outcome = CheckOutcome(code=Code.INFRA_DISK, reason=error.message)
         finally:
             entry.held_ns = monotonic_ns() - started_ns
+        return outcome
+
+    async def _judged(self, entry: Entry, slot: Slot) -> CheckOutcome:
+        await slot.stage(entry.staged.edits)
+        outcome = await check(self._plan(), slot.workspace, entry.staged)
+        if outcome.code is not Code.OK and self._context.settings.keep_slots:
+            await self._keep(entry, slot, outcome)
+        else:
+            await slot.discard()
         return outcome
 
     async def _keep(self, entry: Entry, slot: Slot, outcome: CheckOutcome) -> None:

@@ -15,9 +15,10 @@ from typing import Self
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from codeflash_parallel.engine.full_disk import disk_faults
 from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.run import Run
-from codeflash_parallel.engine.surroundings import Surroundings
+from codeflash_parallel.engine.surroundings import Surroundings, cache_root
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.events import CandidateFinished, Event, Observer
@@ -81,9 +82,10 @@ class Evaluator:
     async def __aenter__(self) -> Self:
         await self._stack.__aenter__()
         try:
-            self._surroundings = await self._stack.enter_async_context(
-                Surroundings.open(self._path, self._settings)
-            )
+            with disk_faults(cache_root(self._settings)):
+                self._surroundings = await self._stack.enter_async_context(
+                    Surroundings.open(self._path, self._settings)
+                )
         except BaseException as error:
             await self._stack.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -129,7 +131,8 @@ class Evaluator:
             )
             self._run = run
             try:
-                return await run.evaluate(candidates)
+                with disk_faults(self._surroundings.cache):
+                    return await run.evaluate(candidates)
             finally:
                 self._run = None
 

@@ -1,0 +1,49 @@
+"""A full disk is the machine's trouble and no defect of ours, wherever it is noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from codeflash_parallel.worktrees.layout import cache_faults
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextlib.contextmanager
+def disk_faults(cache: Path) -> Iterator[None]:
+    """Turn errors of a full disk into one clear line; all others pass.
+
+    Raises:
+        EnvironmentFault: `DISK_FULL`.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        _raise_fault(error, cache)
+    except BaseExceptionGroup as group:
+        full, rest = group.split(is_full)
+        if full is None or rest is not None:
+            raise
+        _raise_fault(_first(full), cache)
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether an error is that of a full disk."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def _raise_fault(error: BaseException, cache: Path) -> NoReturn:
+    with cache_faults(cache):
+        raise error
+    raise AssertionError(error)  # pragma: no cover - the line above always raises
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
