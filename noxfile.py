@@ -1,12 +1,12 @@
 """Every gate of the project. `nox` alone is the gate of CI; the long sessions are asked for by name.
 
-    nox                          lint, tests, the demonstration, two real projects, newer Pythons
-    nox -s real -- --projects 6  all real projects
-    nox -s backends              the integration tests under both event loops, every one of them
-    nox -s ordinary_user         the tests as a user without privileges
-    nox -s campaign -- --kills 20
-    nox -s benchmark -- end_to_end --runs 3
-    nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code
+nox                          lint, tests, the demonstration, two real projects, newer Pythons
+nox -s real -- --projects 6  all real projects
+nox -s backends              the integration tests under both event loops, every one of them
+nox -s ordinary_user         the tests as a user without privileges
+nox -s campaign -- --kills 20
+nox -s benchmark -- end_to_end --runs 3
+nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def newer(session: nox.Session) -> None:
 @nox.session
 def backends(session: nox.Session) -> None:
     """Run the integration tests in full under asyncio and trio."""
-    for backend in ("asyncio", "trio"):
-        pytest(session, *PARALLEL, "-m", GATE, "tests/integration", *session.posargs, CODEFLASH_PARALLEL_BACKEND=backend)
+    arguments = (*PARALLEL, "-m", GATE, "tests/integration", *session.posargs)
+    pytest(session, *arguments, CODEFLASH_PARALLEL_BACKENDS="all")
 
 
 @nox.session
@@ -176,7 +176,9 @@ def _is_python(path: Path, minor: int) -> bool:
 
 def environment_of(session: nox.Session, interpreter: Path) -> Path:
     """Make (once) an environment of another Python with this project and its tools; return its Python."""
-    name = subprocess.run([str(interpreter), "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
+    name = subprocess.run(
+        [str(interpreter), "-V"], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
     folder = HERE / ".nox" / f"python-{name}"
     own = folder / "bin" / "python"
     if not own.exists():

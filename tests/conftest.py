@@ -1,9 +1,34 @@
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# Examples that failed are worth a test of their own; a database on disk is not writable for every user.
+settings.register_profile("without-database", database=None, deadline=None)
+settings.load_profile("without-database")
+
+#: Set by `nox -s backends`: tests of the whole engine run under trio as well.
+ALL_BACKENDS = os.environ.get("CODEFLASH_PARALLEL_BACKENDS") == "all"
 
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run every async test under both event loops."""
+    """Run every async test under both event loops (those marked `engine` under asyncio, unless asked)."""
     return str(request.param)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the second event loop out of the gate where a test takes a whole run of the engine."""
+    if ALL_BACKENDS:
+        return
+    out = [item for item in items if item.get_closest_marker("engine") and _backend(item) == "trio"]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
+
+
+def _backend(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("anyio_backend", "")) if callspec else ""

@@ -26,6 +26,8 @@ from codeflash_parallel.model.events import CandidateMoved, Event, RunFinished, 
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 
+pytestmark = pytest.mark.engine
+
 TARGET = "shop/sums.py::total"
 CHECK = RaceMode.CHECK
 

@@ -23,6 +23,8 @@ from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.providers import RefinementKind
 
+pytestmark = pytest.mark.engine
+
 TARGET = "shop/sums.py::total"
 
 #: Work in layers: each refinement takes one away, so that each is much faster than its parent.
@@ -153,9 +155,7 @@ async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancest
 
     own = settings(tmp_path / "cache", refine_top=1, refine_depth=3)
     async with Evaluator(project, own) as evaluator:
-        result = await evaluator.evaluate(
-            [candidate("first", LAYERS.format(layers=100))], refiner=refine
-        )
+        result = await evaluator.evaluate([candidate("first", LAYERS.format(layers=100))], refiner=refine)
     requests = [request for batch in batches for request in batch]
     assert [r.kind for r in requests[:3]] == [RefinementKind.FIRST, *[RefinementKind.ADAPTIVE] * 2]
     assert [a.candidate for a in requests[2].ancestry] == [
