@@ -22,10 +22,10 @@ CALIBRATION_STEPS = 6
 #: How much longer one such pass may be than the one before.
 CALIBRATION_GROWTH = 16
 
-#: Where less than this share of wall time is CPU time, work is waiting, and wall time sizes the blocks.
+#: Where less than this share of its own time is CPU time, work is waiting, and that sizes the blocks.
 BUSY_SHARE = 0.2
 
-#: Where the CPU clock stands still, passes grow until they take this many blocks' wall time.
+#: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
 LONGEST_PASS = 4
 
 
@@ -74,7 +74,7 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan) -> Scale:
     job = Job(kind=BlockKind.FIRST, group=group, calls=cycle)
     block = await unit.block(job, deadline_s)
     for _ in range(CALIBRATION_STEPS):
-        if block.cpu_ns > LEAN_CYCLE_NS or block.wall_ns >= LONGEST_PASS * plan.block_ns * passes:
+        if block.cpu_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
             break
         # The first pass of a fresh process is slower than the next ones; only those give the size.
         block = await unit.block(replace(job, calls=cycle * passes), deadline_s)
@@ -82,8 +82,10 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan) -> Scale:
             break
         wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
         passes = max(passes + 1, min(passes * CALIBRATION_GROWTH, wanted))
-    busy = block.cpu_ns >= BUSY_SHARE * block.wall_ns
-    took_ns = max(1, block.cpu_ns if busy else block.wall_ns) * cycle // block.calls
+    # Not the wall clock: on a busy machine most of it is time in line for a core.
+    own_ns = block.cpu_ns + block.waited_ns
+    busy = block.cpu_ns >= BUSY_SHARE * own_ns
+    took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
     final = max(1, round(plan.block_ns / max(took_ns, 1)))
     return Scale(cycle=cycle, calls=cycle * final, block_ns=max(1, took_ns * final))
 

@@ -35,7 +35,6 @@ def unique(items):
 
 CODES = {
     "faster": "def unique(items):\n    return list(dict.fromkeys(items))\n",
-    "same": BASELINE.replace("seen", "found"),
     "wrong": "def unique(items):\n    return sorted(set(items))\n",
     "slower": BASELINE.replace("if item", "str(items)\n        if item"),
     "memo": (
@@ -135,7 +134,7 @@ async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     assert ranking.winner == "faster"
     assert ranking.of("faster").speedup.low > 3
     assert ranking.of("wrong").status is Status.REJECTED, ranking.of("wrong")
-    assert ranking.of("same").status in {Status.LOST, Status.UNDECIDED}
+    assert ranking.of("memo").status is not Status.WON
     assert ranking.of("slower").status is Status.LOST
     assert ranking.notes == ()
     assert any("test_heavy" in group.name for group in raced.plan.groups)
@@ -152,6 +151,7 @@ async def test_a_memo_on_the_arguments_is_suspect(project):
     assert "cache" in ranking.summary
 
 
+@pytest.mark.slow
 async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
     heavy = "def unique(items):\n    list(map(str, items * 200))\n    return list(dict.fromkeys(items))\n"
     project.baseline = project.workspace("heavy", heavy)
