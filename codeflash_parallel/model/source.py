@@ -165,6 +165,11 @@ def is_docstring(statement: ast.stmt) -> bool:
     )
 
 
+def _is_prose(statement: ast.stmt) -> bool:
+    """Tell a docstring that no doctest stands in: nothing runs because of it."""
+    return is_docstring(statement) and ">>>" not in ast.dump(statement)
+
+
 def same(one: ast.AST, other: ast.AST) -> bool:
     """Tell whether two trees mean the same: positions, formatting, comments and docstrings apart."""
     return skeleton(one) == skeleton(other)
@@ -191,10 +196,10 @@ def skeleton(root: ast.AST) -> str:
 
 
 def _pieces(node: ast.AST) -> list[object]:
-    """Return a node's name and fields, without its docstring."""
+    """Return a node's name and fields, without its docstring (a doctest in one is code, though)."""
     pieces: list[object] = [f"{type(node).__name__}("]
     for name, value in ast.iter_fields(node):
-        if name == "body" and isinstance(node, Definition | ast.Module) and value and is_docstring(value[0]):
+        if name == "body" and isinstance(node, Definition | ast.Module) and value and _is_prose(value[0]):
             pieces.append(value[1:])
         elif name not in {"type_comment", "type_ignores"}:
             pieces.append(repr(value) if isinstance(value, str) else value)

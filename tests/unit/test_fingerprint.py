@@ -29,6 +29,13 @@ def test_formatting_comments_and_docstrings_do_not_count(same):
     assert of(same) == of(BASE)
 
 
+def test_a_doctest_counts():
+    tested = 'def f(a, b):\n    """Doc.\n\n    >>> f(1, 2)\n    5\n    """\n    return a + b * 2\n'
+    assert of(tested) != of(BASE)
+    assert of(tested) == of(tested.replace("a + b * 2", "(a + b * 2)"))
+    assert of(tested) != of(tested.replace("5", "6"))
+
+
 @pytest.mark.parametrize(
     "other",
     [
