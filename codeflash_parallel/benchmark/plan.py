@@ -226,8 +226,10 @@ def weights(groups: Sequence[Group]) -> tuple[float, ...]:
     top = max(shares)
     if len(groups) < HEAVY_TESTS or top <= 1 / 2:
         return tuple(shares)
-    scale = (1 / 2) / (1 - top)
-    return tuple(1 / 2 if share == top else share * scale for share in shares)
+    others = whole - max(group.ns for group in groups)
+    return tuple(
+        1 / 2 if share == top else group.ns / others / 2 for share, group in zip(shares, groups, strict=True)
+    )
 
 
 def block_order(candidates: Sequence[str], random: Random) -> tuple[str, ...]:
