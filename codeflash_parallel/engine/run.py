@@ -203,6 +203,8 @@ class Run:
                     entry, Status.CANCELLED, Code.CANCELLED, "The budget was spent before it was judged."
                 )
         verdict, summary = self._verdict()
+        if self._settings.compare is Compare.PASS_FAIL:
+            summary += " Only test outcomes were compared (pass-fail), no values."
         return self._result(verdict, summary)
 
     def _verdict(self) -> tuple[Verdict, str]:

@@ -1,0 +1,213 @@
+"""From a run to the changed file: every command as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import Place, assert_nothing_left, assert_same, git, load_fixture, picture
+
+RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
+TARGET = ("--function", "words.py::shout")
+
+
+@pytest.fixture
+def place(build: Callable[[str], Place]) -> Place:
+    return build("import_error")
+
+
+def test_from_run_to_apply(build: Callable[[str], Place]) -> None:
+    place = build("clear_winner")
+    fixture = load_fixture("clear_winner")
+    before = picture(place.repository)
+    run = place.run("run", "--candidates", str(fixture.candidates), "--function", "pairs.py::count_pairs")
+    said = run.stdout.decode()
+    assert run.status == 0, run
+    assert "count_seen" in said
+    assert (
+        "seen.get(total - number, 0)" in said
+    )  # the winner's diff, and its line profile beside the baseline's
+    assert "for second in numbers[i + 1 :]:" in said
+
+    listed = place.run("list").stdout.decode()
+    run_id = said.split("apply ")[1].split()[0]
+    assert run_id in listed
+
+    shown = place.run("show", run_id, "--candidate", "list_them_first").stdout.decode()
+    assert "NOT_FASTER" in shown
+    assert_same(before, picture(place.repository))
+
+    applied = place.run("apply", run_id)
+    assert applied.status == 0, applied
+    assert git(place.repository, "status", "--porcelain").split() == ["M", "pairs.py"]
+    assert "seen.get(total - number, 0)" in (place.repository / "pairs.py").read_text(encoding="utf-8")
+
+    assert place.run("apply", run_id).stdout.decode() == "already there: pairs.py\n"
+
+    with (place.repository / "pairs.py").open("a", encoding="utf-8") as file:
+        file.write("# something else\n")
+    before = picture(place.repository)
+    refused = place.run("apply", run_id)
+    assert refused.status == 4, refused
+    assert "pairs.py" in refused.errors
+    assert_same(before, picture(place.repository))
+    assert_nothing_left(place)
+
+
+def test_show_says_what_differs(build: Callable[[str], Place]) -> None:
+    place = build("weak_tests")
+    fixture = load_fixture("weak_tests")
+    functions = [text for name in fixture.expected["functions"] for text in ("--function", name)]
+    place.run("check", *functions, "--candidates", str(fixture.candidates))
+    shown = place.run("show", "--candidate", "gives_back_its_input").stdout.decode()
+    for words in ("VALUE_DIFFERS", "[3, 1, 2]", "[3, 2, 1]", "test_ranking.py::test_rank_runs"):
+        assert words in shown
+    shown = place.run("show", "last", "--output-format", "json")
+    assert {c["code"] for c in shown.document["candidates"]} == {
+        *("VALUE_DIFFERS", "TYPE_DIFFERS", "INPUT_MUTATED", "FLOAT_DIFFERS", "NOT_RACED"),
+    }
+
+
+def test_kept_slot_reproduces_a_failure(place: Place) -> None:
+    (place.state / "wrong.py").write_text("def shout(text):\n    return 'HEY?'\n", encoding="utf-8")
+    checked = place.run(
+        *("check", *TARGET, "--candidates", str(place.state / "wrong.py"), "--keep-slots"),
+        *("--output-format", "json"),
+    )
+    (candidate,) = checked.document["candidates"]
+    assert candidate["failures"][0]["id"] == "test_words.py::test_shout"
+    assert "HEY?" in candidate["failures"][0]["message"]
+    assert Path(candidate["kept_slot"], "words.py").read_text(encoding="utf-8").endswith("'HEY?'\n")
+    done = subprocess.run(
+        ["sh", "-c", candidate["reproduce"]],
+        cwd="/",
+        env=dict(place.environment),
+        capture_output=True,
+        check=False,
+    )
+    assert b"test_shout" in done.stdout + done.stderr, done
+    assert shlex.split(candidate["reproduce"])
+
+    would = place.run("clean", "--dry-run")
+    assert would.status == 0, would
+    assert Path(candidate["kept_slot"]).exists()
+    assert place.run("clean").status == 0
+    assert not Path(candidate["kept_slot"]).exists()
+    assert_nothing_left(place)
+
+
+def test_refs_and_a_manifest(place: Place) -> None:
+    """A branch of the user's, and a manifest on standard input with all three kinds of content."""
+    git(place.repository, "switch", "--quiet", "--create", "faster")
+    path = place.repository / "words.py"
+    original = path.read_text(encoding="utf-8")
+    path.write_text(
+        original.replace("result += letter.upper()", "result = result + letter.upper()"), encoding="utf-8"
+    )
+    patch = git(place.repository, "diff")
+    git(place.repository, "commit", "--quiet", "--all", "--message", "faster")
+    git(place.repository, "switch", "--quiet", "main")
+    before = picture(place.repository)
+    lines = [
+        {"id": "spliced", "replacement": RIGHT, "explanation": "let upper() do it"},
+        {"id": "patched", "patch": patch},
+        {
+            "id": "edited",
+            "edits": [{"path": "words.py", "text": original.replace('+ "!"', '+ "?"')}],
+            "parent": "spliced",
+        },
+    ]
+    done = subprocess.run(
+        place.command("check", "--candidates", "-", "--candidate", "faster", "--output-format", "json"),
+        cwd=place.cwd,
+        env=dict(place.environment),
+        input="\n".join(map(json.dumps, lines)).encode(),
+        capture_output=True,
+        check=False,
+    )
+    data = json.loads(done.stdout)
+    found = {c["id"]: (c["status"], c["origin"], c["lineage"]) for c in data["candidates"]}
+    assert found == {
+        "spliced": ("undecided", "replacement", []),
+        "patched": ("undecided", "patch", []),
+        "edited": ("rejected", "edits", ["spliced"]),
+        "faster": ("duplicate", "ref", []),
+    }, done.stderr
+    assert data["targets"] == ["words.py::shout"]  # no --function: found in the diffs
+    assert_same(before, picture(place.repository))
+
+
+def test_base_is_another_commit(place: Place) -> None:
+    """With --base the uncommitted work is left out."""
+    (place.repository / "words.py").write_text("broken(\n", encoding="utf-8")
+    (place.state / "right.py").write_text(RIGHT, encoding="utf-8")
+    options = ("check", *TARGET, "--candidates", str(place.state / "right.py"), "--output-format", "json")
+    assert place.run(*options).status in {2, 4}
+    finished = place.run(*options, "--base", "HEAD")
+    assert finished.status == 0, finished.document["error"]
+    assert finished.document["base"]
+
+
+def test_extra_tests_are_in_every_slot_and_not_in_the_tree(place: Place) -> None:
+    extra = place.state / "generated"
+    extra.mkdir()
+    (extra / "test_generated.py").write_text(
+        "from words import shout\n\n\ndef test_generated():\n    assert shout('a b') == 'A B!'\n",
+        encoding="utf-8",
+    )
+    (place.state / "narrow.py").write_text(
+        "def shout(text):\n    return text.replace(' ', '').upper().rstrip('!') + '!'\n", encoding="utf-8"
+    )
+    options = ("check", *TARGET, "--candidates", str(place.state / "narrow.py"), "--output-format", "json")
+    assert place.run(*options).document["candidates"][0]["status"] == "undecided"
+    before = picture(place.repository)
+    finished = place.run(*options, "--extra-tests", str(extra))
+    (candidate,) = finished.document["candidates"]
+    assert (candidate["code"], len(candidate["tests"]["failed_ids"])) == ("TESTS_FAILED", 1), candidate
+    assert "test_generated" in candidate["tests"]["failed_ids"][0]
+    assert_same(before, picture(place.repository))
+
+
+def test_pass_fail_compares_no_values(build: Callable[[str], Place]) -> None:
+    place = build("weak_tests")
+    fixture = load_fixture("weak_tests")
+    options = ("check", "--function", "ranking.py::rank", "--compare", "pass-fail", "--output-format", "json")
+    finished = place.run(*options, "--candidates", str(fixture.candidates / "gives_back_its_input.py"))
+    data = finished.document
+    assert data["compare"] == "pass-fail"
+    assert data["candidates"][0]["status"] == "undecided"
+    assert data["candidates"][0]["values"]["level"] == "tests"
+    assert "pass-fail" in data["summary"]
+
+
+def test_named_tests_only(build: Callable[[str], Place]) -> None:
+    place = build("red_baseline")
+    fixture = load_fixture("red_baseline")
+    options = ("check", *TARGET, "--candidates", str(fixture.candidates), "--output-format", "json")
+    by_name = place.run(*options, "--tests", "test_words.py::test_shout")
+    by_keyword = place.run(*options, "-k", "not fails")
+    assert [f.status for f in (by_name, by_keyword)] == [0, 0], by_name.document["error"]
+    assert by_name.document["candidates"][0]["tests"]["expected"] == 1
+
+
+def test_doctor(place: Place) -> None:
+    (place.repository / "pyproject.toml").write_text(
+        "[tool.codeflash-parallel]\ntimeout = 3\n", encoding="utf-8"
+    )
+    finished = place.run("doctor", CODEFLASH_PARALLEL_CANDIDATES="3", COLUMNS="200")
+    said = finished.stdout.decode()
+    assert finished.status == 0, finished
+    for words in (
+        "python",
+        "pytest",
+        "git",
+        "cores",
+        "timeout",
+        "pyproject.toml",
+        "CODEFLASH_PARALLEL_CANDIDATES",
+    ):
+        assert words in said, said
