@@ -26,7 +26,7 @@ from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import project_environment
-from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
 from codeflash_parallel.worktrees.mirror import Mirror, open_mirror
@@ -163,6 +163,7 @@ class Surroundings:
         Raises:
             EnvironmentFault: the baseline is red, or the tests cannot be run.
         """
+        await self._compile_guest(pool)
         key = self._key(guest, snapshot)
         folder = self.home / "baselines" / key
         found = self._baselines.get(key) or await anyio.to_thread.run_sync(_load, folder)
@@ -175,6 +176,14 @@ class Surroundings:
             self._warm = pool
         self._baselines[key] = found
         return found
+
+    async def _compile_guest(self, pool: Pool) -> None:
+        """Compile the guest once for each interpreter: half of the CPU time of its every start."""
+        done = self.guest_dir / f"compiled-{digest_of(str(self.interpreter).encode())[:16]}"
+        if not done.exists():
+            command = compile_command(pool.baseline.workspace, Limits(wall_s=_WARM_UP_S), self.guest_dir)
+            await self.launcher.run(command)
+            done.touch()
 
     async def _preflight(self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path) -> Baseline:
         await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))

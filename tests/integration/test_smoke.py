@@ -13,6 +13,8 @@ from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 from codeflash_parallel.model.result import RunResult
 
+pytestmark = pytest.mark.engine
+
 TARGET = "shop/sums.py::total"
 
 
