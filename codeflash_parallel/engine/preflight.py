@@ -16,8 +16,7 @@ from typing import Protocol
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import machinery_fault
-from codeflash_parallel.behavior.compare import Outcomes, TestKey, outcomes_by_test
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import (
     Guest,
     SelectedRun,
@@ -29,6 +28,14 @@ from codeflash_parallel.behavior.session import (
     replay_spec,
     run_guest,
     selected_run_spec,
+)
+from codeflash_parallel.engine.findings import (
+    agreement,
+    first_findings,
+    observed,
+    saw_failure,
+    stable,
+    wider,
 )
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
@@ -91,11 +98,11 @@ class Preflight:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
         first = await self._first_run()
-        draft = _draft(first, self.guest, self.slot.workspace)
+        draft = first_findings(first, self.guest, self.slot.workspace)
         second = await self._second_run(draft)
-        wider = _wider(draft, first.report, second.report)
-        if wider is not None:
-            draft = wider
+        widened = wider(draft, first.report, second.report)
+        if widened is not None:
+            draft = widened
             second = await self._second_run(draft)
         settled = self._settle(draft, first.report, second)
         # Before anything is staged: discarding it removes whatever was not accepted.
@@ -124,7 +131,7 @@ class Preflight:
         return session
 
     def _settle(self, draft: Baseline, first: GuestReport, second: Session) -> Baseline:
-        expected, quarantined, red = _agreement(draft.selected, first, second.report)
+        expected, quarantined, red = agreement(draft.selected, first, second.report)
         if red:
             raise _red(red, second.report, self.ignored)
         if not expected:
@@ -151,18 +158,18 @@ class Preflight:
         captured = {c.index: c for c in recorded if c.captured}
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         replays = [await self._replay(seed, tuple(captured)) for seed in _SEEDS] if captured else []
-        calls, unstable, bound = _stable(captured, replays)
+        calls, unstable, bound = stable(captured, replays)
         if bound:
             uncaptured["depends on the test's surroundings"] += len(bound)
         outside = [c for c in recorded if c.index not in calls]
-        observed = _observed({(c.test, c.target) for c in outside}, first, second)
+        inside = observed({(c.test, c.target) for c in outside}, first, second)
         return replace(
             draft,
             calls=calls,
             costs_ns={index: captured[index].ns for index in calls},
             unstable=unstable,
             uncaptured=dict(uncaptured),
-            observed=observed,
+            observed=inside,
         )
 
     async def _replay(self, seed: int, calls: Sequence[int]) -> GuestReport:
@@ -183,7 +190,7 @@ class Preflight:
         finally:
             await self.slot.discard()
         _must_be_forced(session.report, edits)
-        if _saw_failure(session):
+        if saw_failure(session):
             return draft
         names = ", ".join(draft.targets)
         warning = f"No test notices when {names} raises: only the values of captured calls protect it."
@@ -206,74 +213,6 @@ class Preflight:
         for path, text in self.sources.items():
             if report.sources.get(path, frozenset()) - {digest_of(text)}:
                 raise EnvironmentFault("WRONG_SOURCE", f"The {path} that ran is not the snapshot's.")
-
-
-def _draft(session: Session, guest: Guest, workspace: Workspace) -> Baseline:
-    """Make the first findings: which tests execute the targets, and what was run under which roof."""
-    report = session.report
-    names = tuple(str(target) for target in guest.targets)
-    executing = _executing(report)
-    at_import = any(count for (test, _), count in report.executed.items() if not test)
-    selected = executing if executing and not at_import else report.collected
-    missing = bool(names) and not executing
-    warnings = (f"No test executes {', '.join(names)}: whole tests are compared.",) if missing else ()
-    return Baseline(
-        targets=names,
-        python=report.python,
-        pytest=report.pytest,
-        plugins=report.plugins,
-        rootdir=_inside(report.rootdir, workspace.root),
-        inifile=_inside(report.inifile, workspace.root),
-        selected=tuple(selected),
-        expected={},
-        executing=executing,
-        durations_ns={test: outcome.ns for test, outcome in report.tests.items()},
-        loaded={path: next(iter(digests)) for path, digests in report.sources.items()},
-        warnings=warnings,
-    )
-
-
-def _executing(report: GuestReport) -> tuple[str, ...]:
-    executed = {test for (test, _), count in report.executed.items() if count and test}
-    return tuple(test for test in report.collected if test in executed)
-
-
-def _inside(path: str, root: Path) -> str:
-    """Return a path relative to the root; empty when it lies elsewhere (our fallback configuration)."""
-    if not path or not Path(path).is_relative_to(root):
-        return ""
-    return str(Path(path).relative_to(root))
-
-
-def _wider(draft: Baseline, first: GuestReport, second: GuestReport) -> Baseline | None:
-    """Return a draft that runs all tests, where one passed only after tests that were then left out."""
-    lost = [t for t in draft.selected if _passed(first, t) and not _passed(second, t)]
-    kept = set(draft.selected)
-    every = tuple(t for t in first.collected if t in kept or _passed(first, t))
-    if not lost or len(every) == len(draft.selected):
-        return None
-    warning = f"{lost[0]} may need tests that do not execute the target: all tests are run."
-    return replace(draft, selected=every, warnings=(*draft.warnings, warning))
-
-
-def _passed(report: GuestReport, test: str) -> bool:
-    return test in report.tests and report.tests[test].outcome == "passed"
-
-
-def _agreement(
-    selected: Sequence[str], first: GuestReport, second: GuestReport
-) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-    """Sort tests into expected outcomes, those that disagree with themselves, and those that fail twice."""
-    expected, quarantined, red = {}, [], []
-    for test in selected:
-        outcomes = [r.tests[test].outcome if test in r.tests else "missing" for r in (first, second)]
-        if outcomes[0] != outcomes[1]:
-            quarantined.append(test)
-        elif outcomes[0] in {"failed", "error", "missing"}:
-            red.append(test)
-        else:
-            expected[test] = outcomes[0]
-    return expected, tuple(quarantined), tuple(red)
 
 
 def _must_have_run(session: Session, ignored: Sequence[str]) -> None:
@@ -316,45 +255,6 @@ def _red(tests: Sequence[str], report: GuestReport, ignored: Sequence[str]) -> E
     return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
 
 
-def _stable(
-    captured: Mapping[int, CallOutcome], replays: Sequence[GuestReport]
-) -> tuple[dict[int, CallOutcome], int, list[int]]:
-    """Sort captured calls: repeatable ones, the number of unstable ones, and those bound to their test."""
-    answers = [{call.index: call for call in replay.calls} for replay in replays]
-    calls: dict[int, CallOutcome] = {}
-    unstable, bound = 0, []
-    for index, seen in captured.items():
-        found = [replay.get(index) for replay in answers]
-        first, second = found[0], found[-1]
-        if first is None or second is None or first.unencodable or second.unencodable:
-            bound.append(index)
-        elif (first.essence, first.type) != (second.essence, second.type):
-            unstable += 1
-        elif seen.kind and (seen.kind != second.kind or (seen.digest and seen.digest != second.digest)):
-            bound.append(index)
-        else:
-            calls[index] = replace(second, test=seen.test, args=seen.args or second.args)
-    return calls, unstable, bound
-
-
-def _observed(keys: set[TestKey], first: GuestReport, second: GuestReport) -> dict[TestKey, Outcomes]:
-    """Return outcomes inside tests that both runs saw completely and alike."""
-    one, two = outcomes_by_test(first.calls), outcomes_by_test(second.calls)
-    undigested = {(c.test, c.target) for r in (first, second) for c in r.calls if not _digested(c)}
-    return {
-        key: one[key]
-        for key in keys - undigested
-        if key[0]
-        and key in one
-        and one[key] == two.get(key)
-        and sum(one[key].values()) == first.executed.get(key) == second.executed.get(key)
-    }
-
-
-def _digested(call: CallOutcome) -> bool:
-    return call.kind == "raise" or (bool(call.digest) and not call.unencodable)
-
-
 def _forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
     """Make every target raise."""
     edits = []
@@ -373,8 +273,3 @@ def _must_be_forced(report: GuestReport, edits: Sequence[Edit]) -> None:
             raise EnvironmentFault(
                 "WRONG_SOURCE", f"A staged change of {edit.path} did not reach the tests: other code ran."
             )
-
-
-def _saw_failure(session: Session) -> bool:
-    tests = session.report.tests.values()
-    return not session.report.finished or any(t.outcome in {"failed", "error"} for t in tests)

@@ -13,6 +13,7 @@ from time import monotonic_ns
 import anyio
 
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase, Entries
+from codeflash_parallel.engine.conclusion import conclusion, finish_all
 from codeflash_parallel.engine.context import Announcer, RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
@@ -182,40 +183,11 @@ class Run:
     # --- results ---------------------------------------------------------------------------------------
 
     def _judged(self) -> RunResult:
-        """Give everyone who has none a final status, and put the verdict into words."""
-        ranking = self._finding.ranking
-        for entry in self._ledger:
-            placed = ranking.of(entry.id) if ranking is not None else None
-            if entry.stage is Stage.RACED and placed is not None:
-                self._ledger.finish(
-                    entry,
-                    placed.status,
-                    placed.code,
-                    sentence(placed.reason),
-                    speedup=placed.speedup,
-                    group_speedups=placed.groups,
-                )
-            elif entry.stage is Stage.PASSED and not self._races:
-                reason = "It is equivalent to the baseline; no race was asked for."
-                self._ledger.finish(entry, Status.UNDECIDED, Code.NOT_RACED, reason)
-            elif entry.stage is not Stage.FINISHED:
-                self._ledger.finish(
-                    entry, Status.CANCELLED, Code.CANCELLED, "The budget was spent before it was judged."
-                )
-        verdict, summary = self._verdict()
+        finish_all(self._ledger, self._finding, with_race=self._races)
+        verdict, summary = conclusion(self._ledger, self._finding, with_race=self._races)
         if self._settings.compare is Compare.PASS_FAIL:
             summary += " Only test outcomes were compared (pass-fail), no values."
         return self._result(verdict, summary)
-
-    def _verdict(self) -> tuple[Verdict, str]:
-        ranking = self._finding.ranking
-        if ranking is not None:
-            return ranking.verdict, ranking.summary
-        correct = [e for e in self._ledger if e.result and e.result.status is Status.UNDECIDED]
-        if correct:
-            many = f"{len(correct)} of {len(self._ledger)} candidates are equivalent to the baseline"
-            return Verdict.NOTHING_FASTER, f"{many}; none was raced."
-        return Verdict.NONE_CORRECT, f"None of {len(self._ledger)} candidates is equivalent to the baseline."
 
     def _incomplete(self) -> RunResult:
         for entry in self._ledger:
@@ -273,11 +245,6 @@ class Run:
             await anyio.to_thread.run_sync(partial(save_run, self._run_dir, result, candidates))
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
-
-
-def sentence(clause: str) -> str:
-    """Make a sentence of a clause."""
-    return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith('.') else '.'}" if clause else ""
 
 
 async def _entering(ledger: Ledger, source: AsyncIterable[Submission]) -> AsyncIterator[Entry]:

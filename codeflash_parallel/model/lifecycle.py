@@ -73,7 +73,7 @@ TRANSITIONS: dict[tuple[Stage, Step], Stage] = {
     (Stage.CHECKING, Step.FINISH): Stage.FINISHED,  # rejected, infra
     (Stage.CHECKING, Step.CANCEL): Stage.FINISHED,
     (Stage.PASSED, Step.RACE): Stage.RACING,
-    (Stage.PASSED, Step.FINISH): Stage.FINISHED,  # check only: not raced
+    (Stage.PASSED, Step.FINISH): Stage.FINISHED,  # not raced: check only, or the budget was spent
     (Stage.PASSED, Step.CANCEL): Stage.FINISHED,
     (Stage.RACING, Step.MEASURE): Stage.RACED,
     (Stage.RACING, Step.FINISH): Stage.FINISHED,  # wrong in a timed unit, infra

@@ -1,0 +1,57 @@
+"""How a run ends: a final status for everyone who has none, and a verdict."""
+
+from __future__ import annotations
+
+from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.race_phase import RaceFinding
+from codeflash_parallel.model.lifecycle import Stage, Step
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+
+_NOT_RACED = "It is equivalent to the baseline; no race was asked for."
+_RACE_CUT = "It is equivalent to the baseline; the budget was spent before the race was over."
+_NOT_JUDGED = "The budget was spent before it was judged."
+
+
+def finish_all(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> None:
+    """Give every candidate a final status: its place in the ranking, or how far it came."""
+    for entry in ledger:
+        if entry.passed:
+            _finish_equivalent(ledger, entry, finding, with_race=with_race)
+        elif entry.stage is not Stage.FINISHED:
+            ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, _NOT_JUDGED)
+
+
+def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, with_race: bool) -> None:
+    placed = finding.ranking.of(entry.id) if finding.ranking is not None else None
+    if placed is None:
+        code, reason = (Code.CANCELLED, _RACE_CUT) if with_race else (Code.NOT_RACED, _NOT_RACED)
+        ledger.finish(entry, Status.UNDECIDED, code, reason)
+        return
+    if entry.stage is Stage.RACING:  # a later race was cut short; what the one before it said still holds
+        ledger.move(entry, Step.MEASURE)
+    ledger.finish(
+        entry,
+        placed.status,
+        placed.code,
+        sentence(placed.reason),
+        speedup=placed.speedup,
+        group_speedups=placed.groups,
+    )
+
+
+def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tuple[Verdict, str]:
+    """Return the verdict of a run in which everyone has a final status, and the sentence to quote."""
+    if finding.ranking is not None:
+        return finding.ranking.verdict, finding.ranking.summary
+    correct = [e for e in ledger if e.result is not None and e.result.status is Status.UNDECIDED]
+    if not correct:
+        return Verdict.NONE_CORRECT, f"None of {len(ledger)} candidates is equivalent to the baseline."
+    many = f"{len(correct)} of {len(ledger)} candidates are equivalent to the baseline"
+    if with_race:
+        return Verdict.TOO_NOISY, f"{many}; the budget was spent before the race was over."
+    return Verdict.NOTHING_FASTER, f"{many}; none was raced."
+
+
+def sentence(clause: str) -> str:
+    """Make a sentence of a clause."""
+    return f"{clause[:1].upper()}{clause[1:]}{'' if clause.endswith('.') else '.'}" if clause else ""
