@@ -9,7 +9,15 @@ from codeflash_parallel.model.paths import collisions, refuse_form, refuse_new, 
 
 @pytest.mark.parametrize(
     "path",
-    ["src/pkg/mod.py", "mod.py", "src/päckage/módule.py", "a b/c d.py", "pkg/contest.py", "pkg/testing/x.py", "data/x.txt"],
+    [
+        "src/pkg/mod.py",
+        "mod.py",
+        "src/päckage/módule.py",
+        "a b/c d.py",
+        "pkg/contest.py",
+        "pkg/testing/x.py",
+        "data/x.txt",
+    ],
 )
 def test_ordinary_paths_are_allowed(path: str) -> None:
     assert refuse_path(path) == ""
@@ -18,11 +26,47 @@ def test_ordinary_paths_are_allowed(path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("", "/etc/passwd", "../x.py", "a/../b.py", "./a.py", "a//b.py", "a/", "a\0b", "a\nb.py", "a\x7f.py", "a\\b.py"),
+        *(
+            "",
+            "/etc/passwd",
+            "../x.py",
+            "a/../b.py",
+            "./a.py",
+            "a//b.py",
+            "a/",
+            "a\0b",
+            "a\nb.py",
+            "a\x7f.py",
+            "a\\b.py",
+        ),
         *(".git/config", "sub/.git", ".GIT/hooks/x", ".gitattributes", "x/.gitignore", "a" * 256),
-        *("tests/test_x.py", "pkg/tests/helpers.py", "test/x.py", "test_x.py", "pkg/x_test.py", "conftest.py", "a/conftest.py"),
-        *("pytest.ini", "pyproject.toml", "sub/setup.cfg", "tox.ini", "setup.py", "sitecustomize.py", "a/usercustomize.py"),
-        *("x.pth", "pkg/_c.so", "pkg/_c.so.1", "pkg/x.pyd", "pkg/__pycache__/x.cpython-311.pyc", "x.pyc", "pkg/__pycache__/x"),
+        *(
+            "tests/test_x.py",
+            "pkg/tests/helpers.py",
+            "test/x.py",
+            "test_x.py",
+            "pkg/x_test.py",
+            "conftest.py",
+            "a/conftest.py",
+        ),
+        *(
+            "pytest.ini",
+            "pyproject.toml",
+            "sub/setup.cfg",
+            "tox.ini",
+            "setup.py",
+            "sitecustomize.py",
+            "a/usercustomize.py",
+        ),
+        *(
+            "x.pth",
+            "pkg/_c.so",
+            "pkg/_c.so.1",
+            "pkg/x.pyd",
+            "pkg/__pycache__/x.cpython-311.pyc",
+            "x.pyc",
+            "pkg/__pycache__/x",
+        ),
     ],
 )
 def test_what_could_decide_its_own_judgement_is_refused(path: str) -> None:
