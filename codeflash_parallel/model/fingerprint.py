@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.source import skeleton
 
+#: A larger file counts by its bytes: its tree would take seconds, in which nothing else of a run goes on.
+MAX_TREE_BYTES = 1_000_000
+
 
 def fingerprint(files: Mapping[str, bytes | None]) -> str:
     """Return a digest of some files that formatting, comments and docstrings do not change.
 
     Python files count by their syntax trees (names exactly as they are), others, and those that do not
-    parse, by their bytes. Two sets of edits of the same files with equal fingerprints run the same code.
+    parse or are very large, by their bytes. Two sets of edits of the same files with equal fingerprints run the same code.
 
     Args:
         files: new content by path; `None` for a file that is removed.
@@ -28,7 +31,7 @@ def fingerprint(files: Mapping[str, bytes | None]) -> str:
 def _digest(path: str, data: bytes | None) -> str:
     if data is None:
         return "removed"
-    if not path.endswith(".py"):
+    if not path.endswith(".py") or len(data) > MAX_TREE_BYTES:
         return f"raw {digest_of(data)}"
     try:
         with warnings.catch_warnings():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.fingerprint import fingerprint
+from codeflash_parallel.model.fingerprint import MAX_TREE_BYTES, fingerprint
 from codeflash_parallel.model.source import skeleton
 
 BASE = b"def f(a, b):\n    return a + b * 2\n"
@@ -77,6 +77,12 @@ def test_near_misses_differ(one, other):
 def test_a_string_that_is_not_a_docstring_counts():
     assert of("def f():\n    x = 1\n    'note'\n") == of("def f():\n    x = 1\n    'note'")
     assert of("x = 1\n'a'") != of("x = 1\n'b'")
+
+
+def test_very_large_files_count_byte_by_byte():
+    large = "x = 1\n" * (MAX_TREE_BYTES // 6 + 1)
+    assert of(large) == of(large)
+    assert of(large) != of(large + "\n")
 
 
 def test_other_files_and_unparsable_ones_count_byte_by_byte():
