@@ -16,7 +16,8 @@ def fingerprint(files: Mapping[str, bytes | None]) -> str:
     """Return a digest of some files that formatting, comments and docstrings do not change.
 
     Python files count by their syntax trees (names exactly as they are), others, and those that do not
-    parse or are very large, by their bytes. Two sets of edits of the same files with equal fingerprints run the same code.
+    parse or are very large, by their bytes. Two sets of edits of the same files with equal fingerprints run
+    the same code.
 
     Args:
         files: new content by path; `None` for a file that is removed.
