@@ -29,12 +29,12 @@ import anyio
 HERE = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "real_projects")]
 
-from harness import commit_all  # noqa: E402 - the tests' own helpers
+from harness import commit_all, make_venv, pip_install  # noqa: E402 - the tests' own helpers
 from real_project import Project, load  # noqa: E402
 
 from codeflash_parallel import Evaluator, RaceMode, RunResult, Settings, Submission  # noqa: E402
-from codeflash_parallel.cli.candidates import read_submissions  # noqa: E402
-from codeflash_parallel.model.candidate import CandidateId, Replacement  # noqa: E402
+from codeflash_parallel.cli.candidates import Source, read_submissions  # noqa: E402
+from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts, Replacement  # noqa: E402
 from codeflash_parallel.model.splice import SpliceError, splice  # noqa: E402
 
 #: Runs the tests again and again for some seconds, in one process, as optimizers do to time a candidate.
@@ -83,13 +83,19 @@ def ten_candidates(project: Project, repository: Path, folder: Path, count: int)
     """The project's candidates, filled up with copies of the fastest that differ in a constant."""
     source = (repository / project.path).read_text(encoding="utf-8")
     written = project.write_candidates(source, folder)
-    found = read_submissions([written])
+    found = read_submissions([Source.path(str(written))])
     faster = next(s for s in found if s.id == "faster")
-    if isinstance(faster.content, Replacement):
-        for number in range(count - len(found)):
-            code = f"{faster.content.code}\n\n_COPY = {number}\n"
-            found.append(Submission(id=CandidateId(f"copy{number}"), content=Replacement(code=code)))
+    assert apply(faster, project, repository)
+    text = (repository / project.path).read_text(encoding="utf-8")
+    revert(repository)
+    for number in range(count - len(found)):
+        files = (FileText(path=project.path, text=f"{text}\n\n_COPY = {number}\n"),)
+        found.append(Submission(id=CandidateId(f"copy{number}"), content=FileTexts(files=files)))
     return found[:count]
+
+
+def revert(repository: Path) -> None:
+    subprocess.run(["git", "checkout", "-q", "--", "."], cwd=repository, check=True)
 
 
 def apply(submission: Submission, project: Project, repository: Path) -> bool:
@@ -100,6 +106,9 @@ def apply(submission: Submission, project: Project, repository: Path) -> bool:
             path.write_text(splice(path.read_text(), submission.content.code, name))
             return True
         return False
+    if isinstance(submission.content, FileTexts):
+        path.write_text(submission.content.files[0].text or "", encoding="utf-8")
+        return True
     patch = getattr(submission.content, "patch", "")
     done = subprocess.run(
         ["git", "apply"], input=patch, text=True, cwd=repository, check=False, capture_output=True
@@ -107,42 +116,74 @@ def apply(submission: Submission, project: Project, repository: Path) -> bool:
     return done.returncode == 0
 
 
-def serial_loop(project: Project, repository: Path, submissions: Sequence[Submission], loop_s: float) -> None:
-    tests = [str(t) for t in project.expected["tests"]]
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(repository / "src")}
+@dataclass(frozen=True)
+class Case:
+    """One package: its repository, the interpreter that both ways use, and where we keep our cache."""
+
+    project: Project
+    repository: Path
+    python: str
+    cache: Path
+
+    @property
+    def pytest(self) -> list[str]:
+        tests = [str(t) for t in self.project.expected["tests"]]
+        keyword = self.project.expected.get("keyword", "")
+        return [
+            self.python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *tests,
+            *(["-k", keyword] if keyword else []),
+        ]
+
+    @property
+    def settings(self) -> Settings:
+        expected = self.project.expected
+        return Settings(
+            functions=(expected["function"],),
+            tests=tuple(expected["tests"]),
+            keyword=expected.get("keyword", ""),
+            python=self.python,
+            cache_dir=str(self.cache),
+        )
+
+    def run(self, command: Sequence[str]) -> int:
+        done = subprocess.run(command, cwd=self.repository, capture_output=True, check=False)
+        return done.returncode
+
+
+def make_case(name: str, folder: Path) -> Case:
+    project = load(name)
+    repository = make_repository(project, folder)
+    python = sys.executable
+    if project.expected.get("editable"):
+        venv = make_venv(folder / "venv")
+        pip_install(venv, "-e", str(repository))
+        python = str(venv / "bin" / "python")
+    return Case(project=project, repository=repository, python=python, cache=folder / "cache")
+
+
+def serial_loop(case: Case, submissions: Sequence[Submission], loop_s: float) -> None:
+    timing = [case.python, "-c", LOOP, str(loop_s), *(str(t) for t in case.project.expected["tests"])]
     for submission in submissions:
-        if apply(submission, project, repository):
-            done = subprocess.run(run, cwd=repository, env=environment, capture_output=True, check=False)
-            if done.returncode == 0:
-                timing = [sys.executable, "-c", LOOP, str(loop_s), *tests]
-                subprocess.run(timing, cwd=repository, env=environment, capture_output=True, check=False)
-        subprocess.run(["git", "checkout", "-q", "--", "."], cwd=repository, check=True)
+        if apply(submission, case.project, case.repository) and case.run(case.pytest) == 0:
+            case.run(timing)
+        revert(case.repository)
 
 
-def settings_for(project: Project, cache: Path) -> Settings:
-    return Settings(
-        functions=(project.expected["function"],),
-        tests=tuple(project.expected["tests"]),
-        keyword=project.expected.get("keyword", ""),
-        cache_dir=str(cache),
-        parallel_candidates="auto",
-    )
-
-
-async def ours(
-    project: Project, repository: Path, submissions: Sequence[Submission], cache: Path
-) -> RunResult:
-    async with Evaluator(repository, settings_for(project, cache)) as evaluator:
+async def ours(case: Case, submissions: Sequence[Submission]) -> RunResult:
+    async with Evaluator(case.repository, case.settings) as evaluator:
         return await evaluator.evaluate(submissions)
 
 
-async def successive(
-    project: Project, repository: Path, submission: Submission, cache: Path, calls: int
-) -> list[float]:
+async def successive(case: Case, submission: Submission, calls: int) -> list[float]:
     """Return the wall seconds of each of some `evaluate` calls (check only) on one snapshot."""
     seconds = []
-    async with Evaluator(repository, settings_for(project, cache)) as evaluator:
+    async with Evaluator(case.repository, case.settings) as evaluator:
         for _ in range(calls):
             began = time.monotonic()
             await evaluator.evaluate([submission], race=RaceMode.CHECK)
@@ -150,52 +191,40 @@ async def successive(
     return seconds
 
 
-def pytest_start_ms(project: Project, repository: Path) -> float:
-    """Return what starting pytest costs, without any test: median of five."""
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "no_such_test_at_all"]
-    run += [str(t) for t in project.expected["tests"]]
-    environment = {**os.environ, "PYTHONPATH": str(repository / "src")}
-    costs = [
-        cost_of(
-            lambda: subprocess.run(run, cwd=repository, env=environment, capture_output=True, check=False)
-        )
-        for _ in range(5)
-    ]
-    return 1e3 * statistics.median(cost.wall_s for cost in costs)
+def pytest_start_ms(case: Case) -> float:
+    """Return what starting pytest on these tests costs when none is selected: median of five."""
+    command = [*case.pytest, "-k", "no_such_test_at_all"]
+    return 1e3 * statistics.median(cost_of(lambda: case.run(command)).wall_s for _ in range(5))
 
 
 def measure(name: str, options: argparse.Namespace) -> None:
-    project = load(name)
     with tempfile.TemporaryDirectory(prefix="end-to-end-") as folder_name:
         folder = Path(folder_name)
-        repository = make_repository(project, folder)
-        submissions = ten_candidates(project, repository, folder / "candidates", options.candidates)
-        serial = cost_of(lambda: serial_loop(project, repository, submissions, options.loop_seconds))
+        case = make_case(name, folder)
+        submissions = ten_candidates(case.project, case.repository, folder / "candidates", options.candidates)
+        serial = cost_of(lambda: serial_loop(case, submissions, options.loop_seconds))
         results: list[RunResult] = []
 
         async def evaluate() -> None:
-            results.append(await ours(project, repository, submissions, folder / "cache"))
+            results.append(await ours(case, submissions))
 
         own = cost_of(lambda: anyio.run(evaluate))
         (result,) = results
-        print(f"\n{project.pin}: {len(submissions)} candidates, {result.summary}")
+        wall, cpu = serial.wall_s / own.wall_s, serial.cpu_s / own.cpu_s
+        print(f"\n{case.project.pin}: {len(submissions)} candidates. {result.summary}")
         print(f"  serial loop  {serial.wall_s:7.1f} s wall {serial.cpu_s:7.1f} s CPU")
         print(f"  ours         {own.wall_s:7.1f} s wall {own.cpu_s:7.1f} s CPU")
-        print(
-            f"  ratio        {serial.wall_s / own.wall_s:7.1f}   wall {serial.cpu_s / own.cpu_s:7.1f}   CPU"
-        )
+        print(f"  ratio        {wall:7.1f}   wall {cpu:7.1f}   CPU")
         print("  ours, ms: " + ", ".join(f"{k} {v:.0f}" for k, v in result.timings.items()))
-        overheads = [c.overhead_ms for c in result.candidates if c.code in {"OK", "BEATEN", "NOT_FASTER"}]
-        overhead = statistics.median([ms for ms in overheads if ms is not None] or [float("nan")])
-        start = pytest_start_ms(project, repository)
-        print(
-            f"  overhead_ms of passing candidates: median {overhead:.0f}; pytest's own start {start:.0f} ms"
-        )
+        passing = [c.overhead_ms for c in result.candidates if c.status in {"won", "tied", "lost"}]
+        overhead = statistics.median([ms for ms in passing if ms is not None] or [float("nan")])
+        start = pytest_start_ms(case)
+        print(f"  overhead_ms, passing: median {overhead:.0f}; pytest's own start {start:.0f} ms", flush=True)
         fast = next(s for s in submissions if s.id == "faster")
-        calls = anyio.run(successive, project, repository, fast, folder / "cache", options.calls)
+        calls = anyio.run(successive, case, fast, options.calls)
         later = statistics.median(calls[1:]) if len(calls) > 1 else float("nan")
         print(
-            f"  {len(calls)} calls on one snapshot: first {calls[0]:.2f} s, later ones median {later:.2f} s"
+            f"  {len(calls)} calls on one snapshot: first {calls[0]:.2f} s, median of the later {later:.2f} s"
         )
 
 
@@ -206,6 +235,8 @@ def main() -> None:
     parser.add_argument("--loop-seconds", type=float, default=10.0)
     parser.add_argument("--calls", type=int, default=20)
     options = parser.parse_args()
+    # Both ways without the plugins of this environment, which the projects do not ask for.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     cores, python = len(os.sched_getaffinity(0)), sys.version.split()[0]
     print(f"cores {cores}, load {os.getloadavg()[0]:.2f}, Python {python}")
     for name in options.packages:
