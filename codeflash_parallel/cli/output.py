@@ -137,7 +137,7 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         EnvironmentFault: `OUTPUT_UNWRITABLE`.
     """
-    from codeflash_parallel.engine.store import write_atomically
+    from codeflash_parallel.process.files import write_atomically
 
     try:
         if path.exists() and not path.is_file():

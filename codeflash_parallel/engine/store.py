@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from codeflash_parallel.model.candidate import Candidate, Edit
 from codeflash_parallel.model.document import document
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.process.files import write_atomically
 
 #: Names a user may give instead of a run's id.
 LAST = "last"
@@ -99,19 +98,6 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise EnvironmentFault("BAD_RUN", f"{path} cannot be read: {error}.", "See `list`.") from error
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: a reader, or a crash, never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
 
 
 def _file_name(candidate: str) -> str:

@@ -19,13 +19,13 @@ from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.preflight import Preflight
-from codeflash_parallel.engine.store import write_atomically
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import project_environment
+from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine

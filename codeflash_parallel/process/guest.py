@@ -7,7 +7,6 @@ are copied into the cache under a name made from their bytes and are started by 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.workspace import Command, Limits, Workspace
+from codeflash_parallel.process.files import write_atomically
 
 #: Version of the spec and of the records; the guest refuses any other.
 PROTOCOL = 1
@@ -56,7 +56,7 @@ def install_guest(cache: Path) -> Path:
     for name, text in modules.items():
         path = home / PACKAGE / name
         if not path.is_file() or path.read_bytes() != text:
-            _write_atomically(path, text)
+            write_atomically(path, text)
     return home
 
 
@@ -76,19 +76,6 @@ def _install_new(modules: Mapping[str, bytes], home: Path) -> None:
             raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
 
 
 def guest_command(
@@ -120,7 +107,7 @@ def guest_command(
     data = json.dumps(full, sort_keys=True).encode()
     # Named by content: equal specs share a file, different ones never meet.
     path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
-    _write_atomically(path, data)
+    write_atomically(path, data)
     descriptors = ("{records}", "{control}") if control is Control.LINES else ("{records}",)
     main = guest_dir / PACKAGE / "__main__.py"
     return Command(

@@ -28,12 +28,11 @@ from typing import Any
 
 from codeflash_parallel.model.candidate import (
     CandidateId,
-    Content,
-    FileText,
     FileTexts,
     PatchText,
     Replacement,
 )
+from codeflash_parallel.model.contents import CONTENT_FIELDS, content_of, text_field
 from codeflash_parallel.model.providers import (
     Ancestor,
     Answer,
@@ -47,8 +46,7 @@ from codeflash_parallel.repair.answers import MalformedAnswer
 #: Version of the request's format.
 PROTOCOL = 1
 
-_CONTENTS = ("patch", "replacement", "edits")
-_FIELDS = frozenset({*_CONTENTS, "function", "explanation", "parent"})
+_FIELDS = frozenset({*CONTENT_FIELDS, "function", "explanation", "parent"})
 
 Document = dict[str, Any]
 
@@ -157,42 +155,11 @@ def _answer(data: object) -> Answer:
     unknown = sorted(map(str, data.keys() - _FIELDS))
     if unknown:
         raise MalformedAnswer(f"an answer has no field {', '.join(unknown)}")
-    given = [name for name in _CONTENTS if data.get(name) is not None]
-    if len(given) != 1:
-        raise MalformedAnswer(f"an answer holds exactly one of {', '.join(_CONTENTS)}, not {len(given)}")
-    return Answer(
-        content=_content(given[0], data), explanation=_text(data, "explanation"), parent=_text(data, "parent")
-    )
-
-
-def _content(kind: str, data: Mapping[str, Any]) -> Content:
-    match kind:
-        case "patch":
-            return PatchText(patch=_text(data, "patch"))
-        case "replacement":
-            return Replacement(code=_text(data, "replacement"), function=_text(data, "function"))
-        case _:
-            return FileTexts(files=_edits(data["edits"]))
-
-
-def _edits(edits: object) -> tuple[FileText, ...]:
-    pairs: list[tuple[Any, Any]]
-    match edits:
-        case dict():
-            pairs = list(edits.items())
-        case list() if all(isinstance(e, dict) and e.keys() == {"path", "text"} for e in edits):
-            pairs = [(e["path"], e["text"]) for e in edits]
-        case _:
-            raise MalformedAnswer('edits must be {path: text} or [{"path": path, "text": text}]')
-    if not all(isinstance(path, str) and isinstance(text, str | None) for path, text in pairs):
-        raise MalformedAnswer("paths and texts of edits must be texts (null removes the file)")
-    return tuple(FileText(path=path, text=text) for path, text in pairs)
-
-
-def _text(data: Mapping[str, Any], field: str) -> str:
-    value = data.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise MalformedAnswer(f"{field} must be a text, not {type(value).__name__}")
-    return value
+    try:
+        return Answer(
+            content=content_of(data),
+            explanation=text_field(data, "explanation"),
+            parent=text_field(data, "parent"),
+        )
+    except (ValueError, TypeError) as error:
+        raise MalformedAnswer(str(error)) from error

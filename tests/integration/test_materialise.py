@@ -17,8 +17,6 @@ from codeflash_parallel.model.candidate import (
     Unappliable,
     digest_of,
 )
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.worktrees.apply import apply_edits
 
 __all__ = ["world"]
 pytestmark = pytest.mark.anyio
@@ -355,71 +353,3 @@ async def test_staged_as_it_was_made(world: World) -> None:
             await slot.stage(made.edits)
             assert (slot.workspace.root / "pkg/mod.py").read_text() == FASTER
             assert not (slot.workspace.root / "README").exists()
-
-
-class TestApply:
-    async def _candidate(self, world: World, files: dict[str, str | bytes | None]) -> Candidate:
-        made = await only(world, PatchText(patch=patch_of(world, files)))
-        assert isinstance(made, Candidate)
-        return made
-
-    async def test_edits_reach_the_users_tree(self, world: World) -> None:
-        world.init()
-        (world.root / "pkg/mod.py").chmod(0o664)
-        made = await self._candidate(
-            world, {"pkg/mod.py": FASTER, "pkg/deep/new.py": "n = 1\n", "README": None}
-        )
-        assert len(apply_edits(world.root, made.edits)) == 3
-        assert (world.root / "pkg/mod.py").read_text() == FASTER
-        assert (world.root / "pkg/mod.py").stat().st_mode & 0o777 == 0o664
-        assert (world.root / "pkg/deep/new.py").read_text() == "n = 1\n"
-        assert not (world.root / "README").exists()
-        assert sorted(p.name for p in (world.root / "pkg").iterdir()) == ["__init__.py", "deep", "mod.py"]
-        world.freeze()
-
-    @pytest.mark.parametrize("change", ["changed", "removed", "link", "parent", "new"])
-    async def test_a_tree_that_moved_on_is_left_alone(self, world: World, change: str) -> None:
-        world.init()
-        made = await self._candidate(world, {"README": "r\n", "pkg/mod.py": FASTER, "sub/new.py": "n = 1\n"})
-        module = world.root / "pkg/mod.py"
-        if change == "changed":
-            module.write_text("mine = 1\n")
-        elif change == "removed":
-            module.unlink()
-        elif change == "link":
-            (world.base / "elsewhere.py").write_text(MODULE)
-            module.unlink()
-            module.symlink_to(world.base / "elsewhere.py")
-        elif change == "parent":
-            (world.root / "pkg").rename(world.base / "pkg")
-            (world.root / "pkg").symlink_to(world.base / "pkg")
-        else:
-            world.write({"sub/new.py": "theirs"})
-        world.freeze()
-        with pytest.raises(EnvironmentFault) as caught:
-            apply_edits(world.root, made.edits)
-        assert caught.value.code == "FILE_CHANGED"
-        assert ("new.py" if change == "new" else "mod.py") in str(caught.value)
-
-    async def test_a_failure_half_way_is_taken_back(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        world.init()
-        made = await self._candidate(world, {"README": "r\n", "pkg/mod.py": FASTER, "pkg/zip.py": "n = 1\n"})
-        replace, calls = Path.replace, []
-
-        def failing(self: Path, target: Path) -> Path:
-            calls.append(target)
-            if len(calls) == 3:
-                raise OSError(28, "No space left on device")
-            return replace(self, target)
-
-        monkeypatch.setattr(Path, "replace", failing)
-        with pytest.raises(EnvironmentFault) as caught:
-            apply_edits(world.root, made.edits)
-        monkeypatch.undo()
-        assert caught.value.code == "NOT_APPLIED"
-        assert (world.root / "README").read_text() == "read\n"
-        assert (world.root / "pkg/mod.py").read_text() == MODULE
-        assert sorted(p.name for p in (world.root / "pkg").iterdir()) == ["__init__.py", "mod.py"]
-        world.freeze()

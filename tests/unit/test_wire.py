@@ -54,9 +54,12 @@ contents = (
     | st.builds(Replacement, code=texts, function=texts)
     | st.builds(
         FileTexts,
-        files=st.lists(st.builds(FileText, path=texts, text=st.none() | texts), min_size=1, max_size=2).map(
-            tuple
-        ),
+        files=st.lists(
+            st.builds(FileText, path=texts, text=st.none() | texts),
+            min_size=1,
+            max_size=2,
+            unique_by=lambda file: file.path,
+        ).map(tuple),
     )
 )
 answers = st.builds(Answer, content=contents, explanation=texts, parent=texts)
