@@ -68,7 +68,7 @@ def test_help_shows_it():
     parser = argparse.ArgumentParser(prog="host")
     add_parallel_candidates_option(parser, environ={}, default=1)
     text = " ".join(parser.format_help().split())
-    assert "-j N|auto, --parallel-candidates N|auto" in text
+    assert "--parallel-candidates N|auto" in text
     assert f"(default: 1, or ${VARIABLE})" in text
 
 
