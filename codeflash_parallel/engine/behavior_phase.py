@@ -80,6 +80,7 @@ class BehaviorPhase:
     async def _feed(self, source: Entries) -> None:
         if isinstance(source, AsyncIterable):
             async for entry in source:
+                await anyio.lowlevel.checkpoint_if_cancelled()
                 self._admit(entry)
             return
         for entry in source:
@@ -110,6 +111,8 @@ class BehaviorPhase:
         with line:
             async for entry in line:
                 await self._prepare(entry)
+                # Work in threads outlasts a cancellation; the workers are gone then, and take nothing.
+                await anyio.lowlevel.checkpoint_if_cancelled()
                 if entry.stage is Stage.QUEUED:
                     self._prepared.send_nowait(entry)
                 else:
@@ -130,7 +133,9 @@ class BehaviorPhase:
         )
 
     async def _repair(self, entry: Entry) -> None:
-        for submission in await self._repairs.repair(entry):
+        answers = await self._repairs.repair(entry)
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        for submission in answers:
             self._admit(self._ledger.add(submission))
         self._close_one()
 
