@@ -19,7 +19,7 @@ from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check
 from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.engine.context import RunContext
-from codeflash_parallel.engine.full_disk import disk_faults
+from codeflash_parallel.engine.faults import disk_faults
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.store import save_diff
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Submission, Unappliable

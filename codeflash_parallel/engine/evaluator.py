@@ -15,7 +15,7 @@ from typing import Self
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codeflash_parallel.engine.full_disk import disk_faults
+from codeflash_parallel.engine.faults import disk_faults, ungrouped
 from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.run import Run
 from codeflash_parallel.engine.surroundings import Surroundings, cache_root
@@ -131,7 +131,7 @@ class Evaluator:
             )
             self._run = run
             try:
-                with disk_faults(self._surroundings.cache):
+                with ungrouped(), disk_faults(self._surroundings.cache):
                     return await run.evaluate(candidates)
             finally:
                 self._run = None

@@ -1,4 +1,4 @@
-"""A full disk is the machine's trouble and no defect of ours, wherever it is noticed."""
+"""Faults as callers see them: a full disk as the machine's, one error instead of a task group's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.worktrees.layout import cache_faults
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -31,6 +32,21 @@ def disk_faults(cache: Path) -> Iterator[None]:
         if full is None or rest is not None:
             raise
         _raise_fault(_first(full), cache)
+
+
+@contextlib.contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raise the first of our own errors in place of a group that holds nothing else.
+
+    The group is an accident of our task groups; a caller who catches `EnvironmentFault` must get one.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        ours, rest = group.split(CodeflashParallelError)
+        if ours is None or rest is not None:
+            raise
+        raise _first(ours) from None
 
 
 def is_full(error: BaseException) -> bool:
