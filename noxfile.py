@@ -135,7 +135,9 @@ ORDINARY_PYTHONS = (sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"
 
 
 def _interpreter_for(user: tuple[str, ...]) -> Path | None:
-    probe = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))"
+    # It must be able to start itself again: setpriv's own start still has root's way through closed folders.
+    again = "import subprocess; subprocess.run([sys.executable, '-c', ''], check=True)"
+    probe = f"import sys, venv, ensurepip; {again}; sys.exit(sys.version_info < (3, 11))"
     for path in ORDINARY_PYTHONS:
         command = [*user, path, "-c", probe]
         if (
