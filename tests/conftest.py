@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -17,6 +19,16 @@ ALL_BACKENDS = os.environ.get("CODEFLASH_PARALLEL_BACKENDS") == "all"
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run every async test under both event loops (those marked `engine` under asyncio, unless asked)."""
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_of_signals() -> Iterator[None]:
+    """Undo what the command line does to its process at its end, which here is the tests' own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -60,11 +60,13 @@ async def _driven(plan: Plan, observers: Sequence[Observer], interrupts: Interru
     interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
     with scope:
         async with evaluator:
-            return await evaluator.evaluate(
+            result = await evaluator.evaluate(
                 plan.submissions,
                 repairer=plan.repairer,
                 refiner=plan.refiner,
                 observers=(note_start, *observers),
                 race=plan.mode,
             )
+        interrupts.come_too_late()
+        return result
     raise Interrupted(interrupts.received)

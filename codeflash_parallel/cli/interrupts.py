@@ -34,6 +34,10 @@ class Interrupts:
         """Call `end` with the signal's name from now on, instead of raising where the program stands."""
         self._end = end
 
+    def come_too_late(self) -> None:
+        """Let the next signal change nothing: there is a result. One more still ends the process at once."""
+        self._end = lambda _name: None
+
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
         name = signal_name(number)
@@ -56,11 +60,16 @@ class Interrupts:
 
 @contextmanager
 def handling_signals(output: Output) -> Iterator[Interrupts]:
-    """Receive signals while the block runs, and leave the handlers as they were."""
+    """Receive signals while the block runs, and ignore them from its end on.
+
+    By then all is said. The interpreter's own handlers would end the process between its last word and its
+    exit, with another status than the one that belongs to its document.
+    """
     interrupts = Interrupts(output)
-    before = {number: signal.signal(number, interrupts) for number in _SIGNALS}
+    for number in _SIGNALS:
+        signal.signal(number, interrupts)
     try:
         yield interrupts
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
