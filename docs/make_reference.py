@@ -17,10 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.cli.config import KINDS, TABLE, WORDS, flag_of, key_of, variable_of
+from codeflash_parallel.cli.config import KINDS, TABLE, WORDS, Kind, flag_of, key_of, variable_of
 from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, BY_VERDICT, ExitCode
 from codeflash_parallel.cli.main import COMMANDS
-from codeflash_parallel.cli.options import make_parser
+from codeflash_parallel.cli.options import make_parser, opposite_of
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 from codeflash_parallel.model.settings import SETTING_NAMES, Settings
 from codeflash_parallel.report.document import schema
@@ -121,7 +121,7 @@ def _settings() -> str:
     for name in SETTING_NAMES:
         field = Settings.__dataclass_fields__[name]
         value = getattr(Settings(), name)
-        flags = f"`{flag_of(name)}`" + (", `-j`" if name == "parallel_candidates" else "")
+        flags = ", ".join(f"`{flag}`" for flag in _flags(name))
         rows.append(
             (
                 f"`{key_of(name)}`",
@@ -133,6 +133,14 @@ def _settings() -> str:
             )
         )
     return table(("key", "option", "variable", "value", "default", "meaning"), rows)
+
+
+def _flags(name: str) -> Iterator[str]:
+    yield flag_of(name)
+    if name == "parallel_candidates":
+        yield "-j"
+    if KINDS[name] == Kind.SWITCH:
+        yield opposite_of(flag_of(name))
 
 
 def _shown(value: Any) -> str:

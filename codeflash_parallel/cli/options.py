@@ -60,6 +60,11 @@ class Parser(argparse.ArgumentParser):
         raise UsageError("BAD_ARGUMENTS", f"{self.prog}: {message}.", hint)
 
 
+def opposite_of(flag: str) -> str:
+    """Return the option that says no where a switch says yes: `--no-` before it, or gone."""
+    return f"--{flag[5:]}" if flag.startswith("--no-") else f"--no-{flag[2:]}"
+
+
 def make_parser(name: str, description: str) -> Parser:
     """Return a parser with what every command understands."""
     parser = Parser(prog=f"codeflash-parallel {name}", description=description, allow_abbrev=False)
@@ -83,7 +88,9 @@ def _add_setting(parser: argparse._ActionsContainer, name: str, text: str, defau
     shown = f" Default: {default}." if isinstance(default, int | float) and kind != Kind.SWITCH else ""
     common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": _escaped(text + shown)}
     if kind == Kind.SWITCH:
-        parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **common)
+        no = {**common, "help": f"Undo {flags[0]}, or what a file or the environment says."}
+        parser.add_argument(*flags, action="store_true", **common)
+        parser.add_argument(opposite_of(flags[0]), action="store_false", **no)
     elif kind == Kind.COMPARE:
         parser.add_argument(
             *flags, type=_value(name), choices=list(Compare), metavar="|".join(Compare), **common

@@ -3,8 +3,9 @@
 Theory of operation: a candidate is *submitted*; it is *prepared* (turned into edits, compared with what was
 seen before) and then waits in line (*queued*) for a slot. In the slot it is *checked*. A broken slot puts it
 back in line. Equivalent candidates wait for the race (*passed*), are *racing*, and end as one of the final
-statuses. Every state that is not final can be cancelled. An illegal transition raises and leaves the state
-as it was.
+statuses. One that was screened with some of the tests is checked again, with all of them, before it may
+race, and who leads after the race is *confirming*, in a clean process; both may still reject it. Every state
+that is not final can be cancelled. An illegal transition raises and leaves the state as it was.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Stage(StrEnum):
     RACING = "racing"
     #: Measured; waits for the ranking.
     RACED = "raced"
+    #: Leads; is checked once more, in a clean process.
+    CONFIRMING = "confirming"
     #: Judged.
     FINISHED = "finished"
 
@@ -53,6 +56,8 @@ class Step(StrEnum):
     RACE = "race"
     #: The race measured it.
     MEASURE = "measure"
+    #: It leads: a clean process has the last word.
+    CONFIRM = "confirm"
     #: It has a final status.
     FINISH = "finish"
     #: The run ended first.
@@ -72,15 +77,20 @@ TRANSITIONS: dict[tuple[Stage, Step], Stage] = {
     (Stage.CHECKING, Step.PASS): Stage.PASSED,
     (Stage.CHECKING, Step.FINISH): Stage.FINISHED,  # rejected, infra
     (Stage.CHECKING, Step.CANCEL): Stage.FINISHED,
+    (Stage.PASSED, Step.STAGE): Stage.CHECKING,  # again, with the tests that screening left out
     (Stage.PASSED, Step.RACE): Stage.RACING,
-    (Stage.PASSED, Step.FINISH): Stage.FINISHED,  # not raced: check only, or the budget was spent
+    (Stage.PASSED, Step.FINISH): Stage.FINISHED,  # not raced: check only, or the budget was spent; rejected
     (Stage.PASSED, Step.CANCEL): Stage.FINISHED,
     (Stage.RACING, Step.MEASURE): Stage.RACED,
     (Stage.RACING, Step.FINISH): Stage.FINISHED,  # wrong in a timed unit, infra
     (Stage.RACING, Step.CANCEL): Stage.FINISHED,
     (Stage.RACED, Step.RACE): Stage.RACING,  # a refinement joined: raced again
+    (Stage.RACED, Step.CONFIRM): Stage.CONFIRMING,
     (Stage.RACED, Step.FINISH): Stage.FINISHED,
     (Stage.RACED, Step.CANCEL): Stage.FINISHED,
+    (Stage.CONFIRMING, Step.MEASURE): Stage.RACED,  # confirmed; what was measured holds
+    (Stage.CONFIRMING, Step.FINISH): Stage.FINISHED,  # rejected, infra
+    (Stage.CONFIRMING, Step.CANCEL): Stage.FINISHED,
 }
 
 #: Statuses that a candidate may end with, by the stage it ended from.
@@ -89,9 +99,10 @@ FINAL_STATUSES: dict[Stage, frozenset[Status]] = {
     Stage.PREPARING: frozenset({Status.UNAPPLIABLE, Status.DUPLICATE, Status.CANCELLED, Status.REJECTED}),
     Stage.QUEUED: frozenset({Status.INFRA, Status.CANCELLED}),
     Stage.CHECKING: frozenset({Status.REJECTED, Status.INFRA, Status.CANCELLED}),
-    Stage.PASSED: frozenset({Status.UNDECIDED, Status.CANCELLED}),
+    Stage.PASSED: frozenset({Status.UNDECIDED, Status.REJECTED, Status.INFRA, Status.CANCELLED}),
     Stage.RACING: frozenset({Status.REJECTED, Status.INFRA, Status.UNDECIDED, Status.CANCELLED}),
     Stage.RACED: frozenset(set(Status) - {Status.UNAPPLIABLE, Status.DUPLICATE}),
+    Stage.CONFIRMING: frozenset({Status.REJECTED, Status.INFRA, Status.UNDECIDED, Status.CANCELLED}),
 }
 
 

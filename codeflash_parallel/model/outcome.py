@@ -98,6 +98,8 @@ class Code(StrEnum):
     NOT_RACED = "NOT_RACED"
     #: Faster in the race, but wrong or different in a timed unit, or not confirmed.
     NOT_CONFIRMED = "NOT_CONFIRMED"
+    #: Equivalent when it was screened, and not in a clean process with all tests that were asked for.
+    DIFFERS_IN_CLEAN_PROCESS = "DIFFERS_IN_CLEAN_PROCESS"
     #: The run was interrupted or its budget was spent.
     CANCELLED = "CANCELLED"
     #: The slot or our own process failed; tried again without success.

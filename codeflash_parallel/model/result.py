@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
+
+#: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
+#: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the
+#: process, or a fork), `import`, `collect`, `calls` (the tests' own setup, call and teardown, and the
+#: replayed calls), `evidence` (runs that only find out more about a failure), `compare`, and `other`.
+STEPS = ("queue", "stage", "start", "import", "collect", "calls", "evidence", "compare", "other")
 
 #: How many test ids a document lists at most, a list.
 MAX_IDS = 50
@@ -18,7 +24,11 @@ MAX_IDS = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TestCounts:
-    """Tests of one candidate against the baseline's: counts, and the first 50 ids."""
+    """Tests of one candidate against the baseline's: counts, and the first 50 ids.
+
+    Attributes:
+        not_run: expected tests that were not started, because what had failed before them decided.
+    """
 
     #: Keeps pytest from taking this for a test class where a test module imports it.
     __test__: ClassVar[bool] = False
@@ -27,6 +37,7 @@ class TestCounts:
     passed: int = 0
     failed: int = 0
     missing: int = 0
+    not_run: int = 0
     failed_ids: tuple[str, ...] = ()
     missing_ids: tuple[str, ...] = ()
 
@@ -121,7 +132,10 @@ class CandidateResult:
         duplicate_of: an id, or ``"baseline"``; empty when it is no duplicate.
         overhead_ms: time it held a slot minus its tests' own setup, call and teardown, and minus the race.
         diff_path: file that holds its diff; empty when there is none.
-        timings_ms: where its time went, by name.
+        timings_ms: where its time went, by the names of `STEPS`; empty when it never held a slot.
+        served: where its checks began: `F2`, `F1` or `F0` (a point of a warm server), or `fresh` (a new
+            process); empty when it was not checked.
+        served_why: why it was not served further on, one clause.
     """
 
     id: CandidateId
@@ -146,6 +160,8 @@ class CandidateResult:
     reproduce: str = ""
     notes: tuple[str, ...] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    served: str = ""
+    served_why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,6 +186,11 @@ class RunResult:
         quarantined: test ids that disagree with themselves on the baseline.
         candidates: submitted ones in submission order, derived ones after them in order of arrival.
         summary: the verdict as one sentence that can be quoted.
+        steps_ms: the sum of the candidates' `timings_ms`, by the same names.
+        slots: `kind` (`worktree`, `reflink` or `overlay`), and what one slot costs, `bytes` and `inodes`;
+            empty when there were none.
+        warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
+            not be used, one clause each; empty when none was asked for.
     """
 
     run_id: str
@@ -195,6 +216,9 @@ class RunResult:
     baseline_profile: LineProfile | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
     load: Mapping[str, float] = field(default_factory=dict)
+    steps_ms: Mapping[str, float] = field(default_factory=dict)
+    slots: Mapping[str, Any] = field(default_factory=dict)
+    warm: Mapping[str, Any] = field(default_factory=dict)
     repository: str = ""
     run_dir: str = ""
     summary: str = ""

@@ -64,6 +64,12 @@ class Settings:
         10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline."
     )
     memory_limit: int = _setting(0, "Memory limit of one check in MiB; 0: a fair share of what is available.")
+    fresh: bool = _setting(
+        default=False, help_text="Judge every candidate in a new process; no warm servers."
+    )
+    no_select: bool = _setting(
+        default=False, help_text="Run all tests for every candidate, not only those that reach a target."
+    )
     race_budget: float = _setting(60.0, "Wall seconds that one race may take at most.")
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
     min_speedup: float = _setting(0.02, "Smallest speedup worth claiming, as a fraction.")
@@ -78,6 +84,7 @@ class Settings:
     refine_command: str = _setting(
         "", "Command that answers refinement requests: JSON on stdin, JSON on stdout."
     )
+    stop_after: int = _setting(0, "Judge no more candidates once this many are right; 0: judge all.")
     max_candidates: int = _setting(0, "Candidates judged at most, derived ones included; 0: no limit.")
     wall_budget: float = _setting(
         0.0, "Wall seconds of the whole run; what is unfinished then is cancelled; 0: none."
@@ -118,6 +125,7 @@ _LOWEST: dict[str, float] = {
     "refine_top": 0,
     "refine_depth": 0,
     "provider_timeout": 0.1,
+    "stop_after": 0,
     "max_candidates": 0,
     "wall_budget": 0,
     "seed": 0,

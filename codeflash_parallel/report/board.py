@@ -36,7 +36,7 @@ _SPARE_LINES = 4
 
 #: Those at work come first, then those that wait, then those that are done.
 _STAGES = (
-    *(Stage.CHECKING, Stage.RACING, Stage.PREPARING),
+    *(Stage.CHECKING, Stage.RACING, Stage.CONFIRMING, Stage.PREPARING),
     *(Stage.PASSED, Stage.RACED, Stage.QUEUED, Stage.SUBMITTED),
     Stage.FINISHED,
 )

@@ -29,6 +29,9 @@ _SAME = (
     "tests_selected", "timings", "load", "repository", "run_dir", "summary",
 )  # fmt: skip
 
+#: Fields of a run and of a candidate that came with later minor versions: absent from older documents.
+_LATER = ("steps_ms", "slots", "warm", "served", "served_why")
+
 
 def stored_result(data: Document) -> RunResult:
     """Return the result that a document was made from; diffs are read from where it says they are.
@@ -55,6 +58,7 @@ def _require_same_major(version: str) -> None:
 def _run(data: Document) -> RunResult:
     return RunResult(
         **{name: data[name] for name in _SAME},
+        **_later(data),
         error=Fault(**data["error"]) if data["error"] else None,
         verdict=Verdict(data["verdict"]) if data["verdict"] else None,
         winner=_id(data["winner"]),
@@ -73,6 +77,7 @@ def _candidate(data: Document) -> CandidateResult:
     same = ("reason", "explanation", "overhead_ms", "kept_slot", "reproduce", "timings_ms")
     return CandidateResult(
         **{name: data[name] for name in same},
+        **_later(data),
         id=CandidateId(data["id"]),
         origin=Origin(data["origin"]),
         status=Status(data["status"]),
@@ -90,6 +95,10 @@ def _candidate(data: Document) -> CandidateResult:
         group_speedups=tuple(_group(group) for group in data["group_speedups"]),
         notes=tuple(data["notes"]),
     )
+
+
+def _later(data: Document) -> dict[str, Any]:
+    return {name: data[name] for name in _LATER if name in data}
 
 
 def _group(data: Document) -> tuple[str, Speedup]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 from codeflash_parallel.model.result import (
+    STEPS,
     CandidateResult,
     FailedTest,
     Fault,
@@ -33,7 +34,13 @@ text = st.text(max_size=12) | st.sampled_from(HOSTILE)
 line = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 count = st.integers(0, 10_000)
 number = st.floats(allow_nan=True, allow_infinity=True)
-timings = st.dictionaries(st.text(min_size=1, max_size=5), number, max_size=3)
+timings = st.dictionaries(st.sampled_from(STEPS) | st.text(min_size=1, max_size=5), number, max_size=6)
+slots = st.just({}) | st.fixed_dictionaries(
+    {"kind": st.sampled_from(["worktree", "reflink", "overlay"]), "bytes": count, "inodes": count}
+)
+warm = st.just({}) | st.fixed_dictionaries(
+    {"servers": count, "forks": count, "restarts": count, "unfit": st.lists(text, max_size=3)}
+)
 speedups = st.builds(
     lambda e, d, c, s: Speedup(estimate=e, low=e - d, high=e + d, clock=c, stage=s),
     st.floats(0.01, 100),
@@ -47,6 +54,7 @@ counts = st.builds(
     passed=count,
     failed=count,
     missing=count,
+    not_run=count,
     failed_ids=st.lists(text, max_size=60).map(tuple),
     missing_ids=st.lists(text, max_size=3).map(tuple),
 )
@@ -101,6 +109,8 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         reproduce=draw(text),
         notes=draw(st.lists(text, max_size=2).map(tuple)),
         timings_ms=draw(timings),
+        served=draw(st.sampled_from(["", "F2", "F1", "F0", "fresh"])),
+        served_why=draw(text),
     )
 
 
@@ -128,6 +138,9 @@ def run_results(draw: st.DrawFn) -> RunResult:
         targets=draw(st.lists(text, max_size=2).map(tuple)),
         snapshot=draw(st.sampled_from(["", "a" * 40])),
         base=draw(text),
+        steps_ms=draw(timings),
+        slots=draw(slots),
+        warm=draw(warm),
         seed=draw(count),
         python=draw(text),
         tests_selected=draw(count),

@@ -103,7 +103,9 @@ def test_the_fields_of_the_contract() -> None:
         "id", "parent", "lineage", "origin", "status", "code", "reason", "duplicate_of", "tests", "values",
         "speedup", "overhead_ms", "diff_path",
     } <= one.keys()  # fmt: skip
-    assert set(one["tests"]) == {"expected", "passed", "failed", "missing", "failed_ids", "missing_ids"}
+    assert set(one["tests"]) == {
+        "expected", "passed", "failed", "missing", "not_run", "failed_ids", "missing_ids",
+    }  # fmt: skip
     assert set(one["values"]) == {"compared", "differing", "unstable", "level"}
 
 
@@ -157,6 +159,16 @@ def test_a_speedup_that_is_no_number_is_none(bad: float) -> None:
     assert (
         document(RunResult(run_id="r", complete=True, candidates=(one,)))["candidates"][0]["speedup"] is None
     )
+
+
+def test_a_document_of_an_earlier_minor_version_is_read() -> None:
+    data = document(RunResult(run_id="r", complete=True, candidates=(candidate(),)))
+    for name in ("steps_ms", "slots", "warm"):
+        del data[name]
+    for name in ("served", "served_why"):
+        del data["candidates"][0][name]
+    del data["candidates"][0]["tests"]["not_run"]
+    assert stored_result(data | {"schema_version": "1.0"}).candidates[0] == candidate()
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,13 @@ def test_settings_reach_the_engine(pretended) -> None:
     assert [s.id for s in submissions] == ["fast"]
 
 
+def test_a_switch_can_be_taken_back(pretended) -> None:
+    main([*RUN, "--fresh", "--no-select", "--stop-after", "2"])
+    main([*RUN, "--no-fresh", "--no-select", "--select"])
+    given = [(s.fresh, s.no_select, s.stop_after) for _, s, _ in pretended.calls]
+    assert given == [(True, True, 2), (False, False, 0)]
+
+
 def test_json_is_the_only_thing_on_stdout(capsys) -> None:
     assert main([*RUN, "--output-format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["winner"] == "fast"
@@ -128,7 +135,7 @@ def test_json_lines_end_with_the_document(capsys) -> None:
     assert [line["event"] for line in lines] == ["run_started", "candidate_finished", "run_finished"]
     assert [line["seq"] for line in lines] == [0, 1, 2]
     assert [line["candidate"] for line in lines] == [None, "fast", None]
-    assert lines[-1]["schema_version"] == "1.0"
+    assert lines[-1]["schema_version"] == "1.1"
     assert lines[-1]["candidates"][1]["id"] == "wrong|<b>"
 
 
