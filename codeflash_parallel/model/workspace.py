@@ -141,3 +141,68 @@ class Runner(Protocol):
     async def open(self, command: Command, /) -> Channel:
         """Start a child with a control channel."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """What a template says of itself once it stands at its point.
+
+    Attributes:
+        point: the fork point: F0, F1 or F2.
+        fit: whether it may be forked.
+        unfit: why not, in one clause; empty if it may.
+        rss_bytes: its resident memory.
+        swappable: F2 only: whether forks can swap the code objects of the targets.
+        why: why they cannot; empty if they can.
+        imported: how many modules were loaded.
+        called_early: F2 of tests only: calls of targets during import and collection.
+    """
+
+    point: str
+    fit: bool
+    unfit: str = ""
+    rss_bytes: int = 0
+    swappable: bool = False
+    why: str = ""
+    imported: int = 0
+    called_early: int = 0
+
+
+class Server(Protocol):
+    """A warm guest that is forked for each check; implemented by `process.warm.WarmServer`."""
+
+    @property
+    def ready(self) -> Ready:
+        """What the template said when its point was reached."""
+        ...
+
+    @property
+    def forks(self) -> int:
+        """How many checks it has been forked for."""
+        ...
+
+    async def run(self, spec_path: Path, limits: Limits, /) -> Exit:
+        """Run one check in a fork, one at a time.
+
+        Cancelling kills the fork's whole tree before the cancellation goes on; the server stays usable.
+
+        Raises:
+            ServerGone: the template has died or does not answer; nothing of the check has run.
+        """
+        ...
+
+    def rss_bytes(self) -> int:
+        """Return the template's resident memory now, 0 when it is gone."""
+        ...
+
+
+class ServerGone(Exception):  # noqa: N818 - a state, not an error of ours
+    """A template has died, does not answer or refuses: a fresh process has to do it.
+
+    Attributes:
+        exit: how the template ended, with its last records; `None` if it was not started at all.
+    """
+
+    def __init__(self, message: str, exit_: Exit | None = None) -> None:
+        super().__init__(message)
+        self.exit = exit_

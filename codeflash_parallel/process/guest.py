@@ -78,6 +78,30 @@ def _install_new(modules: Mapping[str, bytes], home: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -> Path:
+    """Write a spec into the workspace's private folder and return where it lies.
+
+    Args:
+        workspace: where the guest runs; its paths are added to the spec.
+        spec: what the guest is to do: `mode` and the fields of that mode, JSON values only.
+        guest_dir: what `install_guest` returned.
+    """
+    full = {
+        "protocol": PROTOCOL,
+        "root": str(workspace.root),
+        "project": str(workspace.project),
+        "user_root": str(workspace.user_root),
+        "private": str(workspace.private),
+        "guest": str(guest_dir),
+        **spec,
+    }
+    data = json.dumps(full, sort_keys=True).encode()
+    # Named by content: equal specs share a file, different ones never meet.
+    path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
+    write_atomically(path, data)
+    return path
+
+
 def guest_command(
     workspace: Workspace,
     spec: Mapping[str, Any],
@@ -95,19 +119,7 @@ def guest_command(
         guest_dir: what `install_guest` returned.
         control: whether the guest gets a control channel.
     """
-    full = {
-        "protocol": PROTOCOL,
-        "root": str(workspace.root),
-        "project": str(workspace.project),
-        "user_root": str(workspace.user_root),
-        "private": str(workspace.private),
-        "guest": str(guest_dir),
-        **spec,
-    }
-    data = json.dumps(full, sort_keys=True).encode()
-    # Named by content: equal specs share a file, different ones never meet.
-    path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
-    write_atomically(path, data)
+    path = write_spec(workspace, spec, guest_dir)
     descriptors = ("{records}", "{control}") if control is Control.LINES else ("{records}",)
     main = guest_dir / PACKAGE / "__main__.py"
     return Command(
