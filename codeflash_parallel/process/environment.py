@@ -50,7 +50,12 @@ _REMOVED_PREFIXES = ("GIT_", "PYTEST_XDIST_", "COV_CORE_")
 
 
 def project_environment(
-    base: Mapping[str, str], *, private: Path, number: int, extra: Mapping[str, str] | None = None
+    base: Mapping[str, str],
+    *,
+    private: Path,
+    number: int,
+    threads: int = 1,
+    extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Build the complete environment of a slot's children.
 
@@ -58,11 +63,12 @@ def project_environment(
         base: the environment that we were started with.
         private: the slot's private folder; `private_folders` are to be created in it.
         number: the slot's number, 0 for the baseline's.
+        threads: that a numeric library may start, unless the user has said how many.
         extra: set last, over everything else.
     """
     kept = {name: value for name, value in base.items() if not _is_removed(name)}
     return {
-        **dict.fromkeys(_THREAD_CAPS, "1"),
+        **dict.fromkeys(_THREAD_CAPS, str(threads)),
         **kept,
         **_user_base(base),
         **{name: str(private / folder) for name, folder in _FOLDERS.items()},

@@ -76,6 +76,8 @@ def test_what_breaks_or_betrays_a_slot_is_removed():
 
 def test_numeric_libraries_use_one_thread_unless_told():
     assert build()["OMP_NUM_THREADS"] == "1"
+    wide = project_environment(USER, private=PRIVATE, number=3, threads=4)
+    assert wide["OPENBLAS_NUM_THREADS"] == "4"
     assert build({**USER, "OMP_NUM_THREADS": "4"})["OMP_NUM_THREADS"] == "4"
 
 

@@ -1,0 +1,79 @@
+"""How many checks run at once, and how many cores a numeric library may take in each. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+#: Checks that the measured CPU use is taken from: enough for a mean, few enough to follow a change.
+RECENT = 16
+#: What a check takes where nothing was measured: one core.
+_ONE_CORE = 1.0
+#: Shorter checks tell nothing: their clocks are rounded.
+_SHORTEST_NS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Used:
+    """What one check has used.
+
+    Attributes:
+        cpu_ns, wall_ns: of its processes, from start to end.
+        rss_bytes: largest resident size of one process.
+    """
+
+    cpu_ns: int
+    wall_ns: int
+    rss_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """What there is to share.
+
+    Attributes:
+        slots: that exist.
+        cores: cores' worth of CPU time that we may use.
+        memory_bytes: what all checks and servers together may hold.
+    """
+
+    slots: int
+    cores: float
+    memory_bytes: int
+
+
+def cores_of_a_check(alone: Used, recent: Iterable[Used]) -> float:
+    """Return how many cores one check keeps busy.
+
+    The baseline ran alone, so that its figure is exact; what ran beside others shows too little, and counts
+    only where it shows more (a candidate may be busy where the baseline slept).
+    """
+    last = tuple(recent)[-RECENT:]
+    among = Used(cpu_ns=sum(u.cpu_ns for u in last), wall_ns=sum(u.wall_ns for u in last))
+    return max(_share(alone), _share(among)) or _ONE_CORE
+
+
+def _share(used: Used) -> float:
+    return used.cpu_ns / used.wall_ns if used.wall_ns >= _SHORTEST_NS else 0.0
+
+
+def at_once(room: Room, *, cores_each: float, bytes_each: int) -> int:
+    """Return how many checks may run at the same time: at least one, at most one a slot.
+
+    Args:
+        room: what there is to share.
+        cores_each: cores that one check keeps busy, more than 0.
+        bytes_each: resident memory of one check and of its slot's servers; 0: unknown.
+    """
+    by_cores = math.floor(room.cores / cores_each + 0.5)
+    by_memory = room.memory_bytes // bytes_each if bytes_each else room.slots
+    return max(1, min(room.slots, by_cores, by_memory))
+
+
+def threads_each(cores: int, slots: int) -> int:
+    """Return how many threads a numeric library may start in one slot, at least one.
+
+    The same in every process of a run: with other threads, sums of floats come out otherwise.
+    """
+    return max(1, cores // max(1, slots))

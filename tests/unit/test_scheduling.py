@@ -1,0 +1,86 @@
+"""How many checks run at once, threads in a slot, and when a template is worn out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.engine.scheduling import Room, Used, at_once, cores_of_a_check, threads_each
+from codeflash_parallel.engine.wear import LONGEST_S, MOST_FORKS, Wear, worn
+
+SECOND = 10**9
+ROOM = Room(slots=8, cores=4.0, memory_bytes=8 << 30)
+
+
+def used(cores: float, seconds: float = 1.0) -> Used:
+    return Used(cpu_ns=int(cores * seconds * SECOND), wall_ns=int(seconds * SECOND))
+
+
+def test_the_baseline_alone_says_how_many_cores_a_check_takes() -> None:
+    assert cores_of_a_check(used(2.0), []) == pytest.approx(2.0)
+    # Beside others each gets less of the cores than it would take.
+    assert cores_of_a_check(used(2.0), [used(1.0), used(0.9)]) == pytest.approx(2.0)
+    assert cores_of_a_check(used(0.1), [used(1.0)]) == pytest.approx(1.0)
+
+
+def test_where_nothing_was_measured_a_check_takes_one_core() -> None:
+    assert cores_of_a_check(Used(cpu_ns=0, wall_ns=0), []) == 1.0
+    assert cores_of_a_check(Used(cpu_ns=900_000, wall_ns=999_999), []) == 1.0
+
+
+def test_only_the_latest_checks_count() -> None:
+    assert cores_of_a_check(used(0.5), [used(4.0)] + [used(1.0)] * 16) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("cores_each", "expected"), [(1.0, 4), (0.1, 8), (2.0, 2), (1.1, 4), (3.0, 1), (9.0, 1)]
+)
+def test_as_many_checks_as_keep_the_cores_busy(cores_each: float, expected: int) -> None:
+    assert at_once(ROOM, cores_each=cores_each, bytes_each=0) == expected
+
+
+def test_memory_sets_a_limit_and_one_always_runs() -> None:
+    assert at_once(ROOM, cores_each=0.5, bytes_each=3 << 30) == 2
+    assert at_once(replace(ROOM, memory_bytes=0), cores_each=0.5, bytes_each=1 << 30) == 1
+
+
+@given(
+    st.integers(1, 64),
+    st.floats(0.5, 128),
+    st.integers(0, 1 << 40),
+    st.floats(0.01, 64),
+    st.integers(0, 1 << 36),
+)
+def test_never_more_than_slots_never_less_than_one(
+    slots: int, cores: float, memory: int, each: float, need: int
+) -> None:
+    room = Room(slots=slots, cores=cores, memory_bytes=memory)
+    assert 1 <= at_once(room, cores_each=each, bytes_each=need) <= slots
+
+
+@pytest.mark.parametrize(
+    ("cores", "slots", "threads"), [(8, 2, 4), (2, 2, 1), (2, 8, 1), (7, 2, 3), (1, 0, 1)]
+)
+def test_cores_are_divided_among_slots(cores: int, slots: int, threads: int) -> None:
+    assert threads_each(cores, slots) == threads
+
+
+FRESH = Wear(forks=3, age_s=10.0, rss_at_ready_bytes=100 << 20, rss_bytes=101 << 20)
+
+
+@pytest.mark.parametrize(
+    ("wear", "why"),
+    [
+        (FRESH, ""),
+        (replace(FRESH, rss_bytes=0), "it is gone"),
+        (replace(FRESH, forks=MOST_FORKS), f"it has made {MOST_FORKS} forks"),
+        (replace(FRESH, age_s=LONGEST_S), "it is 30 minutes old"),
+        (replace(FRESH, rss_bytes=300 << 20), "it has grown by 200 MiB"),
+        (replace(FRESH, rss_at_ready_bytes=10 << 20, rss_bytes=60 << 20), ""),
+    ],
+)
+def test_a_template_is_replaced_when_it_is_worn(wear: Wear, why: str) -> None:
+    assert worn(wear) == why
