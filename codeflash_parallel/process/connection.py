@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import anyio
 
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import ChannelClosed, Command, Exit
-from codeflash_parallel.process.streams import Clip, Outlet, Records
-from codeflash_parallel.process.wire import CONTROL_FD, RECORDS_FD, Message, portable
+from codeflash_parallel.model.workspace import ChannelClosed, Exit, Limits
+from codeflash_parallel.process.streams import Clip, Outlet, Records, Sink
+from codeflash_parallel.process.wire import Message
 
 #: Longest line a child may send; more is no protocol of ours.
 _LINE_BYTES = 64 * 1024 * 1024
@@ -19,12 +20,28 @@ _READ_BYTES = 64 * 1024
 RECORD_FLOOD = "record flood"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marks:
+    """By what a job's processes are known, wherever they hide.
+
+    Attributes:
+        marker: value of an environment variable.
+        tag: a resource limit; 0: none.
+        generation: how many forks of templates lie between the job and the launcher.
+    """
+
+    marker: str
+    tag: int
+    generation: int
+
+
 class Connection:
     """The pipes and the fate of one child. Not for use outside this package."""
 
-    def __init__(self, number: int, command: Command) -> None:
+    def __init__(self, number: int, marks: Marks, limits: Limits) -> None:
         self.number = number
-        self.command = command
+        self.marks = marks
+        self.limits = limits
         self.pid = 0
         self.started = anyio.Event()
         self.ended = anyio.Event()
@@ -34,48 +51,36 @@ class Connection:
         self._child_control: socket.socket | None = None
         self._scope = anyio.CancelScope()
         self._pumped = anyio.Event()
-        self._out = Clip(command.limits.output_bytes)
-        self._err = Clip(command.limits.output_bytes)
-        self._records = Records(command.limits.record_bytes)
+        self._out = Clip(limits.output_bytes)
+        self._err = Clip(limits.output_bytes)
+        self._records = Records(limits.record_bytes)
         self._outlets: dict[str, Outlet] = {}
         self._report: Message = {}
         self._exit: Exit | None = None
 
-    def connect(self) -> None:
-        """Make the pipes. Whoever calls this calls `close`, whatever happens."""
-        self._outlets["stdout"] = Outlet(self._out)
-        self._outlets["stderr"] = Outlet(self._err)
-        if any("{records}" in argument for argument in self.command.argv):
-            self._outlets["records"] = Outlet(self._records)
+    def connect(self, pipes: Iterable[str]) -> None:
+        """Make the pipes. Whoever calls this calls `close`, whatever happens.
 
-    def connect_control(self) -> None:
-        """Make the two-way line channel."""
-        self.control, self._child_control = socket.socketpair()
-        self.control.setblocking(False)
+        Args:
+            pipes: of ``stdout``, ``stderr``, ``records`` and ``control``; the last is a two-way line channel.
+        """
+        sinks: dict[str, Sink] = {"stdout": self._out, "stderr": self._err, "records": self._records}
+        for name in pipes:
+            if name == "control":
+                self.control, self._child_control = socket.socketpair()
+                self.control.setblocking(False)
+            else:
+                self._outlets[name] = Outlet(sinks[name])
 
-    def order(self, marker: str) -> tuple[Message, list[int]]:
-        """Return the ``start`` order and the descriptors that go with it."""
-        descriptors = {name: outlet.write_end for name, outlet in self._outlets.items()}
+    def descriptors(self) -> dict[str, int]:
+        """Return the child's ends of the pipes, in the order in which they were made."""
+        ends = {name: outlet.write_end for name, outlet in self._outlets.items()}
         if self._child_control is not None:
-            descriptors["control"] = self._child_control.fileno()
-        limits = self.command.limits
-        message = {
-            "op": "start",
-            "job": self.number,
-            "marker": marker,
-            "argv": [portable(_numbered(argument)) for argument in self.command.argv],
-            "cwd": portable(str(self.command.cwd)),
-            "environment": {portable(k): portable(v) for k, v in self.command.environment.items()},
-            "descriptors": list(descriptors),
-            "cpu_s": limits.cpu_s,
-            "wall_s": limits.wall_s,
-            "memory_bytes": limits.memory_bytes,
-        }
-        return message, list(descriptors.values())
+            ends["control"] = self._child_control.fileno()
+        return ends
 
     def handed_over(self) -> None:
-        """Close the child's ends of the pipes: the launcher has them now."""
-        self.sent = True
+        """Close the child's ends of the pipes: it, or who will start it, has them now."""
         for outlet in self._outlets.values():
             outlet.close_write_end()
         if self._child_control is not None:
@@ -173,8 +178,16 @@ class ControlChannel:
         """The child's process id; 0 if it could not be started."""
         return self._connection.pid
 
-    async def send(self, line: bytes, /) -> None:
+    @property
+    def ended(self) -> bool:
+        """Whether the child has ended, or could not be started."""
+        return self._connection.ended.is_set()
+
+    async def send(self, line: bytes, /, descriptors: Sequence[int] = ()) -> None:
         """Write one line; a newline is added where there is none.
+
+        Args:
+            descriptors: what the child gets along with the line's first byte.
 
         Raises:
             ChannelClosed: the child has closed its end, or has ended.
@@ -182,11 +195,13 @@ class ControlChannel:
         data = memoryview(line.removesuffix(b"\n") + b"\n")
         while data:
             try:
-                data = data[self._socket.send(data) :]
+                sent = socket.send_fds(self._socket, [data], descriptors)
             except BlockingIOError:
                 await anyio.wait_writable(self._socket)
             except OSError as error:
                 raise ChannelClosed(str(error)) from error
+            else:
+                data, descriptors = data[sent:], ()
 
     async def receive(self, deadline_s: float, /) -> bytes:
         """Return the next line without its newline.
@@ -221,7 +236,3 @@ class ControlChannel:
     async def close(self) -> Exit:
         """Kill the tree if it still runs, and return how it ended; a second call returns the same."""
         return await self._finish(self._connection)
-
-
-def _numbered(argument: str) -> str:
-    return argument.replace("{records}", str(RECORDS_FD)).replace("{control}", str(CONTROL_FD))

@@ -60,13 +60,13 @@ class Job:
     """Follow one job to its end.
 
     Args:
-        request: the evaluator's ``start`` message.
-        pid: the main process, leader of its own session.
-        errors: descriptor on which a failure to start is told.
+        request: the evaluator's ``start`` or ``adopt`` message.
+        pid: the main process; it leads its own session, an adopted one does from its first step on.
+        errors: descriptor on which a failure to start is told; `None` for one that has been adopted.
         looks: how to see the job's processes.
     """
 
-    def __init__(self, request: Message, pid: int, errors: int, looks: Looks) -> None:
+    def __init__(self, request: Message, pid: int, errors: int | None, looks: Looks) -> None:
         self.number: int = request["job"]
         self.marker: str = request["marker"]
         self.tag: int = request["tag"]
@@ -148,6 +148,8 @@ class Job:
         }
 
     def _read_errors(self) -> None:
+        if self._errors is None:
+            return
         try:
             reason = os.read(self._errors, 4096)
         except BlockingIOError:
@@ -179,13 +181,15 @@ class Job:
         else:
             self._plan_look(now, self._used_s)
 
-    def _memory(self, family: Iterable[Proc]) -> int:
+    def _memory(self, family: list[Proc]) -> int:
         """Return the tree's resident bytes; pages shared by forks are counted once where that decides."""
-        rss_bytes = sum(p.rss_bytes for p in family)
-        if rss_bytes <= self._memory_bytes:
-            return rss_bytes
+        resident = [p.rss_bytes for p in family]
+        if sum(resident) <= self._memory_bytes:
+            return sum(resident)
         # Twice: when a process ends between two readings, its share moves to those not yet read.
-        return min(sum(proctable.proportional_bytes(p.pid) for p in family) for _ in range(2))
+        shares = min(sum(proctable.proportional_bytes(p.pid) for p in family) for _ in range(2))
+        # What is shared with somebody outside (the template of a fork) counts in full.
+        return max(shares, *resident)
 
     def _plan_look(self, now: float, used_s: float) -> None:
         """Look again when a limit may be reached at the earliest."""

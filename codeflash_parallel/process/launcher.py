@@ -7,24 +7,29 @@ import itertools
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
 
 from codeflash_parallel.model.errors import EnvironmentFault, InternalError
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Channel, Command, Exit
+from codeflash_parallel.model.workspace import Command, Exit, Limits
 from codeflash_parallel.process import proctable
-from codeflash_parallel.process.connection import Connection, ControlChannel
+from codeflash_parallel.process.connection import Connection, ControlChannel, Marks
 from codeflash_parallel.process.launcher_process import ANSWER_S, LauncherProcess, start_launcher_process
-from codeflash_parallel.process.wire import Frames, Message, pack
+from codeflash_parallel.process.orders import adopt_order, kill_order, start_order
+from codeflash_parallel.process.wire import Frames, Message, marker_of, pack, tag_of
 
 #: A launcher starts in some 30 ms; a machine that needs this long is unfit for anything.
 _START_S = 30.0
 #: Rounds of killing what a dead launcher has left.
 _ROUNDS = 20
+
+#: Brings about the process of a connection: makes the pipes, hands them over, has it started or adopted.
+Begin = Callable[[Connection], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -74,6 +79,7 @@ class Launcher:
         self._up = False
         self._gone = anyio.Event()
         self._fault = ""
+        self._top_tag = 0
         self._numbers = itertools.count(1)
         self._connections: dict[int, Connection] = {}
 
@@ -89,10 +95,46 @@ class Launcher:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
-        connection = self._connection(command)
+        begin = partial(self._start, command, _pipes(command))
+        return await self.follow(self.reserve(command.limits), begin)
+
+    async def open(self, command: Command, /) -> ControlChannel:
+        """Start a child with a control channel; its output is kept while it runs.
+
+        Raises:
+            InternalError: the launcher is gone.
+            EnvironmentFault: no descriptors are left.
+        """
+        begin = partial(self._start, command, [*_pipes(command), "control"])
+        return await self.hold(self.reserve(command.limits), begin)
+
+    # --- processes that somebody else starts -----------------------------------------------------------
+
+    def reserve(self, limits: Limits, generation: int = 0) -> Connection:
+        """Return the connection of a process to be, for `follow` or `hold`.
+
+        Args:
+            limits: of the process and its descendants.
+            generation: how many forks of templates lie between it and the launcher.
+
+        Raises:
+            InternalError: the launcher is gone.
+        """
+        if self._gone.is_set():
+            raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
+        number = next(self._numbers)
+        marks = Marks(
+            marker=marker_of(self._process.prefix, number),
+            tag=tag_of(self._top_tag, number, generation),
+            generation=generation,
+        )
+        self._connections[number] = connection = Connection(number, marks, limits)
+        return connection
+
+    async def follow(self, connection: Connection, begin: Begin) -> Exit:
+        """Have a process begun and follow it to its end, as `run` does."""
         try:
-            connection.connect()
-            await self._start(connection)
+            await begin(connection)
             async with anyio.create_task_group() as tasks:
                 self._start_pump(tasks, connection)
                 await connection.ended.wait()
@@ -103,18 +145,10 @@ class Launcher:
             await self._finish(connection)
         return connection.close()
 
-    async def open(self, command: Command, /) -> Channel:
-        """Start a child with a control channel; its output is kept while it runs.
-
-        Raises:
-            InternalError: the launcher is gone.
-            EnvironmentFault: no descriptors are left.
-        """
-        connection = self._connection(command)
+    async def hold(self, connection: Connection, begin: Begin) -> ControlChannel:
+        """Have a process begun and return its control channel, as `open` does."""
         try:
-            connection.connect()
-            connection.connect_control()
-            await self._start(connection)
+            await begin(connection)
             self._start_pump(self._tasks, connection)
             await connection.started.wait()
         except BaseException as error:
@@ -124,23 +158,26 @@ class Launcher:
             raise
         return ControlChannel(connection, self._finish)
 
+    async def adopt(self, connection: Connection, pid: int) -> None:
+        """Make a process, orphaned below the launcher, the main process of a connection.
+
+        If it is gone, the connection has ended as `NOT_STARTED` when this returns.
+        """
+        await self._send(adopt_order(connection, pid))
+        connection.sent = True
+        await connection.started.wait()
+
     # --- life of a job ---------------------------------------------------------------------------------
 
-    def _connection(self, command: Command) -> Connection:
-        if self._gone.is_set():
-            raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
-        connection = Connection(next(self._numbers), command)
-        self._connections[connection.number] = connection
-        return connection
-
-    async def _start(self, connection: Connection) -> None:
-        order, descriptors = connection.order(f"{self._process.prefix}{connection.number}")
-        await self._send(order, descriptors)
+    async def _start(self, command: Command, pipes: list[str], connection: Connection) -> None:
+        connection.connect(pipes)
+        await self._send(start_order(connection, command), list(connection.descriptors().values()))
+        connection.sent = True
         connection.handed_over()
 
     def _start_pump(self, tasks: TaskGroup, connection: Connection) -> None:
         async def kill(why: str) -> None:
-            await self._send({"op": "kill", "job": connection.number, "why": why})
+            await self._send(kill_order(connection, why))
 
         connection.pumping = True
         tasks.start_soon(connection.pump, kill)
@@ -149,7 +186,7 @@ class Launcher:
         """Kill the job if it still runs, wait for the report, and let go of it."""
         if connection.sent and not connection.ended.is_set():
             with anyio.move_on_after(ANSWER_S, shield=True):
-                await self._send({"op": "kill", "job": connection.number, "why": "no longer needed"})
+                await self._send(kill_order(connection, "no longer needed"))
                 await connection.ended.wait()
         self._connections.pop(connection.number, None)
         with anyio.CancelScope(shield=True):
@@ -204,6 +241,7 @@ class Launcher:
         match message["t"]:
             case "ready":
                 self._up = True
+                self._top_tag = message["top_tag"]
                 self._answered.set()
             case "fault":
                 self._fault = message["message"]
@@ -247,6 +285,11 @@ class Launcher:
         self._listening.cancel()
         for connection in tuple(self._connections.values()):
             await self._finish(connection)
+
+
+def _pipes(command: Command) -> list[str]:
+    asked = any("{records}" in argument for argument in command.argv)
+    return ["stdout", "stderr", "records"] if asked else ["stdout", "stderr"]
 
 
 def _no_pipes(error: OSError) -> EnvironmentFault:

@@ -19,7 +19,6 @@ _NOT_STARTED_STATUS = 127
 _OOM_SCORE = b"500"
 #: Limits of message queues below this leave no room for a tag.
 _SMALLEST_TAG = 65536
-_TAGS = 4096
 
 #: What a terminal or an init system sends to everybody; the launcher goes with its evaluator only.
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -59,11 +58,19 @@ def settle_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def tag_for(number: int) -> int:
-    """Return a message queue limit that marks a job, 0 where there is no room for one."""
+def top_tag() -> int:
+    """Return the message queue limit below which those that mark jobs lie, 0 where there is no room."""
     hard = resource.getrlimit(resource.RLIMIT_MSGQUEUE)[1]
     top = 819200 if hard == resource.RLIM_INFINITY else hard  # the kernel's own default
-    return top - 1 - number % _TAGS if top > _SMALLEST_TAG else 0
+    return top if top > _SMALLEST_TAG else 0
+
+
+def is_living_child(pid: int) -> bool:
+    """Tell whether a process is a child of this one that has not ended; it is not reaped."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False
 
 
 def spawn(plan: Plan) -> tuple[int, int]:

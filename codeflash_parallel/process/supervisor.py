@@ -79,7 +79,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Serve until the evaluator is gone and no job is left."""
-        self._tell({"t": "ready", "pid": os.getpid()})
+        self._tell({"t": "ready", "pid": os.getpid(), "top_tag": spawn.top_tag()})
         try:
             while not self._leaving or self._jobs:
                 self._turn()
@@ -121,6 +121,8 @@ class Supervisor:
         match order["op"]:
             case "start":
                 self._start(order, self._batches.popleft())
+            case "adopt":
+                self._adopt(order)
             case "kill" if order["job"] in self._jobs:
                 self._jobs[order["job"]].kill("killed", order["why"])
             case "quit":
@@ -137,13 +139,12 @@ class Supervisor:
         try:  # fewer than announced (a ValueError): our table of open files is full
             self._launch(order, dict(zip(order["descriptors"], descriptors, strict=True)))
         except (OSError, ValueError) as error:
-            self._tell({"t": "ended", "job": order["job"], "ended": "not_started", "message": str(error)})
+            self._not_started(order, str(error))
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
     def _launch(self, order: Message, descriptors: dict[str, int]) -> None:
-        order["tag"] = spawn.tag_for(order["job"])
         plan = spawn.Plan(
             argv=tuple(order["argv"]),
             cwd=order["cwd"],
@@ -152,14 +153,27 @@ class Supervisor:
             tag=order["tag"],
         )
         pid, errors = spawn.spawn(plan)
+        self._take_on(order, pid, errors)
+
+    def _adopt(self, order: Message) -> None:
+        """Make a process that a template has forked for us a job of its own."""
+        pid = order["pid"]
+        if pid in self._mains() or not spawn.is_living_child(pid):
+            self._not_started(order, f"process {pid} is gone, or not the launcher's child")
+            return
+        for job in self._jobs.values():  # the template's, which may have seen it
+            job.known.pop(pid, None)
+        self._view_at = 0.0
+        self._take_on(order, pid, None)
+
+    def _take_on(self, order: Message, pid: int, errors: int | None) -> None:
         number = order["job"]
-        self._jobs[number] = Job(
-            order,
-            pid,
-            errors,
-            Looks(recent=partial(self._recent, number), fresh=partial(self._fresh, number)),
-        )
+        looks = Looks(recent=partial(self._recent, number), fresh=partial(self._fresh, number))
+        self._jobs[number] = Job(order, pid, errors, looks)
         self._tell({"t": "started", "job": number, "pid": pid})
+
+    def _not_started(self, order: Message, message: str) -> None:
+        self._tell({"t": "ended", "job": order["job"], "ended": "not_started", "message": message})
 
     def _tell(self, message: Message) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then the next turn sees its end
@@ -221,10 +235,17 @@ class Supervisor:
         self._view_at = time.monotonic()
         self._view_cost_s = self._view_at - begun
 
+    def _mains(self) -> dict[int, Job]:
+        return {job.pid: job for job in self._jobs.values()}
+
     def _owner(self, head: Proc) -> Job | None:
         """Tell whose a direct child of ours is: a main process, or an orphan that has been handed to us."""
+        mains = self._mains()
+        for pid in (head.pid, head.session):  # in this order: a fork may not have left its session yet
+            if pid in mains:
+                return mains[pid]
         for job in self._jobs.values():
-            if job.pid in (head.pid, head.session) or job.known.get(head.pid) == head.start:
+            if job.known.get(head.pid) == head.start:
                 return job
         marker = proctable.marker(head.pid)
         tag = 0 if marker else proctable.tag(head.pid)

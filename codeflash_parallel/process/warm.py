@@ -3,24 +3,51 @@
 How one check goes. We make the pipes and send the template a ``fork`` order with their ends. It forks twice;
 the one in between ends, so the fork becomes a child of our launcher and the template says its pid. The
 launcher adopts it as a job of its own, and only then one byte on `go` lets it run. Whatever happens to the
-fork is from there on exactly what happens to a child that the launcher has started.
+fork is from there on exactly what happens to a child that the launcher has started. A fork whose `go` ends
+without that byte leaves by itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from codeflash_parallel.model.workspace import Command, Exit, Limits, Ready, ServerGone
+import anyio
+
+from codeflash_parallel.model.workspace import ChannelClosed, Command, Exit, Limits, Ready, ServerGone
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process.connection import Connection, ControlChannel
+from codeflash_parallel.process.guest import parse_records
 from codeflash_parallel.process.launcher import Launcher
 
 __all__ = ["Ready", "ServerGone", "WarmServer", "start_server"]
+
+#: A fork and its adoption take some milliseconds; a template that needs this long is stuck.
+_ANSWER_S = 10.0
+_PIPES = ("stdout", "stderr", "records")
+#: How much of a template's last words goes into a message.
+_WORDS = 500
 
 
 class WarmServer:
     """A template and its forks (`model.workspace.Server`). Made by `start_server`."""
 
-    ready: Ready
-    forks: int
+    def __init__(
+        self, launcher: Launcher, channel: ControlChannel, command: Command, ready: Ready, generation: int
+    ) -> None:
+        self.ready = ready
+        self.forks = 0
+        self._launcher = launcher
+        self._channel = channel
+        self._command = command
+        self._generation = generation
+        self._running = anyio.Lock()
+        self._talking = anyio.Lock()
 
     async def run(self, spec_path: Path, limits: Limits, /) -> Exit:
         """Run one check in a fork; one at a time.
@@ -36,7 +63,9 @@ class WarmServer:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
-        raise NotImplementedError
+        async with self._running:
+            connection = self._launcher.reserve(limits, self._generation + 1)
+            return await self._launcher.follow(connection, partial(self._fork, str(spec_path), ""))
 
     async def advance(self, until: str, deadline_s: float) -> WarmServer:
         """Fork a template that goes on to a later point.
@@ -47,16 +76,80 @@ class WarmServer:
 
         Raises:
             ServerGone: this template has died, or the next one does not reach its point.
+            InternalError: the launcher is gone.
+            EnvironmentFault: no descriptors are left.
         """
-        raise NotImplementedError
+        connection = self._launcher.reserve(self._command.limits, self._generation + 1)
+        begin = partial(self._fork, self._command.argv[2], until)
+        channel = await self._launcher.hold(connection, begin)
+        return await _when_ready(self._launcher, channel, self._command, deadline_s, self._generation + 1)
 
     def rss_bytes(self) -> int:
         """Return the template's resident memory now, 0 when it is gone."""
-        raise NotImplementedError
+        proc = None if self._channel.ended else proctable.process(self._channel.pid)
+        return proc.rss_bytes if proc else 0
 
     async def close(self) -> Exit:
         """End the template; forks that still run go on. A second call returns the same."""
-        raise NotImplementedError
+        async with self._talking:
+            return await self._channel.close()
+
+    # --- forking ---------------------------------------------------------------------------------------
+
+    async def _fork(self, spec: str, until: str, connection: Connection) -> None:
+        """Have the template forked, the fork adopted, and let it run; not to be cancelled in between."""
+        connection.connect([*_PIPES, "control"] if until else _PIPES)
+        async with self._talking:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self._fork_in_time(spec, until, connection)
+                except (ChannelClosed, TimeoutError, _Refusal) as error:
+                    raise _gone(await self._channel.close(), error) from error
+        self.forks += not until
+
+    async def _fork_in_time(self, spec: str, until: str, connection: Connection) -> None:
+        order = {
+            "op": "fork",
+            "order": connection.number,
+            "spec": spec,
+            "marker": connection.marks.marker,
+            "tag": connection.marks.tag,
+            "until": until,
+        }
+        with _gate() as (entrance, key), anyio.fail_after(_ANSWER_S):
+            ends = list(connection.descriptors().values())
+            ends.insert(len(_PIPES), entrance)
+            pid = await self._ask(order, ends)
+            connection.handed_over()
+            await self._launcher.adopt(connection, pid)
+            if connection.ended.is_set():
+                raise _Refusal("its fork ended at once")
+            os.write(key, b"g")
+
+    async def _ask(self, order: dict[str, Any], descriptors: list[int]) -> int:
+        await self._channel.send(json.dumps(order).encode(), descriptors)
+        match _message(await self._channel.receive(_ANSWER_S)):
+            case {"t": "forked", "pid": int(pid)}:
+                return pid
+            case {"t": "refused", "why": str(why)}:
+                raise _Refusal(why)
+            case answer:
+                raise _Refusal(f"it answers {answer}")
+
+
+class _Refusal(Exception):  # noqa: N818 - a state of the template
+    """The template cannot or will not fork."""
+
+
+@contextlib.contextmanager
+def _gate() -> Iterator[tuple[int, int]]:
+    """Make the pipe before which a fork waits: its end, and ours; it goes on if it finds a byte there."""
+    entrance, key = os.pipe2(os.O_CLOEXEC)
+    try:
+        yield entrance, key
+    finally:
+        os.close(entrance)
+        os.close(key)
 
 
 async def start_server(launcher: Launcher, command: Command, deadline_s: float) -> WarmServer:
@@ -72,4 +165,57 @@ async def start_server(launcher: Launcher, command: Command, deadline_s: float) 
         InternalError: the launcher is gone.
         EnvironmentFault: no descriptors are left.
     """
-    raise NotImplementedError
+    channel = await launcher.open(command)
+    return await _when_ready(launcher, channel, command, deadline_s, 0)
+
+
+async def _when_ready(
+    launcher: Launcher, channel: ControlChannel, command: Command, deadline_s: float, generation: int
+) -> WarmServer:
+    """Wait until a template says that it stands at its point."""
+    try:
+        ready = _readiness(_message(await channel.receive(deadline_s)))
+    except (ChannelClosed, TimeoutError, _Refusal) as error:
+        raise _gone(await channel.close(), error) from error
+    except BaseException:
+        await channel.close()
+        raise
+    return WarmServer(launcher, channel, command, ready, generation)
+
+
+def _readiness(message: dict[str, Any]) -> Ready:
+    match message:
+        case {"t": "ready", "point": str(point), "fit": bool(fit)}:
+            return Ready(
+                point=point,
+                fit=fit,
+                unfit=message.get("unfit", ""),
+                rss_bytes=message.get("rss_bytes", 0),
+                swappable=message.get("swappable", False),
+                why=message.get("why", ""),
+                imported=message.get("imported", 0),
+                called_early=message.get("called_early", 0),
+            )
+    raise _Refusal(f"it begins with {message}")
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        message = json.loads(line)
+        if isinstance(message, dict):
+            return message
+    raise _Refusal(f"it says {line[:_WORDS]!r}")
+
+
+def _gone(ended: Exit, error: Exception) -> ServerGone:
+    """Tell what has become of a template, with the guest's last words."""
+    why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
+    words = _last_words(ended)
+    return ServerGone(f"The warm server is gone: {why}{f' ({words})' if words else ''}.", ended)
+
+
+def _last_words(ended: Exit) -> str:
+    told = [r for r in parse_records(ended.records) if r.get("t") in {"error", "internal"}]
+    if told:
+        return str(told[-1].get("message", ""))[-_WORDS:]
+    return (ended.stderr.strip() or ended.message)[-_WORDS:]

@@ -17,6 +17,8 @@ RECORDS_FD = 3
 CONTROL_FD = 4
 
 _LENGTH = struct.Struct("!I")
+#: How many tags a generation of jobs has; two jobs with one tag never run at the same time.
+_TAGS = 4096
 
 Message = dict[str, Any]
 
@@ -25,6 +27,23 @@ def pack(message: Message) -> bytes:
     """Return the frame of one message."""
     body = json.dumps(message, separators=(",", ":")).encode("ascii")
     return _LENGTH.pack(len(body)) + body
+
+
+def marker_of(prefix: str, number: int) -> str:
+    """Return a job's marker. All have one length: a forked process writes its own over the one it got."""
+    return f"{prefix}{number:08d}"
+
+
+def tag_of(top: int, number: int, generation: int) -> int:
+    """Return the message queue limit that marks a job, 0 where there is no room for one.
+
+    Args:
+        top: what the launcher said in ``ready``; 0: no room.
+        number: the job's.
+        generation: how many forks of templates lie between it and the launcher. Each has a band of tags
+            below the one before: an ordinary user's process can lower its limit, never raise it.
+    """
+    return max(top - 1 - generation * _TAGS - number % _TAGS, 0)
 
 
 def portable(text: str) -> str:

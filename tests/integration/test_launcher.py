@@ -89,7 +89,7 @@ print(json.dumps({
         end = await launcher.run(python(code, "{records}", "\u00e9\udcff", environment=environment))
     told = json.loads(end.stdout)
     marker = told["environment"].pop(MARKER)
-    assert marker.endswith("-1")
+    assert marker.endswith("-00000001")
     assert told == {
         "fds": [0, 1, 2, 3],
         "stdin": "/dev/null",

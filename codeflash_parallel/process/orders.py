@@ -1,0 +1,45 @@
+"""What the evaluator tells its launcher to do."""
+
+from __future__ import annotations
+
+from codeflash_parallel.model.workspace import Command
+from codeflash_parallel.process.connection import Connection
+from codeflash_parallel.process.wire import CONTROL_FD, RECORDS_FD, Message, portable
+
+
+def start_order(connection: Connection, command: Command) -> Message:
+    """Return the order to start a child; the connection's descriptors go with it."""
+    return {
+        **_job("start", connection),
+        "argv": [portable(_numbered(argument)) for argument in command.argv],
+        "cwd": portable(str(command.cwd)),
+        "environment": {portable(k): portable(v) for k, v in command.environment.items()},
+        "descriptors": list(connection.descriptors()),
+    }
+
+
+def adopt_order(connection: Connection, pid: int) -> Message:
+    """Return the order to follow a process that runs already, a child of the launcher by now."""
+    return {**_job("adopt", connection), "pid": pid}
+
+
+def kill_order(connection: Connection, why: str) -> Message:
+    """Return the order to kill a job's whole tree."""
+    return {"op": "kill", "job": connection.number, "why": why}
+
+
+def _job(op: str, connection: Connection) -> Message:
+    marks, limits = connection.marks, connection.limits
+    return {
+        "op": op,
+        "job": connection.number,
+        "marker": marks.marker,
+        "tag": marks.tag,
+        "cpu_s": limits.cpu_s,
+        "wall_s": limits.wall_s,
+        "memory_bytes": limits.memory_bytes,
+    }
+
+
+def _numbered(argument: str) -> str:
+    return argument.replace("{records}", str(RECORDS_FD)).replace("{control}", str(CONTROL_FD))
