@@ -123,13 +123,14 @@ def _report(result: RunResult, args: argparse.Namespace, output: Output) -> None
 
         write_file(Path(args.junit_xml), junit_xml(result))
     if args.markdown:
-        from codeflash_parallel.report.markdown import markdown
+        from codeflash_parallel.report.markdown import markdown, timings_markdown
 
-        write_file(Path(args.markdown), markdown(result))
-    report(result, output, quiet=args.quiet, verbose=args.verbose)
+        appendix = timings_markdown(result) if args.timings else ""
+        write_file(Path(args.markdown), "\n".join(filter(None, (markdown(result), appendix))))
+    report(result, output, quiet=args.quiet, verbose=args.verbose, timings=args.timings)
 
 
-def report(result: RunResult, output: Output, *, quiet: bool, verbose: bool) -> None:
+def report(result: RunResult, output: Output, *, quiet: bool, verbose: bool, timings: bool) -> None:
     """Write a result in the form that was asked for."""
     if output.form != Format.TEXT:
         from codeflash_parallel.report.document import document
@@ -137,10 +138,13 @@ def report(result: RunResult, output: Output, *, quiet: bool, verbose: bool) -> 
         output.write_document(document(result))
         return
     from codeflash_parallel.report.console import Detail, make_console, print_report
+    from codeflash_parallel.report.timings import run_timings
 
     detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
 
     def draw(stream: TextIO) -> None:
-        print_report(result, make_console(stream), detail)
+        console = make_console(stream)
+        appendix = run_timings(result, console.width) if timings else ()
+        print_report(result, console, detail, appendix=appendix)
 
     output.write_report(draw)

@@ -161,9 +161,19 @@ def add_reports(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--markdown", metavar="PATH", default="", help="Also write a short summary in Markdown."
     )
+    add_timings(group)
     volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="Say the verdict only, and no progress.")
     volume.add_argument("-v", "--verbose", action="store_true", help="Say every failure and difference.")
+
+
+def add_timings(parser: argparse._ActionsContainer) -> None:
+    """Add the option that tells where the time went."""
+    parser.add_argument(
+        "--timings",
+        action="store_true",
+        help="Also say where the time of each candidate went; JSON always does.",
+    )
 
 
 def add_providers(parser: argparse.ArgumentParser) -> None:

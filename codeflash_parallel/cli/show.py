@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `show`."""
     add_run(parser)
     parser.add_argument("--candidate", metavar="ID", default="", help="Show this candidate only.")
+    options.add_timings(parser)
     options.add_output(parser)
 
 
@@ -28,9 +29,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     result = stored_result(load_document(find_places(args).run_dir(args.run_name)))
     if args.candidate:
-        _show(candidate_of(result, args.candidate), output)
+        _show(candidate_of(result, args.candidate), output, timings=args.timings)
     else:
-        report(result, output, quiet=False, verbose=True)
+        report(result, output, quiet=False, verbose=True, timings=args.timings)
     return ExitCode.OK
 
 
@@ -49,15 +50,18 @@ def candidate_of(result: RunResult, name: str) -> CandidateResult:
     return found
 
 
-def _show(candidate: CandidateResult, output: Output) -> None:
+def _show(candidate: CandidateResult, output: Output, *, timings: bool) -> None:
     if output.form != Format.TEXT:
         from codeflash_parallel.model.document import candidate_document
 
         output.write_document(candidate_document(candidate))
         return
     from codeflash_parallel.report.console import make_console, print_candidate
+    from codeflash_parallel.report.timings import candidate_timings
 
     def draw(stream: TextIO) -> None:
-        print_candidate(candidate, make_console(stream))
+        console = make_console(stream)
+        appendix = candidate_timings(candidate, console.width) if timings else ()
+        print_candidate(candidate, console, appendix=appendix)
 
     output.write_report(draw)

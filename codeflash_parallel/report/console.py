@@ -6,7 +6,7 @@ rich draws without looking for markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Literal, TextIO
 
@@ -20,6 +20,7 @@ from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.report.details import details, how_to_see
 from codeflash_parallel.report.profiles import profiles
 from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.timings import footer, served_by_candidate
 from codeflash_parallel.report.words import (
     origin_cell,
     ranked,
@@ -80,15 +81,28 @@ def make_console(stream: TextIO) -> Console:
     return SafeConsole(file=stream, markup=False, emoji=False, highlight=False, safe_box=True)
 
 
-def print_report(result: RunResult, console: Console, detail: Detail) -> None:
-    """Print a run's report."""
-    if detail != Detail.QUIET:
-        for part in _parts(result, console.width, detail):
-            # Commands are for copying: the terminal may break them, we must not.
-            console.print(part, soft_wrap=isinstance(part, Text))
-            console.print()
+def print_report(
+    result: RunResult, console: Console, detail: Detail, *, appendix: Iterable[RenderableType] = ()
+) -> None:
+    """Print a run's report.
+
+    Args:
+        result: the run.
+        console: where to.
+        detail: how much is said.
+        appendix: what was asked for beside that; printed before the verdict, which stays last.
+    """
+    parts = () if detail == Detail.QUIET else _parts(result, console.width, detail)
+    for part in (*parts, *appendix):
+        # Commands are for copying: the terminal may break them, we must not.
+        console.print(part, soft_wrap=isinstance(part, Text))
+        console.print()
     console.print(_verdict(result))
-    if detail != Detail.QUIET and result.winner is not None and result.run_id:
+    if detail == Detail.QUIET:
+        return
+    if spent := footer(result):
+        console.print(Text(spent, style="dim"))
+    if result.winner is not None and result.run_id:
         console.print(Text(f"Take it: codeflash-parallel apply {one_line(result.run_id)}", style="dim"))
 
 
@@ -103,6 +117,8 @@ def _parts(result: RunResult, width: int, detail: Detail) -> Iterator[Renderable
         yield details(candidate)
         if commands := how_to_see(candidate):
             yield commands
+    if detail == Detail.VERBOSE and (served := served_by_candidate(ranked(result))):
+        yield served
     yield from _winner(result, width, detail)
     if remarks := list(_remarks(result)):
         yield Group(*remarks)
@@ -198,9 +214,16 @@ def _verdict(result: RunResult) -> Text:
     return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))
 
 
-def print_candidate(candidate: CandidateResult, console: Console) -> None:
-    """Print everything that is known about one candidate, its diff last."""
+def print_candidate(
+    candidate: CandidateResult, console: Console, *, appendix: Iterable[RenderableType] = ()
+) -> None:
+    """Print everything that is known about one candidate, its diff last; before that, the appendix."""
     console.print(details(candidate))
+    if served := served_by_candidate([candidate]):
+        console.print(served)
+    for part in appendix:
+        console.print()
+        console.print(part)
     if commands := how_to_see(candidate):
         console.print()
         console.print(commands, soft_wrap=True)

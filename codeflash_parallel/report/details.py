@@ -27,6 +27,8 @@ def details(candidate: CandidateResult) -> RenderableType:
         parts.append(_difference(candidate.difference))
     parts += [_failure(failure) for failure in candidate.failures]
     parts += _lists(candidate)
+    if candidate.tests.not_run:
+        parts.append(Text(f"not started, it was decided: {candidate.tests.not_run} tests", style="dim"))
     parts += [Text(one_line(note), style="dim") for note in candidate.notes]
     parts += _groups(candidate)
     return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]))

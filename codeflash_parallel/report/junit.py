@@ -57,6 +57,8 @@ def _properties(candidate: CandidateResult) -> Iterator[tuple[str, str]]:
     yield "calls", values_cell(candidate)
     if candidate.speedup is not None:
         yield "speedup", speedup_cell(candidate.speedup)
+    if candidate.served:
+        yield "served", one_line(candidate.served)
 
 
 def _cases(candidate: CandidateResult) -> Iterator[TestCase]:

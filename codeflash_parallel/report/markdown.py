@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.timings import (
+    TIMING_HEADER,
+    footer,
+    machinery_rows,
+    served_rows,
+    timing_rows,
+    total_row,
+)
 from codeflash_parallel.report.words import (
     ranked,
     speedup_cell,
@@ -24,14 +33,33 @@ _DIFF_LINES = 200
 
 
 def markdown(result: RunResult) -> str:
-    """Return the verdict, the table, the reasons and the winner's diff."""
+    """Return the verdict, the table, the reasons, the winner's diff, and how the time divides."""
     parts = [f"**{_text(verdict_sentence(result))}**"]
     if result.candidates:
         parts += [_table(result), _reasons(result)]
     winner = result.candidate(result.winner) if result.winner is not None else None
     if winner is not None and winner.diff:
         parts.append(_diff(winner))
+    parts.append(_text(footer(result)))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def timings_markdown(result: RunResult) -> str:
+    """Return where the time went: the table of steps, who served the checks, slots; empty: nothing ran."""
+    rows = timing_rows(result.candidates)
+    parts = [_steps([*rows, total_row(result)])] if rows else []
+    lines = [
+        f"- served {_text(' '.join(row[:2]))}{': ' if row[2] else ''}{_text(row[2])}"
+        for row in served_rows(result.candidates)
+    ]
+    lines += [f"- {name}: {_text(words)}" for name, words in machinery_rows(result)]
+    return "".join(f"{part}\n\n" for part in [*parts, "\n".join(lines)] if part)[:-1]
+
+
+def _steps(rows: Sequence[Sequence[str]]) -> str:
+    lines = [TIMING_HEADER, ["---", "---", *["---:"] * (len(TIMING_HEADER) - 2)]]
+    lines += [list(map(_text, row)) for row in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _table(result: RunResult) -> str:

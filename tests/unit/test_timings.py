@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import io
+import unicodedata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from result_strategies import HOSTILE, run_results
+from rich.console import Console
+
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.result import STEPS, CandidateResult, RunResult, TestCounts
+from codeflash_parallel.report.console import Detail, print_candidate, print_report
+from codeflash_parallel.report.markdown import markdown, timings_markdown
+from codeflash_parallel.report.timings import (
+    candidate_timings,
+    footer,
+    machinery_rows,
+    run_timings,
+    served_rows,
+    timing_rows,
+)
+
+relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 19.0), strict=True))
+
+
+def checked(name: str, served: str = "F1", why: str = "", **more) -> CandidateResult:
+    more.setdefault("timings_ms", SPENT)
+    return CandidateResult(
+        id=CandidateId(name), origin=Origin.PATCH, status=Status.UNDECIDED, code=Code.NOT_RACED, reason="So.",
+        served=served, served_why=why, **more,
+    )  # fmt: skip
+
+
+def run_of(*candidates: CandidateResult, **more) -> RunResult:
+    everything = {step: sum(c.timings_ms.get(step, 0) for c in candidates) for step in STEPS}
+    fields = {"run_id": "r", "complete": True, "verdict": Verdict.NOTHING_FASTER, "steps_ms": everything}
+    return RunResult(candidates=candidates, **(fields | more))
+
+
+def rendered(parts, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
+    for part in parts:
+        console.print(part)
+    return console.file.getvalue()
+
+
+def report_of(result: RunResult, detail: Detail = Detail.NORMAL) -> str:
+    console = Console(file=io.StringIO(), width=100, markup=False, emoji=False, highlight=False)
+    print_report(result, console, detail)
+    return console.file.getvalue()
+
+
+def test_the_footer_divides_the_time_that_slots_were_held() -> None:
+    steps = dict.fromkeys(STEPS, 0.0) | {"queue": 1e6, "calls": 81.0, "stage": 4.0, "other": 15.0}
+    assert footer(RunResult(run_id="r", complete=True, steps_ms=steps)) == "tests 81 %, overhead 19 %"
+
+
+@pytest.mark.parametrize("steps", [{}, {"queue": 5.0}, dict.fromkeys(STEPS, 0.0), {"calls": float("nan")}])
+def test_where_nothing_ran_there_is_no_footer(steps: dict) -> None:
+    result = RunResult(run_id="r", complete=True, verdict=Verdict.NONE_CORRECT, steps_ms=steps)
+    assert footer(result) == ""
+    assert "overhead" not in report_of(result)
+    assert "overhead" not in markdown(result)
+
+
+@given(st.dictionaries(st.sampled_from(STEPS), st.floats(0, 1e9)))
+def test_the_shares_are_shares(steps: dict[str, float]) -> None:
+    said = footer(RunResult(run_id="r", complete=True, steps_ms=steps))
+    if said:
+        tests, overhead = (int(part.split()[1]) for part in said.split(", "))
+        assert tests + overhead == 100
+        assert 0 <= tests <= 100
+
+
+def test_every_report_but_the_quiet_one_has_the_footer() -> None:
+    result = run_of(checked("a"), checked("b"))
+    assert "tests 58 %, overhead 42 %" in report_of(result)
+    assert "tests 58 %, overhead 42 %" in report_of(result, Detail.VERBOSE)
+    assert "overhead" not in report_of(result, Detail.QUIET)
+    assert markdown(result).endswith("tests 58 %, overhead 42 %\n")
+
+
+def test_a_row_has_every_step_and_their_sum() -> None:
+    assert timing_rows([checked("a")]) == [
+        ["a", "F1", "120", "1.5", "8.2", "-", "30", "81", "-", "-", "19", "260"]
+    ]
+
+
+def test_who_never_held_a_slot_has_no_row() -> None:
+    result = run_of(
+        checked("a", timings_ms={}, served=""), checked("b", timings_ms={"queue": 0.0}, served="")
+    )
+    assert timing_rows(result.candidates) == []
+    assert rendered(run_timings(result, 80), 80) == ""
+    assert timings_markdown(result) == ""
+
+
+def test_each_reason_is_said_once() -> None:
+    everyone = [checked("a"), checked("b"), *(checked(f"x{n}", "fresh", "a thread: w") for n in range(3))]
+    everyone += [checked("c", "fresh", "a hook"), checked("d", "F0", "a new module"), checked("e", "")]
+    assert served_rows(everyone) == [
+        ("F1", "2", ""), ("F0", "1", "a new module"), ("fresh", "3", "a thread: w"), ("fresh", "1", "a hook"),
+    ]  # fmt: skip
+
+
+def test_slots_and_servers() -> None:
+    result = run_of(
+        checked("a"),
+        slots={"kind": "overlay", "bytes": 3 * 2**19, "inodes": 12},
+        warm={"servers": 2, "forks": 18, "restarts": 1, "unfit": ["a thread was started: \x1b[2J"]},
+    )
+    assert machinery_rows(result) == [
+        ("slots", "overlay, each 1.5 MiB and 12 inodes"),
+        ("servers", "2, forks 18, restarts 1"),
+        ("unfit", "a thread was started: \\x1b[2J"),
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_table_of_steps_is_one_line_a_candidate(width: int) -> None:
+    slow = dict.fromkeys(STEPS, 12345.0)
+    shown = rendered(run_timings(run_of(checked("kahn"), checked("cached", timings_ms=slow)), width), width)
+    lines = shown.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["candidate", "kahn", "cached", "all"]
+    assert all(len(line.split()) == 12 for line in lines[1:3])
+    assert ("evidence" in lines[0]) == (width == 120)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+def test_timings_fit(width: int) -> None:
+    result = run_of(checked("a" * 70), checked("b", "fresh", "word " * 40), warm={"unfit": ["why " * 50]})
+    assert max(map(len, rendered(run_timings(result, width), width).splitlines())) <= width
+
+
+def test_verbose_says_where_each_was_served() -> None:
+    result = run_of(checked("a"), checked("b", "fresh", "a thread was started: worker"))
+    assert "a thread was started: worker" in report_of(result, Detail.VERBOSE)
+    assert "a thread was started: worker" not in report_of(result)
+
+
+def test_one_candidate_in_full() -> None:
+    one = checked("a", "fresh", "a hook", tests=TestCounts(expected=9, failed=1, not_run=8))
+    console = Console(file=io.StringIO(), width=100)
+    print_candidate(one, console, appendix=candidate_timings(one, 100))
+    shown = console.file.getvalue()
+    assert "not started, it was decided: 8 tests" in shown
+    assert [line.split() for line in shown.splitlines() if line.startswith("a ")][1] == [
+        "a",
+        "fresh",
+        "a",
+        "hook",
+    ]
+    assert "260" in shown
+
+
+def test_markdown_has_the_table_and_the_reasons() -> None:
+    result = run_of(checked("a|b"), checked("c", "fresh", "<b>why</b>"), warm={"servers": 2})
+    shown = timings_markdown(result)
+    assert shown.splitlines()[0].startswith("| candidate | served | queue | stage |")
+    assert "| a\\|b | F1 | 120 |" in shown
+    assert "- served fresh 1: \\<b\\>why\\</b\\>" in shown
+    assert "- servers: 2, forks 0, restarts 0" in shown
+
+
+@relaxed
+@given(run_results(), st.sampled_from([40, 80, 120]))
+def test_whatever_a_result_holds_only_draws(result: RunResult, width: int) -> None:
+    shown = rendered(run_timings(result, width), width) + timings_markdown(result)
+    assert all(c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in shown)
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_hostile_names_and_reasons_are_harmless(attack: str) -> None:
+    result = run_of(checked(attack, "fresh", attack), warm={"unfit": [attack]})
+    shown = rendered(run_timings(result, 80), 80) + report_of(result, Detail.VERBOSE)
+    assert all(c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in shown)
