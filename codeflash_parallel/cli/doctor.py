@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,21 +15,9 @@ from typing import Any, TextIO
 from codeflash_parallel.cli.config import Configured, key_of, read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.probes import PROBE_S, versions, why_not_warm
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.settings import SETTING_NAMES, Settings
-
-#: Asks an interpreter what it has; runs in every Python from 3.9 on.
-_PROBE = """
-import importlib.metadata as m, json, platform
-def v(n):
-    try: return m.version(n)
-    except m.PackageNotFoundError: return ""
-names = ("pytest", "pytest-xdist", "line_profiler")
-print(json.dumps(dict({n: v(n) for n in names}, python=platform.python_version())))
-"""
-
-#: A healthy interpreter answers in a fraction of a second.
-_PROBE_S = 30.0
 
 #: Less than this is not enough for a mirror and slots of a middling project.
 _LEAST_FREE_BYTES = 1 << 30
@@ -84,7 +70,7 @@ def _git() -> Finding:
     git = shutil.which("git")
     if git is None:
         return Finding(name="git", value="", problem="Install git.")
-    done = subprocess.run([git, "version"], capture_output=True, text=True, check=False, timeout=_PROBE_S)
+    done = subprocess.run([git, "version"], capture_output=True, text=True, check=False, timeout=PROBE_S)
     return Finding(name="git", value=done.stdout.strip().removeprefix("git version "))
 
 
@@ -97,13 +83,15 @@ def _project(project: Path, settings: Settings) -> Iterator[Finding]:
         folder = repository.root / repository.project
         yield Finding(name="repository", value=str(repository.root))
         yield Finding(name="project", value=str(folder))
-        yield from _interpreter(choose_interpreter(settings.python, folder, repository.root))
+        interpreter = choose_interpreter(settings.python, folder, repository.root)
+        yield from _interpreter(interpreter)
+        yield _warm_servers(interpreter, settings)
     except CodeflashParallelError as error:
         yield Finding(name="project", value=str(project), problem=str(error))
 
 
 def _interpreter(interpreter: Path) -> Iterator[Finding]:
-    has = _probed(interpreter)
+    has = versions(interpreter)
     if not has:
         yield Finding(
             name="interpreter", value=str(interpreter), problem="It does not run; name another, --python."
@@ -118,14 +106,13 @@ def _interpreter(interpreter: Path) -> Iterator[Finding]:
     )
 
 
-def _probed(interpreter: Path) -> dict[str, str]:
-    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
-        done = subprocess.run(
-            [str(interpreter), "-c", _PROBE], cwd="/", capture_output=True, check=False, timeout=_PROBE_S
-        )
-        found: dict[str, str] = json.loads(done.stdout)
-        return found
-    return {}
+def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
+    """Say whether checks can be forked from a template; where not, runs are slower and as right."""
+    if settings.fresh:
+        return Finding(name="warm servers", value="switched off: every check is a new process")
+    why = why_not_warm(interpreter)
+    value = f"not here, {why}: every check is a new process" if why else "possible"
+    return Finding(name="warm servers", value=value)
 
 
 def _machine() -> Iterator[Finding]:
