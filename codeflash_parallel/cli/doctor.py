@@ -17,7 +17,7 @@ from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.probes import PROBE_S, versions, why_not_warm
 from codeflash_parallel.model.errors import CodeflashParallelError
-from codeflash_parallel.model.settings import SETTING_NAMES, Settings
+from codeflash_parallel.model.settings import SETTING_NAMES, Parallel, Settings
 
 #: Less than this is not enough for a mirror and slots of a middling project.
 _LEAST_FREE_BYTES = 1 << 30
@@ -62,7 +62,7 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
     yield _git()
     yield from _project(project, settings)
-    yield from _machine()
+    yield from _machine(settings)
     yield _cache(cache_root(settings))
 
 
@@ -115,7 +115,7 @@ def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
     return Finding(name="warm servers", value=value)
 
 
-def _machine() -> Iterator[Finding]:
+def _machine(settings: Settings) -> Iterator[Finding]:
     from codeflash_parallel.process.machine import auto_slots, read_machine
 
     machine = read_machine()
@@ -124,7 +124,16 @@ def _machine() -> Iterator[Finding]:
     busy = machine.load > machine.cores
     note = "; measurements will be noisy" if busy else ""
     yield Finding(name="load", value=f"{machine.load:.2f} in the last minute{note}")
-    yield Finding(name="auto", value=f"{auto_slots(machine)} parallel candidates")
+    yield _at_once(settings.parallel_candidates, auto_slots(machine))
+
+
+def _at_once(asked: Parallel, fits: int) -> Finding:
+    """Say how many checks run at once; what one check takes is only known after the baseline has run."""
+    slots = fits if asked == "auto" else asked
+    busy = "" if slots <= fits else f", more than the {fits} that cores and memory bear"
+    unit = "slot" if slots == 1 else "slots"
+    fewer = "; fewer checks at once where one keeps more than a core busy, or needs much memory"
+    return Finding(name="parallel candidates", value=f"{slots} {unit}{busy}{fewer if slots > 1 else ''}")
 
 
 def _cache(cache: Path) -> Finding:

@@ -80,3 +80,13 @@ def test_doctor_says_it(plugin, capsys, monkeypatch: pytest.MonkeyPatch) -> None
     assert "starts a thread: watcher: every check is a new process" in capsys.readouterr().out
     main(["doctor", "--python", sys.executable, "--fresh"])
     assert "switched off" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("asked", "words"), [("1", "1 slot"), ("900", "900 slots, more than the")])
+def test_doctor_says_how_many_checks_run_at_once(capsys, monkeypatch, asked: str, words: str) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    main(["doctor", "--python", sys.executable, "-j", asked])
+    line = next(
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("parallel candidates")
+    )
+    assert words in line
