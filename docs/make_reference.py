@@ -72,6 +72,11 @@ _CHECK = """`check` has no race, hence no winner: it ends with `0` when at least
 (status `undecided`, code `NOT_RACED`), with `1` when none is."""
 
 
+_SELECTED = """It runs the tests that can notice a change of the targets: those that execute one, and those that start
+processes; all of them with `--no-select`. `run` runs the others, too, before a candidate enters the race
+([why](../explanation/fast_checks.md))."""
+
+
 def commands() -> str:
     """Return the page of commands and settings."""
     parts = [
@@ -91,6 +96,7 @@ def _options(name: str) -> Iterator[str]:
     parser = make_parser(name, COMMANDS[name])
     command.add_arguments(parser)
     if name == "check":
+        yield _SELECTED
         yield "It takes the same options as [`run`](#run)."
         return
     own = [action for action in parser._actions if action.dest not in {*SETTING_NAMES, "help"}]
