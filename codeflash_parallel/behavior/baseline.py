@@ -20,13 +20,19 @@ class Baseline:
         rootdir, inifile: pytest's, relative to the workspace's root (``"."`` is the root itself).
         selected: ids of the tests that candidates run, in order; quarantined ones left out.
         expected: outcome by test id of `selected`.
+        order: `selected` in an order that the baseline was run in: that of screening, without killers.
+        order_sensitive: outcomes depend on the order: it is the collected one and stays it.
+        asked: ids of all tests that were asked for, in order; quarantined ones left out.
+        asked_expected: outcome by test id of `asked`.
         executing: ids of tests that execute a target; empty means that whole tests are the level.
+        spawning: ids of tests that start processes, in which nobody counts calls.
+        third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index.
         costs_ns: CPU time of each call of `calls` as observed, for cost groups.
         unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
-        cpu_ns, wall_ns: of one baseline run of the selected tests.
+        cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
     """
@@ -40,6 +46,12 @@ class Baseline:
     selected: tuple[str, ...]
     expected: Mapping[str, str]
     executing: tuple[str, ...]
+    order: tuple[str, ...] = ()
+    order_sensitive: bool = False
+    asked: tuple[str, ...] = ()
+    asked_expected: Mapping[str, str] = field(default_factory=dict)
+    spawning: tuple[str, ...] = ()
+    third_party: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     durations_ns: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[int, CallOutcome] = field(default_factory=dict)
@@ -49,10 +61,21 @@ class Baseline:
     observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
     cpu_ns: int = 0
     wall_ns: int = 0
+    rss_bytes: int = 0
     leaks: bool = False
     loaded: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     inputs: str = ""
+
+    @property
+    def changed_order(self) -> tuple[str, ...]:
+        """Return the order of screening where it is not that of collection."""
+        return self.order if self.order != self.selected else ()
+
+    @property
+    def suite_s(self) -> float:
+        """Return how long the selected tests' own setups, calls and teardowns take."""
+        return sum(self.durations_ns.get(test, 0) for test in self.selected) / 1e9
 
     @property
     def level(self) -> Level:
@@ -97,9 +120,15 @@ def _call_to_json(call: CallOutcome) -> dict[str, Any]:
     return asdict(call)
 
 
-_TUPLES = frozenset({"targets", "plugins", "selected", "executing", "quarantined", "warnings"})
+_TUPLES = frozenset(
+    {
+        *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
+        *("order", "asked", "spawning", "third_party"),
+    }
+)
 _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
-    *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "leaks", "loaded"),
-    *("warnings", "inputs"),
+    *("order", "order_sensitive", "asked", "asked_expected", "spawning", "third_party"),
+    *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
+    *("loaded", "warnings", "inputs"),
 )

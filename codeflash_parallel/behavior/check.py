@@ -1,39 +1,51 @@
-"""The behavioral check of one candidate in one workspace: tests, provenance, values."""
+"""The behavioral check of one candidate in one workspace: tests, provenance, values.
+
+`check` screens: the selected tests, those that caught earlier candidates first, until one decides; then the
+captured calls. `rest` runs what screening left out, `confirm` everything in new processes. `evidence` finds
+out more about a rejection. Whatever a shortcut says is what a run of all those tests in a new process says;
+where a shortcut could be to blame for a rejection, it is made again without it.
+"""
 
 from __future__ import annotations
 
-import signal
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, assert_never
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from time import monotonic_ns
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.compare import (
-    Outcomes,
-    TestComparison,
-    TestKey,
-    ValueComparison,
-    compare_calls,
-    compare_observed,
-    compare_tests,
-)
+from codeflash_parallel.behavior.compare import Outcomes, TestKey, compare_screened, compare_tests
+from codeflash_parallel.behavior.judging import Found, judged_replay, judged_tests, run_fault
+from codeflash_parallel.behavior.points import Ground, Serving, choose, weakest
 from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.selection import (
+    Need,
+    Screening,
+    rejection_needs,
+    screening,
+    tolerated,
+    unselected,
+)
+from codeflash_parallel.behavior.serving import Place, Served, Servers, run_served
 from codeflash_parallel.behavior.session import (
     Guest,
     SelectedRun,
     Session,
+    Stop,
+    Tracebacks,
     Wrap,
     replay_spec,
-    run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.model.candidate import Candidate, digest_of
-from codeflash_parallel.model.outcome import Code, Ended, Level
+from codeflash_parallel.behavior.steps import Used, steps_of_replay, steps_of_tests, used_by
+from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.model.workspace import Limits, Workspace
 
-#: How much of a dying process's last words goes into the reason.
-_TAIL = 300
+#: Faults that no fork can be to blame for: a candidate's own appetite.
+_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.OUT_OF_MEMORY})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +55,11 @@ class CheckOutcome:
     Attributes:
         tests_ns: the tests' own setup, call and teardown.
         starved: the wall deadline was reached while CPU was left; worth one more try, alone.
-        timings_ms: where the time went, by name.
+        timings_ms: where the time went, by the names of `model.result.STEPS` without `queue` and `stage`;
+            together the wall time of the check.
+        served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
+        served_why: why not further on.
+        used: by all its runs that count.
     """
 
     code: Code
@@ -56,171 +72,242 @@ class CheckOutcome:
     starved: bool = False
     notes: tuple[str, ...] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    served: str = ""
+    served_why: str = ""
+    used: Used = field(default_factory=Used)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckPlan:
-    """How candidates of this run are checked."""
+    """How candidates of this run are checked.
+
+    Attributes:
+        workers: xdist workers; with any there is no server.
+        sources: the snapshot's text of the targets' files.
+        killers: tests that caught earlier candidates, the most deadly first, which pass on the baseline
+            when they are run in front of all others.
+        fresh: every run gets a new process.
+    """
 
     guest: Guest
     baseline: Baseline
     limits: Limits
     compare_values: bool
     workers: int = 0
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    killers: tuple[str, ...] = ()
+    fresh: bool = False
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """Return the tests that were asked for and that screening leaves out."""
+        return unselected(self.baseline.asked, self.baseline.selected)
 
 
-async def check(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
-    """Run the baseline's tests and captured calls on a staged candidate and compare.
+async def check(
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, servers: Servers | None
+) -> CheckOutcome:
+    """Run the selected tests and the captured calls on a staged candidate and compare.
 
     Cancelling kills what runs. The candidate's misbehaviour is in the returned value, never raised.
+
+    Args:
+        plan: of the run.
+        workspace: where the candidate is staged.
+        candidate: what was staged.
+        servers: of this slot, for the selected tests.
     """
-    session = await run_guest(plan.guest, workspace, _tests_spec(plan, workspace, candidate), plan.limits)
-    fault = machinery_fault(session) or wrong_source(session.report, candidate, plan.baseline)
-    compared = compare_tests(plan.baseline.expected, session.report)
-    if fault is None and session.exit.leaked and not plan.baseline.leaks:
-        fault = _leaked(session)
-    if fault is not None or compared.code is not Code.OK or not plan.compare_values:
-        return _outcome(compared, None, session, None, fault)
-    observed = compare_observed(_observable(plan, candidate), session.report, plan.baseline.targets)
-    if observed.code is not Code.OK or not plan.baseline.calls:
-        return _outcome(compared, observed, session, None, None)
-    return await _replay(plan, workspace, candidate, session, compared)
+    baseline = plan.baseline
+    work = _Work(plan, workspace, candidate, servers)
+    order = baseline.order or baseline.selected
+    screened = screening(order, plan.killers, order_sensitive=baseline.order_sensitive)
+    found = await work.screened(screened)
+    if found.fault is None and found.code is not Code.OK:
+        blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)
+        if rejection_needs(screened, blamed) is Need.VERIFIED_ORDER:
+            found = await work.screened(Screening(tests=order))
+    return work.outcome(await work.replayed(found))
 
 
-def _tests_spec(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> dict[str, Any]:
-    watch = plan.compare_values and bool(_observable(plan, candidate))
-    run = SelectedRun(
-        prove=tuple(edit.path for edit in candidate.edits),
-        wrap=Wrap.DIGEST if watch else Wrap.NONE,
-        workers=plan.workers,
-    )
-    return selected_run_spec(plan.guest, workspace, plan.baseline, run)
+async def rest(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
+    """Run the tests that were asked for and not selected, on a candidate that passed the selected ones.
+
+    What fails among them may miss the tests before it: then all are run, as `confirm` does.
+    """
+    work = _Work(plan, workspace, candidate, None)
+    found = await work.remaining(plan.rest)
+    return work.outcome(found) if found.code is Code.OK else await confirm(plan, workspace, candidate)
+
+
+async def confirm(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
+    """Run all tests that were asked for and all captured calls, in new processes."""
+    work = _Work(replace(plan, fresh=True), workspace, candidate, None)
+    return work.outcome(await work.replayed(await work.everything()))
+
+
+async def evidence(
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, servers: Servers | None
+) -> CheckOutcome:
+    """Run all selected tests on a rejected candidate: all its failures, in pytest's own words.
+
+    Its `tests`, `failures` and `timings_ms` are of interest; the verdict is given already.
+
+    Args:
+        plan: of the run.
+        workspace: where the candidate is staged.
+        candidate: what was staged.
+        servers: of this slot, for the selected tests.
+    """
+    work = _Work(plan, workspace, candidate, servers)
+    outcome = work.outcome(await work.explained())
+    return replace(outcome, timings_ms={"evidence": sum(outcome.timings_ms.values())})
+
+
+class _Work:
+    """One check while it goes on: its runs, where they began, and what they took."""
+
+    def __init__(
+        self, plan: CheckPlan, workspace: Workspace, candidate: Candidate, servers: Servers | None
+    ) -> None:
+        self._plan, self._baseline, self._candidate = plan, plan.baseline, candidate
+        self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
+        self._observed = _observable(plan, candidate)
+        self._began_ns = monotonic_ns()
+        self._steps: Counter[str] = Counter()
+        self._runs: list[Served] = []
+        self._tests_ns = 0
+
+    async def screened(self, order: Screening) -> Found:
+        """Run the selected tests until one decides."""
+        baseline = self._baseline
+        run = SelectedRun(
+            wrap=self._wrap,
+            stop=Stop.DECISIVE,
+            tracebacks=Tracebacks.NATIVE,
+            order=order.in_changed_order(baseline.selected),
+            tolerated=tolerated(baseline.selected, baseline.expected),
+        )
+        session = await self._tests(run)
+        compared = compare_screened(baseline.expected, session.report)
+        return judged_tests(session, compared, self._candidate, baseline, self._observed)
+
+    async def explained(self) -> Found:
+        """Run the selected tests to the end."""
+        baseline = self._baseline
+        session = await self._tests(SelectedRun(order=baseline.changed_order))
+        compared = compare_tests(baseline.expected, session.report)
+        return judged_tests(session, compared, self._candidate, baseline, {})
+
+    async def remaining(self, only: tuple[str, ...]) -> Found:
+        """Run other tests than the selected ones until one decides; they need not import a target."""
+        expected = self._baseline.asked_expected
+        known = {test: expected[test] for test in only if test in expected}
+        if not known:
+            return Found(tests=compare_tests({}, GuestReport()))
+        run = SelectedRun(
+            stop=Stop.DECISIVE, tracebacks=Tracebacks.NATIVE, only=only, tolerated=tolerated(only, known)
+        )
+        session = await self._tests(run)
+        fault = run_fault(session, self._candidate, self._baseline, ())
+        return Found(tests=compare_screened(known, session.report), fault=fault)
+
+    async def everything(self) -> Found:
+        """Run all tests that were asked for, to the end."""
+        baseline = self._baseline
+        session = await self._tests(SelectedRun(wrap=self._wrap, only=baseline.asked))
+        compared = compare_tests(baseline.asked_expected, session.report)
+        return judged_tests(session, compared, self._candidate, baseline, self._observed)
+
+    async def replayed(self, found: Found) -> Found:
+        """Make the captured calls, if the tests leave anything to ask."""
+        baseline = self._baseline
+        if found.code is not Code.OK or not self._plan.compare_values or not baseline.calls:
+            return found
+        spec = replay_spec(self._plan.guest, baseline.inputs, self._prove, tuple(baseline.calls))
+        served = await self._run(spec, self._serving(watched=False))
+        self._steps += steps_of_replay(served.session.report, served.run_ns)
+        return judged_replay(found, served.session, self._candidate, baseline)
+
+    async def _tests(self, run: SelectedRun) -> Session:
+        plan, baseline = self._plan, self._baseline
+        run = replace(run, prove=self._prove, workers=plan.workers)
+        spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
+        tests = baseline.selected if run.only is None else run.only
+        suite_s = sum(baseline.durations_ns.get(test, 0) for test in tests) / 1e9
+        serving = self._serving(watched=run.wrap is not Wrap.NONE, suite_s=suite_s)
+        served = await self._run(spec, serving)
+        self._steps += steps_of_tests(served.session.report, served.run_ns)
+        self._tests_ns += served.session.report.tests_ns
+        return served.session
+
+    async def _run(self, spec: Mapping[str, object], serving: Serving) -> Served:
+        served = await run_served(self._place, spec, serving, self._doubt)
+        self._steps += Counter({"compare": served.reading_ns, "other": served.abandoned_ns})
+        self._runs.append(served)
+        return served
+
+    def _doubt(self, session: Session) -> str:
+        fault = run_fault(session, self._candidate, self._baseline, ())
+        return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value
+
+    def _serving(self, *, watched: bool, suite_s: float = 0.0) -> Serving:
+        plan = self._plan
+        ground = Ground(
+            targets=plan.guest.targets,
+            sources=plan.sources,
+            packages=_packages(self._place.workspace, self._candidate),
+            suite_s=suite_s,
+            workers=plan.workers,
+            watched=watched,
+            fresh=plan.fresh,
+        )
+        return choose(self._candidate.edits, ground)
+
+    @property
+    def _prove(self) -> tuple[str, ...]:
+        return tuple(edit.path for edit in self._candidate.edits)
+
+    @property
+    def _wrap(self) -> Wrap:
+        return Wrap.DIGEST if self._observed else Wrap.NONE
+
+    def outcome(self, found: Found) -> CheckOutcome:
+        """Return what was found, and what it took."""
+        return CheckOutcome(
+            code=found.code,
+            reason=found.reason,
+            tests=found.tests.counts,
+            values=found.counts,
+            failures=found.tests.failures,
+            difference=found.values.difference if found.values else None,
+            tests_ns=self._tests_ns,
+            starved=bool(found.fault and found.fault.starved),
+            timings_ms=self._timings_ms(),
+            served=weakest(*(run.point for run in self._runs)) if self._runs else "",
+            used=used_by(run.session.exit for run in self._runs),
+            served_why="; ".join(dict.fromkeys(run.why for run in self._runs if run.why)),
+        )
+
+    def _timings_ms(self) -> dict[str, float]:
+        """Return the steps; what none of them claims was spent on specs and comparisons."""
+        steps = self._steps + Counter({"compare": 0})
+        left = monotonic_ns() - self._began_ns - steps.total()
+        steps["compare"] += max(0, left)
+        return {name: ns / 1e6 for name, ns in steps.items()}
 
 
 def _observable(plan: CheckPlan, candidate: Candidate) -> Mapping[TestKey, Outcomes]:
     """Calls seen inside tests can be compared where the candidate changes target files only."""
     target_paths = {target.path for target in plan.guest.targets}
     inside = all(edit.path in target_paths for edit in candidate.edits)
-    return plan.baseline.observed if inside and plan.workers == 0 else {}
+    return plan.baseline.observed if plan.compare_values and inside and plan.workers == 0 else {}
 
 
-async def _replay(
-    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tests: Session, compared: TestComparison
-) -> CheckOutcome:
-    baseline = plan.baseline
-    spec = replay_spec(plan.guest, baseline.inputs, [e.path for e in candidate.edits], tuple(baseline.calls))
-    session = await run_guest(plan.guest, workspace, spec, plan.limits)
-    fault = machinery_fault(session) or wrong_source(session.report, candidate, baseline)
-    values = compare_calls(baseline.calls, session.report, baseline.targets, baseline.unstable)
-    return _outcome(compared, values, tests, session, fault)
-
-
-def _outcome(
-    tests: TestComparison,
-    values: ValueComparison | None,
-    session: Session,
-    replay: Session | None,
-    fault: CheckOutcome | None,
-) -> CheckOutcome:
-    code, reason = (fault.code, fault.reason) if fault else (tests.code, tests.reason)
-    if code is Code.OK and values is not None and (values.code is not Code.OK or values.reason):
-        code, reason = values.code, values.reason
-    counts = values.counts if values is not None and fault is None else ValueCounts(level=Level.TESTS)
-    return CheckOutcome(
-        code=code,
-        reason=reason,
-        tests=tests.counts,
-        values=counts,
-        failures=tests.failures,
-        difference=values.difference if values else None,
-        tests_ns=session.report.tests_ns,
-        starved=bool(fault and fault.starved),
-        timings_ms=_timings(session, replay),
+def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:
+    """Return the snapshot's packages that the candidate adds files to; it is staged already."""
+    added = {edit.path for edit in candidate.edits if edit.old_digest is None}
+    folders = {str(PurePosixPath(path).parent) for path in added}
+    inits = {folder: str(PurePosixPath(folder) / "__init__.py") for folder in folders}
+    return frozenset(
+        f for f, init in inits.items() if init not in added and (workspace.root / init).is_file()
     )
-
-
-def _timings(session: Session, replay: Session | None) -> dict[str, float]:
-    timings = {name: ns / 1e6 for name, ns in session.report.timings_ns.items()}
-    timings["tests"] = session.report.tests_ns / 1e6
-    timings["pytest_process"] = session.exit.wall_ns / 1e6
-    if replay is not None:
-        timings["replay_process"] = replay.exit.wall_ns / 1e6
-    return timings
-
-
-def machinery_fault(session: Session) -> CheckOutcome | None:
-    """Return what went wrong with the process, if anything did; the tests are another axis."""
-    done = session.exit
-    cpu_s, wall_s = done.cpu_ns / 1e9, done.wall_ns / 1e9
-    outcome: CheckOutcome | None
-    match done.ended:
-        case Ended.EXITED:
-            outcome = _early_end(session)
-        case Ended.SIGNALLED:
-            outcome = _signalled(session)
-        case Ended.CPU_DEADLINE:
-            reason = f"The CPU deadline was reached after {cpu_s:.1f} s."
-            outcome = CheckOutcome(code=Code.TIMEOUT, reason=reason)
-        case Ended.WALL_DEADLINE:
-            reason = f"The wall deadline was reached after {wall_s:.1f} s ({cpu_s:.1f} s of CPU)."
-            outcome = CheckOutcome(code=Code.TIMEOUT, reason=reason, starved=True)
-        case Ended.MEMORY_LIMIT:
-            reason = f"The memory limit was reached. {done.message}".strip()
-            outcome = CheckOutcome(code=Code.OUT_OF_MEMORY, reason=reason)
-        case Ended.KILLED:
-            outcome = CheckOutcome(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
-        case Ended.NOT_STARTED:
-            reason = f"The process could not be started: {done.message}"
-            outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=reason)
-        case _ as never:
-            assert_never(never)
-    return outcome
-
-
-def _early_end(session: Session) -> CheckOutcome | None:
-    if session.report.error:
-        where, message = session.report.error_where, session.report.error
-        return CheckOutcome(code=Code.INFRA_SLOT, reason=f"The guest failed in {where}: {message}")
-    if session.report.finished:
-        return None
-    words = (session.exit.stderr or session.exit.stdout).strip()[-_TAIL:]
-    reason = f"The interpreter ended with status {session.exit.status} before the tests were over. {words}"
-    return CheckOutcome(code=Code.CRASHED, reason=reason.strip())
-
-
-def _signalled(session: Session) -> CheckOutcome:
-    number = abs(session.exit.status)
-    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    code = Code.INFRA_KILLED if number == signal.SIGKILL else Code.CRASHED
-    return CheckOutcome(code=code, reason=f"The interpreter was ended by {name}.")
-
-
-def _leaked(session: Session) -> CheckOutcome:
-    names = ", ".join(session.exit.leaked[:5])
-    return CheckOutcome(
-        code=Code.LEAKED_PROCESS, reason=f"Processes outlived the tests and were killed: {names}."
-    )
-
-
-def wrong_source(report: GuestReport, candidate: Candidate, baseline: Baseline) -> CheckOutcome | None:
-    """Return a rejection unless the bytes that were compiled are the candidate's (and nobody else's)."""
-    if report.outside:
-        module, path = report.outside[0]
-        return CheckOutcome(code=Code.WRONG_SOURCE, reason=f"{module} would have been imported from {path}.")
-    for edit in candidate.edits:
-        loaded = report.sources.get(edit.path, frozenset())
-        staged = digest_of(edit.new) if edit.new is not None else ""
-        if loaded - {staged}:
-            return CheckOutcome(
-                code=Code.WRONG_SOURCE, reason=f"The {edit.path} that ran is not the candidate's."
-            )
-        if not loaded and staged and edit.path in baseline.loaded and report.finished and not _broken(report):
-            return CheckOutcome(
-                code=Code.WRONG_SOURCE, reason=f"The candidate's {edit.path} was never imported."
-            )
-    return None
-
-
-def _broken(report: GuestReport) -> bool:
-    """Say whether collection failed: then a module may rightly not have been reached."""
-    return any(test.phase == "collect" for test in report.tests.values())

@@ -7,7 +7,7 @@ of outcome, the same value with the same type, and the same arguments afterwards
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,22 +52,45 @@ def compare_tests(expected: Mapping[str, str], report: GuestReport) -> TestCompa
         expected: outcome by test id, quarantined tests left out.
         report: the candidate's. A test that is skipped, xfailed or not there is no pass.
     """
-    failed, missing = [], []
+    return _compare_tests(expected, report, frozenset())
+
+
+def compare_screened(expected: Mapping[str, str], report: GuestReport) -> TestComparison:
+    """Do the same for a run that ended at its first decisive failure: what came after it is not missing.
+
+    The code is that of a run of all tests: only a failure ends one early, and none is graver.
+    """
+    failed = any(test in expected and outcome.outcome in _DECISIVE for test, outcome in report.tests.items())
+    not_run = set(report.collected) - report.tests.keys() if failed else frozenset[str]()
+    return _compare_tests(expected, report, not_run)
+
+
+#: Outcomes of a known test that end a screening.
+_DECISIVE = frozenset({"failed", "error"})
+
+
+def _compare_tests(
+    expected: Mapping[str, str], report: GuestReport, not_run: Collection[str]
+) -> TestComparison:
+    failed, missing, skipped_over = [], [], 0
     for test, outcome in expected.items():
         got = report.tests.get(test)
-        if got is None or (got.outcome == "skipped" and outcome != "skipped"):
+        if got is None and test in not_run:
+            skipped_over += 1
+        elif got is None or (got.outcome == "skipped" and outcome != "skipped"):
             missing.append(test)
         elif got.outcome != outcome:
             failed.append(test)
-    collect_errors = [t for t in report.tests.values() if t.phase == "collect"]
     counts = TestCounts(
         expected=len(expected),
-        passed=len(expected) - len(failed) - len(missing),
+        passed=len(expected) - len(failed) - len(missing) - skipped_over,
         failed=len(failed),
         missing=len(missing),
+        not_run=skipped_over,
         failed_ids=tuple(failed[:MAX_IDS]),
         missing_ids=tuple(missing[:MAX_IDS]),
     )
+    collect_errors = [t for t in report.tests.values() if t.phase == "collect"]
     failing = [report.tests[t] for t in failed] + collect_errors
     return _test_comparison(counts, failing, expected)
 

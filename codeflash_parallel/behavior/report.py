@@ -77,6 +77,10 @@ class GuestReport:
         executed: outermost calls by (test id, target number); id ``""`` is import and collection.
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
+        spawned: tests that started processes, in which nobody counts calls.
+        modules: names of the modules that were loaded from outside the repository.
+        served: the fork point it was forked at; empty in a new process.
+        unswappable: why code objects could not be swapped; then nothing was run.
         error: the guest's own failure, as ``"where: message"``.
     """
 
@@ -95,6 +99,10 @@ class GuestReport:
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: tuple[tuple[str, str], ...] = ()
     timings_ns: Mapping[str, int] = field(default_factory=dict)
+    spawned: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    served: str = ""
+    unswappable: str = ""
     error_where: str = ""
     error: str = ""
 
@@ -130,6 +138,10 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         sources=_sources(by_type["source"]),
         outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
         timings_ns={str(r.get("name")): int(r.get("ns", 0)) for r in by_type["timing"]},
+        spawned=tuple(dict.fromkeys(str(r.get("id", "")) for r in by_type["spawned"])),
+        modules=tuple(_last(by_type["modules"]).get("names", ())),
+        served=str(_last(by_type["served"]).get("point", "")),
+        unswappable=str(_last(by_type["unswappable"]).get("why", "")),
         error_where=str(error.get("where", "")),
         error=str(error.get("message", "")),
     )

@@ -36,6 +36,17 @@ class Stop(StrEnum):
 
     NEVER = "never"
     FIRST_FAILURE = "first-failure"
+    #: At the first failure of a test whose outcome on the baseline is known.
+    DECISIVE = "decisive"
+
+
+class Tracebacks(StrEnum):
+    """How failures are put into words."""
+
+    #: As pytest does, which reads and parses sources.
+    SHORT = "short"
+    #: As the interpreter does: next to nothing.
+    NATIVE = "native"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,9 +89,13 @@ class Guest:
 
 
 async def run_guest(guest: Guest, workspace: Workspace, spec: Mapping[str, Any], limits: Limits) -> Session:
-    """Run one guest to its end and read its report."""
+    """Run one guest in a new process to its end and read its report."""
     command = guest_command(workspace, spec, limits, guest.directory)
-    done = await guest.runner.run(command)
+    return read_session(await guest.runner.run(command))
+
+
+def read_session(done: Exit) -> Session:
+    """Read the report of a guest that has ended."""
     return Session(report=read_report(parse_records(done.records)), exit=replace(done, records=b""))
 
 
@@ -91,11 +106,14 @@ def hashed(workspace: Workspace, seed: int) -> Workspace:
 
 
 def first_run_spec(guest: Guest, workspace: Workspace, seconds: float) -> dict[str, Any]:
-    """Return the spec of the first baseline run: everything asked for, calls counted and digested."""
+    """Return the spec of the first baseline run: everything asked for, calls counted and digested.
+
+    It also notes which tests start processes and which modules come from outside the repository.
+    """
     arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
     also = [str(workspace.root / path) for path in guest.overlaid]
     fields = _tests_fields(arguments, None, Wrap.DIGEST, Stop.NEVER, seconds)
-    return guest.spec("tests", (), **fields, also=also)
+    return guest.spec("tests", (), **fields, also=also, watch=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +125,9 @@ class SelectedRun:
         seconds: what recording calls may cost.
         inputs: file that a capture writes.
         workers: xdist workers; 0 runs in one process.
+        only: ids, in the order of the baseline; `None`: the selected tests.
+        order: the same ids in the order in which they are to be run; empty: as they are collected.
+        tolerated: ids whose failure ends nothing.
     """
 
     prove: tuple[str, ...] = ()
@@ -116,6 +137,9 @@ class SelectedRun:
     inputs: str = ""
     workers: int = 0
     only: tuple[str, ...] | None = None
+    order: tuple[str, ...] = ()
+    tolerated: tuple[str, ...] = ()
+    tracebacks: Tracebacks = Tracebacks.SHORT
 
 
 def selected_run_spec(
@@ -128,7 +152,14 @@ def selected_run_spec(
     fallback = () if inifile else _fallback_configuration(workspace)
     arguments = selected_arguments(guest.request, rootdir=rootdir, inifile=inifile, selected=selected)
     fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.seconds)
-    return guest.spec("tests", run.prove, **{**fields, "inputs": run.inputs, "workers": run.workers})
+    more = {
+        "inputs": run.inputs,
+        "workers": run.workers,
+        "tolerated": list(run.tolerated),
+        "tracebacks": run.tracebacks.value,
+    }
+    order = {"order": list(run.order)} if run.order else {}
+    return guest.spec("tests", run.prove, **{**fields, **more, **order})
 
 
 def _tests_fields(
@@ -141,7 +172,7 @@ def _tests_fields(
         "budget": {"calls": CAPTURE_CALLS, "bytes": CAPTURE_BYTES, "seconds": seconds},
         "inputs": "",
         "stop": stop.value,
-        "tracebacks": "short",
+        "tracebacks": Tracebacks.SHORT.value,
         "workers": 0,
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import machinery_fault
+from codeflash_parallel.behavior.faults import machinery_fault
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import (
     Guest,

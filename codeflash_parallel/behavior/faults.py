@@ -1,0 +1,112 @@
+"""Read what went wrong with a guest's process, or with where its code came from. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import assert_never
+
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.model.candidate import Candidate, digest_of
+from codeflash_parallel.model.outcome import Code, Ended
+from codeflash_parallel.model.workspace import Exit
+
+#: How much of a dying process's last words goes into the reason.
+_TAIL = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """What is wrong with a run besides its tests.
+
+    Attributes:
+        starved: the wall deadline was reached while CPU was left; worth one more try, alone.
+    """
+
+    code: Code
+    reason: str
+    starved: bool = False
+
+
+def machinery_fault(session: Session) -> Fault | None:
+    """Return what went wrong with the process, if anything did; the tests are another axis."""
+    done = session.exit
+    fault: Fault | None
+    match done.ended:
+        case Ended.EXITED:
+            fault = _early_end(session)
+        case Ended.SIGNALLED:
+            fault = _signalled(done)
+        case Ended.CPU_DEADLINE:
+            reason = f"The CPU deadline was reached after {done.cpu_ns / 1e9:.1f} s."
+            fault = Fault(code=Code.TIMEOUT, reason=reason)
+        case Ended.WALL_DEADLINE:
+            used = f"{done.wall_ns / 1e9:.1f} s ({done.cpu_ns / 1e9:.1f} s of CPU)"
+            reason = f"The wall deadline was reached after {used}."
+            fault = Fault(code=Code.TIMEOUT, reason=reason, starved=True)
+        case Ended.MEMORY_LIMIT:
+            reason = f"The memory limit was reached. {done.message}".strip()
+            fault = Fault(code=Code.OUT_OF_MEMORY, reason=reason)
+        case Ended.KILLED:
+            fault = Fault(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
+        case Ended.NOT_STARTED:
+            reason = f"The process could not be started: {done.message}"
+            fault = Fault(code=Code.INFRA_SLOT, reason=reason)
+        case _ as never:
+            assert_never(never)
+    return fault
+
+
+def _early_end(session: Session) -> Fault | None:
+    if session.report.error:
+        where, message = session.report.error_where, session.report.error
+        return Fault(code=Code.INFRA_SLOT, reason=f"The guest failed in {where}: {message}")
+    if session.report.finished:
+        return None
+    words = (session.exit.stderr or session.exit.stdout).strip()[-_TAIL:]
+    reason = f"The interpreter ended with status {session.exit.status} before the tests were over. {words}"
+    return Fault(code=Code.CRASHED, reason=reason.strip())
+
+
+def _signalled(done: Exit) -> Fault:
+    number = abs(done.status)
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    code = Code.INFRA_KILLED if number == signal.SIGKILL else Code.CRASHED
+    return Fault(code=code, reason=f"The interpreter was ended by {name}.")
+
+
+def leak(done: Exit) -> Fault | None:
+    """Return a rejection if processes outlived the main one."""
+    if not done.leaked:
+        return None
+    names = ", ".join(done.leaked[:5])
+    return Fault(code=Code.LEAKED_PROCESS, reason=f"Processes outlived the tests and were killed: {names}.")
+
+
+def wrong_source(report: GuestReport, candidate: Candidate, needed: Collection[str]) -> Fault | None:
+    """Return a rejection unless the bytes that were compiled are the candidate's (and nobody else's).
+
+    Args:
+        report: of a run of the candidate.
+        candidate: what was staged.
+        needed: paths that such a run imports in any case, if it comes to its end.
+    """
+    if report.outside:
+        module, path = report.outside[0]
+        return Fault(code=Code.WRONG_SOURCE, reason=f"{module} would have been imported from {path}.")
+    for edit in candidate.edits:
+        loaded = report.sources.get(edit.path, frozenset())
+        staged = digest_of(edit.new) if edit.new is not None else ""
+        if loaded - {staged}:
+            return Fault(code=Code.WRONG_SOURCE, reason=f"The {edit.path} that ran is not the candidate's.")
+        if not loaded and staged and edit.path in needed and report.finished and not _broken(report):
+            reason = f"The candidate's {edit.path} was never imported."
+            return Fault(code=Code.WRONG_SOURCE, reason=reason)
+    return None
+
+
+def _broken(report: GuestReport) -> bool:
+    """Say whether collection failed: then a module may rightly not have been reached."""
+    return any(test.phase == "collect" for test in report.tests.values())

@@ -1,0 +1,93 @@
+"""Put together what the runs of one check say: faults, tests, values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.compare import (
+    Outcomes,
+    TestComparison,
+    TestKey,
+    ValueComparison,
+    compare_calls,
+    compare_observed,
+)
+from codeflash_parallel.behavior.faults import Fault, leak, machinery_fault, wrong_source
+from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.model.result import ValueCounts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What is known of a candidate; the gravest finding gives the code."""
+
+    tests: TestComparison
+    values: ValueComparison | None = None
+    fault: Fault | None = None
+
+    @property
+    def code(self) -> Code:
+        """Return the code of the candidate."""
+        return self._gravest[0]
+
+    @property
+    def reason(self) -> str:
+        """Return the code in one sentence."""
+        return self._gravest[1]
+
+    @property
+    def counts(self) -> ValueCounts:
+        """Return how many values were compared, and how deep that was."""
+        known = self.values is not None and self.fault is None
+        return self.values.counts if known and self.values else ValueCounts(level=Level.TESTS)
+
+    @property
+    def _gravest(self) -> tuple[Code, str]:
+        if self.fault is not None:
+            return self.fault.code, self.fault.reason
+        if self.tests.code is Code.OK and self.values is not None and self.values.reason:
+            return self.values.code, self.values.reason
+        return self.tests.code, self.tests.reason
+
+
+def judged_tests(
+    session: Session,
+    compared: TestComparison,
+    candidate: Candidate,
+    baseline: Baseline,
+    observed: Mapping[TestKey, Outcomes],
+) -> Found:
+    """Judge a run of tests.
+
+    Args:
+        session: the run.
+        compared: its outcomes, held against the baseline's.
+        candidate: what was staged.
+        baseline: what is known.
+        observed: outcomes of calls inside the tests that the run has to repeat.
+    """
+    # A run that ended early may rightly not have reached a module.
+    needed = () if compared.counts.not_run else baseline.loaded.keys()
+    fault = run_fault(session, candidate, baseline, needed)
+    if fault is not None or compared.code is not Code.OK or not observed:
+        return Found(tests=compared, fault=fault)
+    return Found(tests=compared, values=compare_observed(observed, session.report, baseline.targets))
+
+
+def run_fault(
+    session: Session, candidate: Candidate, baseline: Baseline, needed: Collection[str]
+) -> Fault | None:
+    """Return what is wrong with a run besides its tests."""
+    fault = machinery_fault(session) or wrong_source(session.report, candidate, needed)
+    return fault or (None if baseline.leaks else leak(session.exit))
+
+
+def judged_replay(found: Found, session: Session, candidate: Candidate, baseline: Baseline) -> Found:
+    """Add what a replay of the captured calls says to what the tests said."""
+    fault = machinery_fault(session) or wrong_source(session.report, candidate, baseline.loaded.keys())
+    values = compare_calls(baseline.calls, session.report, baseline.targets, baseline.unstable)
+    return replace(found, values=values, fault=fault)

@@ -1,0 +1,155 @@
+"""Decide where a check may begin: at which fork point of a warm server, or in a new process. Pure.
+
+F2 stands after collection with the baseline's code, F1 before the first import of a target's file, F0
+before the first import of anything that lives in the repository. What a point has already seen must not
+depend on what the candidate changes; so the choice follows from the edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from codeflash_parallel.model.bodies import BodyChange, body_change
+from codeflash_parallel.model.candidate import Edit
+from codeflash_parallel.model.target import Target
+
+#: From here on a check is nothing but its tests: a server would hold memory and save next to nothing.
+LONG_SUITE_S = 20.0
+
+#: Run by the interpreter while it starts, before any import could be waited for.
+_RUN_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
+
+
+class Point(StrEnum):
+    """Where a check begins."""
+
+    #: After collection; the child swaps the code objects of the targets.
+    F2 = "F2"
+    #: Before the first import of a target's file.
+    F1 = "F1"
+    #: Before the first import of anything that lives in the repository.
+    F0 = "F0"
+    #: In a new process.
+    FRESH = "fresh"
+
+    def downwards(self) -> tuple[Point, ...]:
+        """Return the servers' points to try, this one first: what serves F2 can be done from F1, too."""
+        return _SERVED[_SERVED.index(self) :] if self in _SERVED else ()
+
+
+_SERVED = (Point.F2, Point.F1, Point.F0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Serving:
+    """A choice.
+
+    Attributes:
+        why: why it is not a further point, one clause; empty at F2.
+        swap: at F2, the targets whose bodies the candidate changes.
+    """
+
+    point: Point
+    why: str = ""
+    swap: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """What a choice rests on, besides the edits.
+
+    Attributes:
+        targets: the functions under optimization; their files are the gate of F1.
+        sources: the snapshot's text of these files.
+        packages: folders of the snapshot that hold an ``__init__.py``, as far as edits add files there.
+        suite_s: time of all setups, calls and teardowns of the tests to be run.
+        workers: xdist workers; 0 runs in one process.
+        watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
+        fresh: a new process was asked for.
+    """
+
+    targets: Sequence[Target]
+    sources: Mapping[str, bytes]
+    packages: frozenset[str] = frozenset()
+    suite_s: float = 0.0
+    workers: int = 0
+    watched: bool = False
+    fresh: bool = False
+
+
+def choose(edits: Sequence[Edit], ground: Ground) -> Serving:
+    """Return the furthest point whose past cannot depend on these edits."""
+    asked = _not_served(ground)
+    if asked:
+        return Serving(point=Point.FRESH, why=asked)
+    gate = {target.path for target in ground.targets}
+    outside = [edit for edit in edits if edit.path not in gate or not _modifies(edit)]
+    if outside:
+        return _outside_the_gate(outside, ground)
+    return _inside_the_gate(edits, ground)
+
+
+def weakest(*points: Point) -> Point:
+    """Return the earliest of some points: what a check that began at all of them is called."""
+    order = list(Point)
+    return max(points, key=order.index)
+
+
+def _not_served(ground: Ground) -> str:
+    if ground.fresh:
+        return "a new process was asked for"
+    if ground.workers:
+        return f"the tests are spread over {ground.workers} processes"
+    if ground.suite_s > LONG_SUITE_S:
+        return f"the tests take {ground.suite_s:.0f} s: starting is nothing beside it"
+    return ""
+
+
+def _modifies(edit: Edit) -> bool:
+    return edit.old_digest is not None and edit.new is not None
+
+
+def _outside_the_gate(edits: Sequence[Edit], ground: Ground) -> Serving:
+    for edit in edits:
+        why = _not_after_f0(edit, ground.packages)
+        if why:
+            return Serving(point=Point.FRESH, why=why)
+    return Serving(point=Point.F0, why=f"it changes {edits[0].path}, which is not a target's file")
+
+
+def _not_after_f0(edit: Edit, packages: frozenset[str]) -> str:
+    path = PurePosixPath(edit.path)
+    if edit.new is None:
+        return f"it removes {edit.path}"
+    if path.suffix != ".py" or path.name in _RUN_AT_START:
+        return f"it changes {edit.path}, which may be read before anything is imported"
+    # pytest looks for conftest files before it imports the first of them.
+    if edit.old_digest is None and (path.name == "conftest.py" or str(path.parent) not in packages):
+        return f"it adds {edit.path}, which may be found before anything of the repository is imported"
+    return ""
+
+
+def _inside_the_gate(edits: Sequence[Edit], ground: Ground) -> Serving:
+    if ground.watched:
+        return Serving(point=Point.F1, why="calls are recorded inside the tests")
+    swap: list[Target] = []
+    for edit in edits:
+        change = _change_of(edit, ground)
+        if change.why:
+            return Serving(point=Point.F1, why=change.why)
+        swap += (Target(path=edit.path, qualname=name) for name in change.qualnames)
+    return Serving(point=Point.F2, swap=tuple(swap))
+
+
+def _change_of(edit: Edit, ground: Ground) -> BodyChange:
+    names = tuple(target.qualname for target in ground.targets if target.path == edit.path)
+    old, new = ground.sources.get(edit.path), edit.new
+    if old is None or new is None:
+        return BodyChange(qualnames=(), why=f"the snapshot's {edit.path} is not at hand")
+    try:
+        return body_change(old.decode("utf-8"), new.decode("utf-8"), names)
+    except UnicodeDecodeError:
+        return BodyChange(qualnames=(), why=f"{edit.path} is not UTF-8")

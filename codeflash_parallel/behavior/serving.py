@@ -1,0 +1,180 @@
+"""Run a guest where the choice says: in a fork of a warm server, from point to point, or in a new process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic_ns
+from typing import Any, Protocol
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.points import Point, Serving
+from codeflash_parallel.behavior.session import (
+    Guest,
+    SelectedRun,
+    Session,
+    read_session,
+    replay_spec,
+    selected_run_spec,
+)
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.workspace import Exit, Limits, Server, ServerGone, Workspace
+from codeflash_parallel.process.guest import guest_command, write_spec
+
+
+class Servers(Protocol):
+    """The warm servers of one slot and one selection of tests; implemented by the engine."""
+
+    async def server(self, mode: str, point: Point, /) -> Server | None:
+        """Return the server of a mode (`tests` or `replay`) that stands at a point; `None`: there is none."""
+        ...
+
+    def why(self) -> str:
+        """Return why the last answer was `None`, one clause."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Served:
+    """One run of a guest, and where it began.
+
+    Attributes:
+        why: why it did not begin further on; empty at F2.
+        run_ns: wall time of the run that counts.
+        abandoned_ns: of runs before it that did not count.
+        reading_ns: of reading its records.
+    """
+
+    session: Session
+    point: Point
+    run_ns: int
+    why: str = ""
+    abandoned_ns: int = 0
+    reading_ns: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where runs of one check are made.
+
+    Attributes:
+        servers: of the slot, for this selection of tests; `None`: every run gets a new process.
+    """
+
+    guest: Guest
+    workspace: Workspace
+    limits: Limits
+    servers: Servers | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Refusal:
+    """A point that did not do.
+
+    Attributes:
+        fallbacks: the points to try instead; none: a new process.
+    """
+
+    why: str
+    fallbacks: tuple[Point, ...]
+
+
+async def run_served(
+    place: Place, spec: Mapping[str, Any], serving: Serving, doubt: Callable[[Session], str]
+) -> Served:
+    """Run a guest at the chosen point or at the next one that there is; a new process is always there.
+
+    A forked run that ends in a way that the fork might be to blame for counts for nothing.
+
+    Args:
+        place: where.
+        spec: of a mode that servers have.
+        serving: the choice.
+        doubt: says why a forked run is to be made again in a new process; empty: it counts.
+
+    Raises:
+        InternalError, EnvironmentFault: the launcher is gone, or descriptors are.
+    """
+    began = monotonic_ns()
+    whys = [serving.why]
+    points = serving.point.downwards()
+    while points:
+        started = monotonic_ns()
+        got = await _attempt(place, spec, points, serving.swap)
+        if isinstance(got, Exit):
+            served = _read(got, points[0], started)
+            refused = _second_thoughts(served, points, doubt)
+            if refused is None:
+                return replace(served, why="; ".join(filter(None, whys)), abandoned_ns=started - began)
+            got = refused
+        whys.append(got.why)
+        points = got.fallbacks
+    started = monotonic_ns()
+    command = guest_command(place.workspace, spec, place.limits, place.guest.directory)
+    served = _read(await place.guest.runner.run(command), Point.FRESH, started)
+    return replace(served, why="; ".join(filter(None, whys)), abandoned_ns=started - began)
+
+
+async def _attempt(
+    place: Place, spec: Mapping[str, Any], points: tuple[Point, ...], swap: Sequence[Target]
+) -> Exit | _Refusal:
+    point, others = points[0], points[1:]
+    if place.servers is None:
+        return _Refusal(why="there is no server for these tests", fallbacks=())
+    server = await place.servers.server(str(spec["mode"]), point)
+    if server is None:
+        return _Refusal(why=f"not {point}: {place.servers.why()}", fallbacks=others)
+    more = {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]} if point is Point.F2 else {}
+    path = write_spec(place.workspace, {**spec, **more}, place.guest.directory)
+    try:
+        return await server.run(path, place.limits)
+    except ServerGone as gone:
+        return _Refusal(why=f"not {point}: its server is gone ({gone})", fallbacks=others)
+
+
+def _read(done: Exit, point: Point, started_ns: int) -> Served:
+    ended = monotonic_ns()
+    session = read_session(done)
+    reading_ns = monotonic_ns() - ended
+    return Served(session=session, point=point, run_ns=ended - started_ns, reading_ns=reading_ns)
+
+
+def _second_thoughts(
+    served: Served, points: tuple[Point, ...], doubt: Callable[[Session], str]
+) -> _Refusal | None:
+    if served.session.report.unswappable:
+        why = f"not {points[0]}: {served.session.report.unswappable}"
+        return _Refusal(why=why, fallbacks=points[1:])
+    doubtful = doubt(served.session)
+    return (
+        _Refusal(why=f"checked again, as a fork could be to blame: {doubtful}", fallbacks=())
+        if doubtful
+        else None
+    )
+
+
+def template_spec(
+    guest: Guest,
+    workspace: Workspace,
+    baseline: Baseline,
+    mode: str,
+    until: Point,
+    only: tuple[str, ...] | None = None,
+) -> dict[str, Any]:
+    """Return the spec of a server's first process.
+
+    Args:
+        guest: of the run.
+        workspace: the slot's; it holds the unchanged snapshot.
+        baseline: what is known; its third-party modules are imported ahead.
+        mode: ``tests`` or ``replay``.
+        until: the point where it is to wait.
+        only: the selection that its forks run, as in `SelectedRun`; `None`: the selected tests.
+    """
+    if mode == "tests":
+        spec = selected_run_spec(guest, workspace, baseline, SelectedRun(only=only))
+    else:
+        spec = replay_spec(guest, baseline.inputs, (), ())
+    gate = sorted({target.path for target in guest.targets})
+    preimport = list(baseline.third_party)
+    return {**spec, "serve": {"until": until.value, "gate": gate, "preimport": preimport}}

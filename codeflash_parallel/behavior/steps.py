@@ -1,0 +1,71 @@
+"""Say where the time of a check went, by the names of `model.result.STEPS`. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.model.workspace import Exit
+
+#: What the guest's own clocks say before its tests run, by step; the first ones are spent first.
+_BEFORE = {"import": ("import_pytest", "config"), "collect": ("collect",)}
+
+
+def steps_of_tests(report: GuestReport, run_ns: int) -> Counter[str]:
+    """Split the wall time of a test run.
+
+    The guest's words cannot add up to more than the launcher's clock has seen: tests that ran beside each
+    other count as long as they took together. What happened before the guest's first clock and after its
+    last is `start`.
+    """
+    steps = {name: _sum(report, names) for name, names in _BEFORE.items()}
+    session_ns = report.timings_ns.get("session", 0)
+    calls_ns = min(report.tests_ns, session_ns) if session_ns else report.tests_ns
+    return _split(run_ns, {**steps, "calls": calls_ns, "other": max(0, session_ns - calls_ns)}, "start")
+
+
+def steps_of_replay(report: GuestReport, run_ns: int) -> Counter[str]:
+    """Split the wall time of a replay."""
+    calls_ns = sum(call.ns for call in report.calls)
+    return _split(run_ns, {"import": _sum(report, ("import",)), "calls": calls_ns}, "start")
+
+
+def _sum(report: GuestReport, names: Iterable[str]) -> int:
+    return sum(report.timings_ns.get(name, 0) for name in names)
+
+
+def _split(whole_ns: int, parts: Mapping[str, int], rest: str) -> Counter[str]:
+    """Give every part what it asks for, as long as there is any; the rest has a name."""
+    steps: Counter[str] = Counter()
+    left = whole_ns
+    for name, wanted in parts.items():
+        steps[name] = min(wanted, left)
+        left -= steps[name]
+    steps[rest] += left
+    return steps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Used:
+    """What the processes of a check have used.
+
+    Attributes:
+        cpu_ns, wall_ns: from start to end, of one after the other.
+        rss_bytes: largest resident size of one process.
+    """
+
+    cpu_ns: int = 0
+    wall_ns: int = 0
+    rss_bytes: int = 0
+
+
+def used_by(exits: Iterable[Exit]) -> Used:
+    """Return what some processes that ran one after the other have used."""
+    done = tuple(exits)
+    return Used(
+        cpu_ns=sum(one.cpu_ns for one in done),
+        wall_ns=sum(one.wall_ns for one in done),
+        rss_bytes=max((one.max_rss_bytes for one in done), default=0),
+    )

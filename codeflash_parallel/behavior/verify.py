@@ -1,0 +1,93 @@
+"""Find out whether a server tells the truth: the unchanged snapshot must look as the preflight saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.compare import (
+    Outcomes,
+    TestKey,
+    compare_calls,
+    compare_observed,
+    compare_tests,
+)
+from codeflash_parallel.behavior.faults import leak, machinery_fault
+from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.behavior.session import (
+    SelectedRun,
+    Session,
+    Tracebacks,
+    Wrap,
+    read_session,
+    replay_spec,
+    selected_run_spec,
+)
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.workspace import Server, ServerGone, Workspace
+from codeflash_parallel.process.guest import write_spec
+
+
+async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point, server: Server) -> str:
+    """Run the unchanged snapshot through a server and return what is not as it was; empty: nothing.
+
+    Cancelling kills what runs.
+
+    Args:
+        plan: of the run.
+        workspace: the server's; it holds the unchanged snapshot.
+        mode: ``tests`` or ``replay``.
+        point: where the server stands.
+        server: it.
+    """
+    baseline = plan.baseline
+    # Calls inside the tests are recorded where checks record them.
+    watched = plan.compare_values and point is not Point.F2
+    observed = baseline.observed if watched else {}
+    if mode == "replay":
+        spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
+    else:
+        spec = _tests_spec(plan, workspace, Wrap.DIGEST if observed else Wrap.NONE)
+    if point is Point.F2:
+        spec["swap"] = [{"path": t.path, "qualname": t.qualname} for t in plan.guest.targets]
+    path = write_spec(workspace, spec, plan.guest.directory)
+    try:
+        session = read_session(await server.run(path, plan.limits))
+    except ServerGone as gone:
+        return f"its server is gone ({gone})"
+    fault = _fault(baseline, session)
+    if fault:
+        return fault
+    return _calls(baseline, session) if mode == "replay" else _tests(baseline, session, observed)
+
+
+def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: Wrap) -> dict[str, Any]:
+    """Return the spec of a screening that ends with the last test."""
+    run = SelectedRun(wrap=wrap, tracebacks=Tracebacks.NATIVE, order=plan.baseline.changed_order)
+    return selected_run_spec(plan.guest, workspace, plan.baseline, run)
+
+
+def _fault(baseline: Baseline, session: Session) -> str:
+    """Return what is wrong with the process or with the bytes that it compiled."""
+    if session.report.unswappable:
+        return session.report.unswappable
+    fault = machinery_fault(session) or (None if baseline.leaks else leak(session.exit))
+    if fault is not None:
+        return fault.reason
+    sources = session.report.sources
+    wrong = [path for path, digest in baseline.loaded.items() if sources.get(path, frozenset()) - {digest}]
+    return f"the {wrong[0]} that ran is not the snapshot's" if wrong else ""
+
+
+def _tests(baseline: Baseline, session: Session, observed: Mapping[TestKey, Outcomes]) -> str:
+    compared = compare_tests(baseline.expected, session.report)
+    if compared.code is not Code.OK:
+        return compared.reason
+    return compare_observed(observed, session.report, baseline.targets).reason
+
+
+def _calls(baseline: Baseline, session: Session) -> str:
+    compared = compare_calls(baseline.calls, session.report, baseline.targets)
+    return "" if compared.code is Code.OK else compared.reason
