@@ -14,7 +14,8 @@ import traceback
 import warnings
 
 from . import importing
-from .control import Control, line_of
+from .control import Control
+from .records import line_of
 
 #: What a unit tells the template through one shared byte: whether it owes the evaluator an answer.
 _IDLE, _BUSY = 0, 1

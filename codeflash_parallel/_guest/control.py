@@ -3,7 +3,7 @@
 import json
 import os
 
-from .records import move_high
+from .records import line_of, move_high
 
 
 class Control:
@@ -42,8 +42,3 @@ class Control:
     def forget(self):
         """Drop what was read ahead: it went to the forked unit."""
         self._pending = b""
-
-
-def line_of(t, **fields):
-    """Return an answer as a line."""
-    return json.dumps(dict(fields, t=t)).encode() + b"\n"

@@ -10,19 +10,21 @@ import traceback
 
 import pytest
 
-from . import neutral, session, worker
+from . import current, failures, neutral, session, worker
+from .failures import shortened
 
-#: Longest message of a failed phase; the head says what was asked, the tail why it failed.
-_HEAD, _TAIL = 3_000, 4_980
+#: The phases of a test in their order.
+_PHASES = ("setup", "call", "teardown")
 
 
 class SessionPlugin:
     """What the guest adds to a session: of the only process, of xdist's controller, or of a worker."""
 
-    def __init__(self, spec, channel, guard, recorder, runtestloop=None, *, in_worker=False):
-        self._spec, self._channel, self._guard, self._recorder = spec, channel, guard, recorder
+    def __init__(self, spec, channel, guard, recording, runtestloop=None, *, in_worker=False):
+        self._spec, self._channel, self._guard, self._recording = spec, channel, guard, recording
         self._runtestloop, self._in_worker = runtestloop, in_worker
-        self._select = None if spec.get("select") is None else set(spec["select"])
+        self._phases = Phases(channel)
+        self._options = []
         self._hello = False
         self._session = None
         self._grouped = False
@@ -31,6 +33,17 @@ class SessionPlugin:
         self._deselected = 0
         self._calls = 0
         self._started = time.perf_counter_ns()
+        current.on_fork(self._renew)
+
+    def _renew(self):
+        """Follow the spec of a fork."""
+        self._started = time.perf_counter_ns()
+        for option in self._options:
+            neutral.follow(option, self._spec)
+
+    def _neutralise(self, option):
+        self._options.append(option)
+        neutral.neutralise(option, self._spec, self._in_worker)
 
     # ---- configuration
 
@@ -41,7 +54,7 @@ class SessionPlugin:
         self._plugins = early_config.pluginmanager
         self.say_hello()
         args[:] = neutral.without_writers(args)
-        neutral.neutralise(early_config.known_args_namespace, self._spec, self._in_worker)
+        self._neutralise(early_config.known_args_namespace)
         outcome = yield
         self._guard.stay_first()
         if outcome.excinfo is not None:
@@ -71,7 +84,7 @@ class SessionPlugin:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config):
         """Neutralise the final options before any plugin acts on them."""
-        neutral.neutralise(config.option, self._spec, self._in_worker)
+        self._neutralise(config.option)
         # Overlaid tests come on top of what is run anyway, be it named or configured.
         config.args += [path for path in self._spec.get("also", ()) if path not in config.args]
         dist = getattr(config.option, "dist", None)
@@ -100,12 +113,25 @@ class SessionPlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items):
-        """Keep the selected items, after all other plugins and conftests have had their say."""
+        """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
-        if self._select is not None:
-            kept = [item for item in items if self._id(item.nodeid) in self._select]
-            self._deselected = len(items) - len(kept)
-            items[:] = kept
+        if current.server() is not None:
+            current.server().reached_end()
+        kept = self._wanted(items)
+        self._deselected = len(items) - len(kept)
+        items[:] = kept
+
+    def _wanted(self, items):
+        select, order = self._spec.get("select"), self._spec.get("order")
+        if order is not None:
+            by_id = {}
+            for item in items:
+                by_id.setdefault(self._id(item.nodeid), []).append(item)
+            return [item for test in dict.fromkeys(order) for item in by_id.get(test, ())]
+        if select is None:
+            return list(items)
+        wanted = frozenset(select)
+        return [item for item in items if self._id(item.nodeid) in wanted]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session):
@@ -151,14 +177,10 @@ class SessionPlugin:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
         """Attribute calls to the running test: those of its fixtures, too."""
-        if self._spec.get("tracebacks") == "none":
-            item.repr_failure = item._repr_failure_py = plain_failure
-        if self._recorder is None:
-            yield
-            return
-        self._recorder.set_test(self._id(item.nodeid))
+        failures.make_cheap(item, self._spec.get("tracebacks"))
+        self._recording.set_test(self._id(item.nodeid))
         yield
-        self._recorder.set_test("")
+        self._recording.set_test("")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report):
@@ -169,12 +191,17 @@ class SessionPlugin:
         message = shortened(report.longreprtext) if report.failed else ""
         xfail, ns = hasattr(report, "wasxfail"), int(report.duration * 1e9)
         self._phase(self._id(report.nodeid), when, report.outcome, xfail, ns, message)
-        if report.failed and self._spec.get("stop") == "first-failure":
+        if report.failed and self._decides(self._id(report.nodeid)):
             self._stop(report.nodeid)
 
     def _phase(self, test, when, outcome, xfail, ns, message):
         more = {"message": message} if outcome == "failed" else {}
-        self._channel.write("phase", id=test, when=when, outcome=outcome, xfail=xfail, ns=ns, **more)
+        self._phases.add(dict(more, id=test, when=when, outcome=outcome, xfail=xfail, ns=ns))
+
+    def _decides(self, test):
+        stop = self._spec.get("stop")
+        tolerated = stop == "decisive" and test in self._spec.get("tolerated", ())
+        return stop in ("first-failure", "decisive") and not tolerated
 
     def _stop(self, test):
         reason = "%s failed" % test
@@ -193,14 +220,14 @@ class SessionPlugin:
 
     def pytest_internalerror(self, excrepr):
         """Report an error of pytest or of a plugin (a test that ends the interpreter is one, too)."""
+        self._phases.flush()
         self._channel.write("internal", message=shortened(str(excrepr)))
 
     def pytest_sessionfinish(self, session):
         """Send a worker's records home."""
         if not self._in_worker:
             return
-        if self._recorder is not None:
-            self._recorder.finish()
+        self._recording.finish()
         self._guard.audit()
         session.config.workeroutput["codeflash"] = json.dumps(self._channel.records)
 
@@ -224,6 +251,7 @@ class SessionPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self):
         """Time the session."""
+        self._phases.flush()
         self._timing("session")
 
     def _timing(self, name):
@@ -243,13 +271,30 @@ def _distributes(config):
     return config.pluginmanager.hasplugin("dsession")
 
 
-def plain_failure(excinfo, style=None):  # noqa: ARG001 - pytest's signature
-    """Return one line on a failure: making tracebacks takes most of a failing test's time."""
-    return ("%s: %s" % (excinfo.type.__name__, excinfo.value))[:1_000]
+class Phases:
+    """Reports phases: those of a test that simply passed in one record at its end, all others at once."""
 
+    def __init__(self, channel):
+        self._channel = channel
+        self._held = {}
 
-def shortened(text):
-    """Return a text of at most 8,000 characters."""
-    if len(text) <= _HEAD + _TAIL + 20:
-        return text
-    return "%s\n[...]\n%s" % (text[:_HEAD], text[-_TAIL:])
+    def add(self, phase):
+        """Take one phase, the fields of its record."""
+        test = phase["id"]
+        held = self._held.setdefault(test, [])
+        held.append(phase)
+        plain = phase["outcome"] == "passed" and not phase["xfail"]
+        if not plain or phase["when"] != _PHASES[len(held) - 1]:
+            self._write(test)
+        elif len(held) == len(_PHASES):
+            del self._held[test]
+            self._channel.write("passed", id=test, ns=[phase["ns"] for phase in held])
+
+    def flush(self):
+        """Write what is held: tests that did not come to their end."""
+        for test in list(self._held):
+            self._write(test)
+
+    def _write(self, test):
+        for phase in self._held.pop(test):
+            self._channel.write("phase", **phase)

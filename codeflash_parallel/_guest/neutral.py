@@ -77,12 +77,17 @@ def neutralise(option, spec, in_worker):
     """
     for name, value in _VALUES.items():
         _set(option, name, value)
-    _set(option, "tbstyle", "no" if spec.get("tracebacks") == "none" else "short")
-    _set(option, "randomly_seed", spec.get("seed", 0))
+    follow(option, spec)
     if not in_worker:
         _set(option, "basetemp", spec["private"] + "/basetemp")
         _set(option, "benchmark_storage", "file://%s/benchmarks" % spec["private"])
         _workers(option, spec.get("workers", 0))
+
+
+def follow(option, spec):
+    """Set the options that forks of one template may have different."""
+    _set(option, "tbstyle", "no" if spec.get("tracebacks") == "none" else "short")
+    _set(option, "randomly_seed", spec.get("seed", 0))
 
 
 def _workers(option, workers):

@@ -17,7 +17,8 @@ class Places:
         self.root = spec["root"]
         self.user_roots = both_forms(spec["user_root"])
         ours = [*both_forms(self.root), *both_forms(spec["guest"]), *both_forms(spec["private"])]
-        self._kept = tuple(ours + environment(self.user_roots))
+        self._environment = environment(self.user_roots)
+        self._kept = tuple(ours + self._environment)
         self._roots = both_forms(self.root)
         self._by_folder = {}
 
@@ -52,6 +53,12 @@ class Places:
             if isinstance(path, str) and under(path, root):
                 return self.user_roots[0] + path[len(root) :]
         return None
+
+    def in_tree(self, path):
+        """Say whether a path lies in the slot, and not in an environment inside it."""
+        if not isinstance(path, str) or self.relative(path) is None:
+            return False
+        return not any(under(path, kept) for kept in self._environment)
 
     def relative(self, path):
         """Return a path of the slot relative to its root, else None."""

@@ -3,7 +3,7 @@
 import sys
 import time
 
-from . import bytecode, importing
+from . import bytecode, current, importing
 from .session import GuestFailure
 
 #: Exit status of pytest when it failed by itself (``ExitCode.INTERNAL_ERROR``).
@@ -23,29 +23,47 @@ def run_session(spec, channel, runtestloop=None):
     """
     if spec.get("wrap") == "capture":
         # Inputs are written by one process.
-        spec = dict(spec, workers=0)
+        spec["workers"] = 0
     guard = importing.install(spec, channel)
-    recorder = install_capture(spec, channel, guard)
+    recording = Recording(spec, channel, guard)
     pytest = _import_pytest(channel)
     bytecode.restrict_rewriter(guard.allows_bytecode)
     from . import hooks
 
-    plugin = hooks.SessionPlugin(spec, channel, guard, recorder, runtestloop)
+    plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
     status = _main(pytest, arguments(spec), plugin, channel)
     plugin.say_hello()
-    if recorder is not None:
-        recorder.finish()
+    recording.finish()
     guard.audit()
     return status
 
 
-def install_capture(spec, channel, guard):
-    """Install the capture that a spec asks for, if any."""
-    if spec.get("wrap", "none") == "none" or not spec.get("targets"):
-        return None
-    from . import capture
+class Recording:
+    """The recorder of targets' calls that a spec asks for, if any; a template leaves it to its forks."""
 
-    return capture.install(spec, channel, guard)
+    def __init__(self, spec, channel, guard):
+        self._spec, self._channel, self._guard = spec, channel, guard
+        self._recorder = None
+        current.on_fork(self.start)
+        self.start()
+
+    def start(self):
+        """Install the capture before the targets are imported."""
+        wanted = self._spec.get("wrap", "none") != "none" and self._spec.get("targets")
+        if wanted and current.server() is None:
+            from . import capture
+
+            self._recorder = capture.install(self._spec, self._channel, self._guard)
+
+    def set_test(self, test):
+        """Attribute the calls from now on to a test."""
+        if self._recorder is not None:
+            self._recorder.set_test(test)
+
+    def finish(self):
+        """Write what was recorded."""
+        if self._recorder is not None:
+            self._recorder.finish()
 
 
 def _import_pytest(channel):

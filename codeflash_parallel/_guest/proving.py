@@ -4,6 +4,8 @@ import ast
 import hashlib
 import importlib.machinery
 
+from . import current
+
 
 class ProvingLoader(importlib.machinery.SourceFileLoader):
     """Loads one module from its source and says which bytes it compiled; never reads or writes bytecode.
@@ -20,9 +22,14 @@ class ProvingLoader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname):
         """Compile the module."""
         data = self.get_data(self.path)
-        digest = hashlib.sha256(data).hexdigest()
-        self._proof.record(self.path, digest, fullname)
-        tree = self._proof.instrumented(self.path, data)
+        if self._proof.probe is not None:
+            return self._proof.probe.load(self, fullname, data)
+        self._proof.record(self.path, data, fullname)
+        return self.compiled(data, self._proof.instrument)
+
+    def compiled(self, data, instrument):
+        """Return the code that some bytes give, with an instrumentation's hooks in it (None: as they are)."""
+        tree = None if instrument is None else instrument(self._proof.relative(self.path), data, self.path)
         if type(self._found).__name__ == "AssertionRewritingHook":
             tree = rewritten(tree or ast.parse(data, self.path), data, self.path, self._found.config)
         return self._compiler()(data if tree is None else tree, self.path)
@@ -36,13 +43,25 @@ class ProvingLoader(importlib.machinery.SourceFileLoader):
 
 
 class Proof:
-    """What proving loaders share: the slot's proven paths, the targets in them, and where records go."""
+    """What proving loaders share: the slot's proven paths, the targets in them, and where records go.
+
+    Attributes:
+        instrument: puts hooks into the targets' modules; None: they are compiled as they are.
+        probe: takes over the loading of proven modules on the way to F2; else None.
+    """
 
     def __init__(self, spec, places, channel):
         self._places = places
         self._channel = channel
+        self._spec = spec
+        self.instrument = self.probe = None
+        self.renew()
+        current.on_fork(self.renew)
+
+    def renew(self):
+        """Take the paths to be proven from the spec."""
+        spec = self._spec
         self._paths = {*spec.get("prove", ()), *(target["path"] for target in spec.get("targets", ()))}
-        self.instrument = None
 
     def loader_for(self, name, spec):
         """Return a proving loader for an import spec, or None when its module needs no proof."""
@@ -51,15 +70,14 @@ class Proof:
             return None
         return ProvingLoader(name, spec.origin, self, spec.loader)
 
-    def record(self, path, digest, module):
-        """Record one load."""
-        self._channel.write("source", path=self._places.relative(path), digest=digest, module=module)
+    def relative(self, path):
+        """Return a path relative to the slot's root."""
+        return self._places.relative(path)
 
-    def instrumented(self, path, data):
-        """Return the module's tree with our hooks in it, or None to compile the bytes as they are."""
-        if self.instrument is None:
-            return None
-        return self.instrument(self._places.relative(path), data, path)
+    def record(self, path, data, module):
+        """Record one load: which bytes were compiled."""
+        digest = hashlib.sha256(data).hexdigest()
+        self._channel.write("source", path=self.relative(path), digest=digest, module=module)
 
 
 def rewritten(tree, data, path, config):

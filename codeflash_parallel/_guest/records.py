@@ -19,13 +19,42 @@ class Channel:
     def __init__(self, fd):
         self._fd = move_high(fd)
         self._lock = threading.Lock()
+        self._kept = None
+        self._served = ""
         os.register_at_fork(after_in_child=self._silence)
+
+    def fileno(self):
+        """Return the descriptor."""
+        return self._fd
+
+    def keep(self):
+        """Keep, from now on, all records for the forks of this process that are going to be guests."""
+        self._kept = []
+
+    def adopt(self, fd, point, swapped, *, keeps):
+        """Write to another descriptor in a fork, first of all what the template has recorded.
+
+        Args:
+            point: where the template stands.
+            swapped: paths whose code is not the template's any more.
+            keeps: this fork becomes a template as well.
+        """
+        kept, self._kept = self._kept, [] if keeps else None
+        self._fd, self._served = move_high(fd), point
+        for t, fields in kept:
+            # The template's times are not ours.
+            if t != "timing" and not (t == "source" and fields["path"] in swapped):
+                self.write(t, **(dict(fields, pid=os.getpid()) if t == "hello" else fields))
 
     def write(self, t, **fields):
         """Write one record, whole, before returning; nothing when this process is a forked child."""
-        line = json.dumps({"t": t, **fields}).encode() + b"\n"
+        if self._kept is not None:
+            self._kept.append((t, fields))
+        data = line_of(t, **fields)
+        if t == "hello" and self._served:
+            data += line_of("served", point=self._served)
         with self._lock:
-            self._write_all(line)
+            self._write_all(data)
 
     def _write_all(self, data):
         while data and self._fd >= 0:
@@ -38,6 +67,11 @@ class Channel:
             # A test that has closed every descriptor before us had the same wish.
             with contextlib.suppress(OSError):
                 os.close(fd)
+
+
+def line_of(t, **fields):
+    """Return a record as a line."""
+    return json.dumps({"t": t, **fields}).encode() + b"\n"
 
 
 class Buffer:

@@ -22,7 +22,7 @@ def prepare(path):
     spec = session.read_spec(path)
     channel = records.Buffer()
     guard = importing.install(spec, channel)
-    _PREPARED.append((spec, channel, guard, plugin.install_capture(spec, channel, guard)))
+    _PREPARED.append((spec, channel, guard, plugin.Recording(spec, channel, guard)))
 
 
 def pytest_addoption(pluginmanager):
@@ -31,7 +31,7 @@ def pytest_addoption(pluginmanager):
         return
     from . import bytecode, hooks
 
-    spec, channel, guard, recorder = _PREPARED[0]
+    spec, channel, guard, recording = _PREPARED[0]
     bytecode.restrict_rewriter(guard.allows_bytecode)
-    session_plugin = hooks.SessionPlugin(spec, channel, guard, recorder, in_worker=True)
+    session_plugin = hooks.SessionPlugin(spec, channel, guard, recording, in_worker=True)
     pluginmanager.register(session_plugin, "codeflash-guest")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ class GuestRun:
     status: int
 
     def named(self, name: str) -> list[dict[str, Any]]:
-        return [record for record in self.records if record["t"] == name]
+        return [record for record in spelled_out(self.records) if record["t"] == name]
 
     def one(self, name: str) -> dict[str, Any]:
         (record,) = self.named(name)
@@ -47,6 +47,17 @@ class GuestRun:
     @property
     def executed(self) -> dict[tuple[str, int], int]:
         return {(r["id"].partition("::")[2], r["target"]): r["calls"] for r in self.named("executed")}
+
+
+def spelled_out(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield records with those of tests that simply passed as three phases."""
+    for record in records:
+        if record["t"] != "passed":
+            yield record
+            continue
+        for when, ns in zip(("setup", "call", "teardown"), record["ns"], strict=True):
+            phase = {"id": record["id"], "when": when, "outcome": "passed", "xfail": False, "ns": ns}
+            yield {"t": "phase", **phase}
 
 
 def write_files(root: Path, files: Mapping[str, str]) -> Path:

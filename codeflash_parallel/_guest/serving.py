@@ -1,0 +1,302 @@
+"""A template: a guest that stops at a point and forks a check for each order of the evaluator.
+
+Theory of operation. The guest does its ordinary work, `tests` or `replay`, and asks here at every import of
+its project and after the collection whether it has reached its point. There `Server.stop` tells the
+evaluator, and obeys its orders. It returns only in forks: each goes on as if nothing had happened, with the
+spec, the pipes and the name of its own. A fork may be told to stop at a later point as the next template.
+
+Everything that the template has not yet flushed stays in its buffers, and so in those of every fork: that is
+where it would be in a process of its own.
+"""
+
+import gc
+import importlib
+import json
+import linecache
+import os
+import random
+import socket
+import sys
+import time
+import warnings
+
+from . import current, forking
+from .fitness import Fitness
+from .records import move_high
+
+_ORDER_BYTES = 1 << 16
+_MOST_DESCRIPTORS = 8
+#: What a fork cannot take from its own spec any more: the template has acted on it.
+_FIXED = ("mode", "args", "also", "root", "project", "user_root", "private", "guest", "targets", "workers")
+
+
+def begin(spec, channel, control):
+    """Make this process a template.
+
+    Args:
+        control: descriptor of the socket on which orders come.
+    """
+    current.set_server(Server(spec, channel, control))
+
+
+class Server:
+    """The template's state.
+
+    Attributes:
+        until: the point at which it stops.
+        received_ns: when the order came that made this process.
+    """
+
+    def __init__(self, spec, channel, control):
+        self._spec, self._channel = spec, channel
+        self.until = spec["serve"]["until"]
+        self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
+        self._preimports = spec["serve"].get("preimport", ())
+        self._parent = os.getppid()
+        self._fitness = Fitness(spec["private"])
+        self._chance = Chance()
+        self._renewals = []
+        self._preimporting = ""
+        self._complaint = ""
+        self._connect(control)
+        self._streams = [(number, forking.identity(number)) for number in (1, 2)]
+        channel.keep()
+
+    def _connect(self, control):
+        self._link = socket.socket(fileno=move_high(control))
+        self._fitness.ours(0, 1, 2, self._link.fileno(), self._channel.fileno())
+
+    def on_fork(self, renew):
+        """Have something called in each fork."""
+        self._renewals.append(renew)
+
+    # ---- where to stop
+
+    def imports(self, places, found):
+        """Look at a module that is about to be imported; return True in a fork that was made here."""
+        self._chance.look()
+        if self.until == "F0":
+            gated = any(map(places.in_tree, _locations(found)))
+        else:
+            gated = self.until == "F1" and places.relative(found.origin) in self._gate
+        if not gated:
+            return False
+        if self._preimporting:
+            self._complaint = "a package of others imports the project: " + self._preimporting
+            raise ImportError("the project is not imported yet")
+        self.stop()
+        return True
+
+    def reached_end(self):
+        """Stop, if that has not happened yet: what the point waits for will not come before a test asks."""
+        self.stop()
+
+    # ---- serving
+
+    def stop(self):
+        """Serve; return in each fork, as the next template if it is to be one."""
+        if self.until == "F0":
+            self._preimport()
+        forked = Served(self, self._serve())
+        forked.become()
+
+    def _preimport(self):
+        for name in self._preimports:
+            self._preimporting = name
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    importlib.import_module(name)
+                except BaseException as error:
+                    self._channel.write("preimport", module=name, why=str(error)[:500])
+        self._preimporting = ""
+
+    def _serve(self):
+        """Obey orders; return the order in a fork."""
+        unfit = self._unfit()
+        self._cwd = os.getcwd()
+        self._chance.hold()
+        gc.collect()
+        gc.freeze()
+        self._files = forking.regular_files()
+        self._say("ready", point=self.until, fit=not unfit, unfit=unfit, **_size())
+        while True:
+            order, descriptors = self._receive()
+            if order["op"] == "quit":
+                os._exit(0)
+            if self._obey(order, descriptors, unfit):
+                return order
+
+    def _unfit(self):
+        loaded = [] if self.until == "F2" else self._loaded_early()
+        early = "it is imported before its turn: " + loaded[0] if loaded else ""
+        return self._complaint or early or self._fitness.complaint(self.until)
+
+    def _loaded_early(self):
+        """Return the gate's modules that were there before the guard could see them."""
+        files = {os.path.realpath(os.path.join(self._spec["root"], path)) for path in self._gate}
+        modules = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+        return [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
+
+    def _obey(self, order, descriptors, unfit):
+        """Fork; return True in the fork, which keeps the descriptors."""
+        why = unfit
+        try:
+            why = why or self._take(order, descriptors)
+            pid = 0 if why else forking.fork_twice()
+            if not why and pid == 0:
+                order["descriptors"] = descriptors
+                return True
+        except (OSError, ValueError, KeyError) as error:
+            why = "%s: %s" % (type(error).__name__, error)
+        for number in descriptors:
+            os.close(number)
+        if why:
+            self._say("refused", order=order.get("order"), why=why)
+        else:
+            self._say("forked", order=order["order"], pid=pid)
+        return False
+
+    def _take(self, order, descriptors):
+        """Read the spec of an order, and say why it cannot be followed."""
+        order["received_ns"] = time.perf_counter_ns()
+        if len(descriptors) != (5 if order.get("until") else 4):
+            return "%d descriptors came" % len(descriptors)
+        if len(order["marker"]) != len(os.environ.get(forking.MARKER, order["marker"])):
+            return "the marker is of another length"
+        with open(order["spec"], "rb") as file:
+            spec = json.loads(file.read())
+        order["spec"] = dict(spec, path=os.path.abspath(order["spec"]))
+        differing = [name for name in _FIXED if (spec.get(name) or None) != (self._spec.get(name) or None)]
+        return "the template has other %s" % differing[0] if differing else ""
+
+    # ---- the link
+
+    def _say(self, t, **fields):
+        try:
+            self._link.sendall(json.dumps(dict(fields, t=t)).encode() + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return  # the next `_receive` says so
+
+    def _receive(self):
+        """Return the next order and the descriptors that came with it."""
+        data, numbers = b"", []
+        while not data.endswith(b"\n"):
+            try:
+                more, extras, _, _ = self._link.recvmsg(
+                    _ORDER_BYTES, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
+                )
+            except ConnectionResetError:
+                more, extras = b"", []
+            for _, _, raw in extras:
+                numbers += memoryview(raw[: len(raw) // 4 * 4]).cast("i").tolist()
+            if not more:
+                return {"op": "quit"}, numbers
+            data += more
+        return json.loads(data), numbers
+
+    # ---- in a fork
+
+    def renew(self, order):
+        """Be the next template, or none, with the spec of an order."""
+        self._link.close()
+        self._spec.clear()
+        self._spec.update(order["spec"])
+        self.until = order.get("until") or ""
+        if self.until:
+            self._connect(order["descriptors"][4])
+        else:
+            current.set_server(None)
+        for renew in self._renewals:
+            renew()
+
+
+class Served:
+    """A fork on its way to be a process of its own."""
+
+    def __init__(self, server, order):
+        self._server, self._order = server, order
+        self._point = server.until
+
+    def become(self):
+        """Go through everything that makes a fork a process of its own; failing ends it."""
+        try:
+            self._become()
+        except BaseException as error:
+            message = "%s: %s" % (type(error).__name__, error)
+            self._server._channel.write("error", where="serving", message=message)
+            os._exit(70)
+
+    def _become(self):
+        server, order = self._server, self._order
+        forking.detach(order["marker"], order.get("tag", 0))
+        stdout, stderr, records, go = order["descriptors"][:4]
+        if os.read(go, 1) != b"g":
+            os._exit(0)
+        os.close(go)
+        forking.die_with_parent(server._parent)
+        new = zip(server._streams, (stdout, stderr))
+        forking.connect([(number, old, pipe) for (number, old), pipe in new])
+        forking.separate(server._files)
+        server._channel.adopt(records, self._point, _swapped(order["spec"]), keeps=bool(order.get("until")))
+        os.chdir(server._cwd)
+        server.renew(order)
+        self._refresh()
+        server._channel.write("timing", name="start", ns=time.perf_counter_ns() - order["received_ns"])
+
+    def _refresh(self):
+        """Forget what the template remembers of files, and what chance there was."""
+        os.environ["CODEFLASH_PARALLEL_GUEST_SPEC"] = self._order["spec"]["path"]
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        self._server._chance.renew()
+        gc.unfreeze()
+
+
+class Chance:
+    """Random states: as the system gave them, or as somebody has set them."""
+
+    def __init__(self):
+        self._initial = self._held = random.getstate()
+        self._numpy = None
+
+    def look(self):
+        """Note the state of numpy's generator as soon as there is one; nobody can have seeded it before."""
+        if self._numpy is None:
+            generator = _numpy_generator()
+            self._numpy = None if generator is None else _state(generator)
+
+    def hold(self):
+        """Keep the state of `random`: the interpreter seeds it anew in every fork."""
+        self._held = random.getstate()
+
+    def renew(self):
+        """Restore what somebody has set, and seed anew what nobody has touched."""
+        if self._held != self._initial:
+            random.setstate(self._held)
+        generator = _numpy_generator()
+        if generator is not None and _state(generator) == self._numpy:
+            generator.seed()
+
+
+def _numpy_generator():
+    return getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+
+
+def _state(generator):
+    return [getattr(part, "tolist", lambda part=part: part)() for part in generator.get_state()]
+
+
+def _swapped(spec):
+    return {change["path"] for change in spec.get("swap") or ()}
+
+
+def _locations(found):
+    """Return where a module lies: its file, or the folders of a namespace."""
+    return [found.origin] if found.has_location else list(found.submodule_search_locations or ())
+
+
+def _size():
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[1])
+    return {"rss_bytes": pages * os.sysconf("SC_PAGE_SIZE"), "imported": len(sys.modules)}
