@@ -7,6 +7,9 @@ so the module's own namespace stays as it is.
 
 import ast
 import builtins
+import copy
+
+from . import records
 
 #: Functions of "inner" targets by target number, filled while their modules are loaded for a replay.
 REGISTRY = {}
@@ -62,6 +65,12 @@ class Instrumentation:
         self._by_path = {}
         for number, target in enumerate(spec.get("targets", ())):
             self._by_path.setdefault(target["path"], []).append((number, target["qualname"].split(".")))
+
+    def quiet(self):
+        """Return the same, writing no records."""
+        other = copy.copy(self)
+        other._channel = records.Buffer()
+        return other
 
     def __call__(self, relative, data, path):
         targets = self._by_path.get(relative)
@@ -151,10 +160,11 @@ def via_of(node, imports):
     for name in names:
         if name.partition(".")[0] in _COMPILERS:
             return "decorated with %s, which compiles the function" % name
-    return "outer" if all(map(_is_known, names)) else "inner"
+    return "outer" if all(map(is_known, names)) else "inner"
 
 
-def _is_known(name):
+def is_known(name):
+    """Say whether the decorator of a dotted name is one whose result we can wrap."""
     module, _, attribute = name.rpartition(".")
     return attribute in _KNOWN.get(module or "builtins", ())
 

@@ -31,7 +31,7 @@ def run_session(spec, channel, runtestloop=None):
     from . import hooks
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
-    status = _main(pytest, arguments(spec), plugin, channel)
+    status = _main(pytest, arguments(spec), [plugin, *_watches(spec, channel, guard)], channel)
     plugin.say_hello()
     recording.finish()
     guard.audit()
@@ -66,6 +66,15 @@ class Recording:
             self._recorder.finish()
 
 
+def _watches(spec, channel, guard):
+    """Return the plugin that notes spawned processes and imported modules, if the spec asks for it."""
+    if not spec.get("watch"):
+        return []
+    from . import watching
+
+    return [watching.Watch(channel, guard.places)]
+
+
 def _import_pytest(channel):
     started = time.perf_counter_ns()
     try:
@@ -88,11 +97,11 @@ def arguments(spec):
     return given[:end] + ours + given[end:]
 
 
-def _main(pytest, args, plugin, channel):
+def _main(pytest, args, plugins, channel):
     # Plugins and tests look at the command line.
     sys.argv[:] = [pytest.__file__.replace("__init__.py", "__main__.py"), *args]
     try:
-        return int(pytest.main(args, plugins=[plugin]))
+        return int(pytest.main(args, plugins=plugins))
     except BaseException as error:  # SystemExit of a conftest, most likely
         channel.write("internal", message="%s: %s" % (type(error).__name__, error))
         return _INTERNAL_ERROR

@@ -2,17 +2,31 @@
 
 Use by a serving guest, in this order:
 
-1. `probe = Probe(spec, guard)` in the process that is on its way to F2 (the first one with ``"until": "F2"``, or
-   the child that becomes an F2 template), after `importing.install` and before any target is imported;
-2. `ready.update(probe.examine(items))` at the point, before `gc.freeze()`: "called_early", "swappable", "why";
-3. `probe.apply(spec, channel)` in the child, with the *child's* spec, after "go": writes the `source` records, or
-   raises `Unswappable`, whose text is the `why` of the record (then end with status `UNSWAPPABLE_STATUS`).
+1. `probe = Probe(spec, guard)` in the process that is on its way to F2 (the first one with ``"until": "F2"``,
+   or the child that becomes an F2 template), after `importing.install` and before a target is imported;
+2. `ready.update(probe.examine(items))` at the point, before `gc.freeze()`;
+3. `probe.apply(spec, channel)` in the child, with the *child's* spec, after "go": it writes the `source`
+   records, or raises `Unswappable`, whose text is the `why` of the record of that name.
 
-The template's own loads of targets write no `source` record: `apply` writes them.
+The template's own loads of proven modules write no `source` record: `apply` writes them.
+
+Each module is compiled twice: as it is, which later tells what a candidate changes, and with a counter in the
+targets. The code that is live carries the counters until `examine` takes it out of the functions again.
 """
 
-#: Exit status of a child that could not swap.
+import ast
+import hashlib
+import os
+import sys
+import warnings
+
+from . import census, codes, probing, watching
+
+#: Exit status of a child that could not swap (EX_TEMPFAIL of sysexits.h).
 UNSWAPPABLE_STATUS = 75
+
+#: How many reasons are told.
+_MOST_REASONS = 3
 
 
 class Unswappable(Exception):  # noqa: N818 - a fact about the candidate, one clause
@@ -28,7 +42,37 @@ class Probe:
     """
 
     def __init__(self, spec, guard):
-        self._spec, self._guard = spec, guard
+        self._spec, self._proof = spec, guard.proof
+        self._targets = {}
+        for target in spec.get("targets", ()):
+            self._targets.setdefault(target["path"], set()).add(target["qualname"])
+        self._loads, self._processes, self._refused = [], [], {}
+        self._counter = probing.CallCounter(self._targets)
+        files = {path: os.path.join(spec["root"], path) for path in self._targets}
+        self._reading = probing.ReadingWatch(files, self._targets).install()
+        watching.on_process_start(self._processes.append)
+        guard.proof.probe = self
+
+    def load(self, loader, name, data):
+        """Return the code of a proven module that is being loaded on the way to the point."""
+        relative = self._proof.relative(loader.path)
+        load = Load(loader, name, relative, data, self._targets.get(relative, frozenset()))
+        plain, told = compiled(loader, data, self._quiet())
+        load.plain, load.warnings = codes.outline(plain, load.targets), told
+        live = loader.compiled(data, self._counting if load.targets else self._proof.instrument)
+        load.live = codes.outline(live, load.targets)
+        self._loads.append(load)
+        return live
+
+    def _counting(self, relative, data, path):
+        instrument = self._proof.instrument
+        tree = instrument(relative, data, path) if instrument is not None else None
+        return self._counter.insert(ast.parse(data, path) if tree is None else tree, relative)
+
+    def _quiet(self):
+        return None if self._proof.instrument is None else self._proof.instrument.quiet()
+
+    # ---- at the point
 
     def examine(self, items=()):
         """Stop watching and return the fields of the ready record: "called_early", "swappable", "why".
@@ -36,7 +80,35 @@ class Probe:
         Args:
             items: the collected test items of pytest.
         """
-        return {"called_early": 0, "swappable": False, "why": "not built yet"}
+        self._proof.probe = None
+        self._reading.stop()
+        census.take(self._loads)
+        keys = [(path, name) for path, names in sorted(self._targets.items()) for name in sorted(names)]
+        refused = ((key, self._objection(key, items)) for key in keys)
+        self._refused = {key: why for key, why in refused if why}
+        for load in self._loads:
+            load.calm()
+        why = "; ".join(list(dict.fromkeys(self._refused.values()))[:_MOST_REASONS])
+        called = sum(self._counter.counts.values())
+        return {"called_early": called, "swappable": len(self._refused) < len(keys), "why": why}
+
+    def _objection(self, key, items):
+        """Return why a target cannot be swapped, one clause; empty if it can."""
+        path, qualname = key
+        if self._processes:
+            return "a process was started before the tests ran (%s)" % self._processes[0]
+        if self._counter.counts.get(key):
+            return "%s was called while modules were imported or tests collected" % qualname
+        if key in self._reading.code_readers:
+            return "the code of %s was read at %s" % (qualname, self._reading.code_readers[key])
+        if path in self._reading.file_readers:
+            return "%s was read at %s" % (path, self._reading.file_readers[path])
+        if any(_is_doctest_of(item, os.path.join(self._spec["root"], path)) for item in items):
+            return "%s has doctests among the collected tests" % path
+        whys = (load.objection(qualname) for load in self._loads if load.relative == path)
+        return next(filter(None, whys), "")
+
+    # ---- in the child
 
     def apply(self, spec, channel):
         """Swap the code of the functions that ``spec["swap"]`` names for what the slot's files say now.
@@ -44,4 +116,113 @@ class Probe:
         Raises:
             Unswappable: something else differs, too.
         """
-        raise Unswappable("not built yet")
+        wanted = {}
+        for swap in spec["swap"]:
+            why = self._refused.get((swap["path"], swap["qualname"]), "")
+            if why or swap["qualname"] not in self._targets.get(swap["path"], ()):
+                raise Unswappable(why or "%s is no target" % swap["qualname"])
+            wanted.setdefault(swap["path"], set()).add(swap["qualname"])
+        self._refuse_late(spec)
+        drafts = [(load, *self._draft(load, wanted.get(load.relative, ()))) for load in self._loads]
+        for load, data, outline in drafts:
+            load.swap(outline)
+            digest = hashlib.sha256(data).hexdigest()
+            channel.write("source", path=load.relative, digest=digest, module=load.name)
+
+    def _refuse_late(self, spec):
+        """Refuse when a file that is to be proven was loaded without proof: nobody knows which bytes ran."""
+        unknown = set(spec.get("prove", ())).difference(load.relative for load in self._loads)
+        for module in list(sys.modules.values()) if unknown else ():
+            path = self._proof.relative(getattr(module, "__file__", None))
+            if path in unknown:
+                raise Unswappable("%s was imported before the fork" % path)
+
+    def _draft(self, load, wanted):
+        """Return the bytes that a module's file has now and the outline of their code."""
+        try:
+            data = load.loader.get_data(load.loader.path)
+            code, told = compiled(load.loader, data, self._quiet())
+        except Exception as error:
+            raise Unswappable("%s cannot be compiled (%s)" % (load.relative, error)) from None
+        why = codes.difference(load.plain[0][1], code, wanted)
+        if not why and told != load.warnings:
+            why = "compiling it gives other warnings"
+        outline = codes.outline(code, load.targets)
+        why = why or load.objection_to_lines(outline)
+        if why:
+            raise Unswappable("%s: %s" % (load.relative, why))
+        return data, outline
+
+
+def _is_doctest_of(item, path):
+    kinds = {cls.__name__ for cls in type(item).__mro__}
+    return "DoctestItem" in kinds and str(getattr(item, "path", None) or item.fspath) == path
+
+
+def compiled(loader, data, instrument):
+    """Return the code of some bytes, and the warnings that compiling them gave (without their lines)."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        code = loader.compiled(data, instrument)
+    return code, sorted("%s: %s" % (warning.category.__name__, warning.message) for warning in told)
+
+
+class Load:
+    """One load of a module: its bytes, its code, and who has this code.
+
+    Attributes:
+        plain, live: outlines of the code as the bytes say and as it was executed; indexes agree.
+        warnings: what compiling the bytes warned of.
+        functions: weak references to the functions of each code, by index.
+        classes: weak references to the classes that a body made, by index.
+        stuck: why a code has other holders than functions, by index.
+    """
+
+    def __init__(self, loader, name, relative, data, targets):
+        self.loader, self.name, self.relative, self.data, self.targets = loader, name, relative, data, targets
+        self.functions, self.classes, self.stuck = {}, {}, {}
+
+    def objection(self, qualname):
+        """Return why a target's code cannot be swapped, as far as this load tells."""
+        decorated = probing.decorated(self.data, self.loader.path, qualname)
+        if decorated:
+            return "%s: %s" % (qualname, decorated)
+        indexes = [index for index, (name, _) in enumerate(self.live) if name == qualname]
+        whys = (self.stuck.get(index) for index in indexes)
+        return next(filter(None, whys), "" if indexes else "%s is not in the compiled module" % qualname)
+
+    def calm(self):
+        """Take the counters out of the functions."""
+        for index, (_, code) in enumerate(self.plain):
+            if self.live[index][0] in self.targets:
+                self._give(index, code)
+
+    def objection_to_lines(self, outline):
+        """Return why a change of lines cannot be carried through, empty if it can."""
+        for index, why in self.stuck.items():
+            if codes.lines(self.plain[index][1]) != codes.lines(outline[index][1]):
+                return "lines move, and " + why
+        return ""
+
+    def swap(self, outline):
+        """Give all functions the code of another outline, where it differs or is a target's."""
+        for index, (name, code) in enumerate(outline):
+            before = self.plain[index][1]
+            if name in self.targets or codes.lines(before) != codes.lines(code):
+                self._give(index, code)
+                self._tell_classes(index, before, code)
+
+    def _give(self, index, code):
+        for reference in self.functions.get(index, ()):
+            function = reference()
+            if function is not None:
+                function.__code__ = code
+                if function.__code__ is not code:
+                    raise Unswappable("a function kept its code: %s" % code.co_name)
+
+    def _tell_classes(self, index, before, code):
+        for reference in self.classes.get(index, ()):
+            cls = reference()
+            for name, value in codes.facts(code).items() if cls is not None else ():
+                if cls.__dict__.get(name) == codes.facts(before).get(name):
+                    type.__setattr__(cls, name, value)

@@ -1,5 +1,129 @@
-"""What the first baseline run notes besides outcomes: tests that start processes, modules from elsewhere.
+"""What the first baseline run notes besides outcomes: tests that start processes, modules from elsewhere."""
 
-`SpawnWatch(channel).install()` before pytest starts; `watch.set_test(nodeid)` around each test ("" between them);
-`write_modules(channel, guard.places)` at the end of the session. Both only when ``spec["watch"]`` is true.
-"""
+import os
+import sys
+import sysconfig
+
+from .places import both_forms, under
+
+#: Audit events of starting a process or becoming another program.
+_STARTS = frozenset(
+    {
+        "subprocess.Popen",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.system",
+        "os.exec",
+        "os.spawn",
+        "pty.spawn",
+    }
+)
+
+#: Distributions of pytest itself: there wherever tests run.
+_PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_guest"})
+
+
+def on_process_start(tell):
+    """Have `tell` called with an event's name each time this process starts another; cannot be undone."""
+
+    def hook(event, args):  # noqa: ARG001 - the signature of audit hooks
+        if event in _STARTS:
+            tell(event)
+
+    sys.addaudithook(hook)
+    _wrap_multiprocessing(tell)
+
+
+def _wrap_multiprocessing(tell):
+    """Watch the primitive that `multiprocessing` uses to spawn: it raises no audit event."""
+    import _posixsubprocess
+
+    fork_exec = _posixsubprocess.fork_exec
+
+    def watched(*args):
+        tell("fork_exec")
+        return fork_exec(*args)
+
+    _posixsubprocess.fork_exec = watched
+
+
+class Watch:
+    """Pytest plugin of the first baseline run.
+
+    Writes a "spawned" record, once, for each test that starts processes or runs while such a one lives (an
+    empty id: something outside of tests does), and "modules" at the end: what was imported from elsewhere.
+    Costs one Python call for each audit event, and nothing a test until a process is started.
+    """
+
+    def __init__(self, channel, places):
+        self._channel, self._places = channel, places
+        self._test, self._told, self._pid = "", set(), os.getpid()
+        self._started = False
+        on_process_start(self._tell)
+
+    def pytest_runtest_logstart(self, nodeid):
+        """Attribute what is started from now on to a test."""
+        self._test = nodeid
+        if self._started and nodeid not in self._told and has_children():
+            # A server that an earlier test's fixture started may run the target for this one, too.
+            self._tell("")
+
+    def pytest_runtest_logfinish(self):
+        """Attribute it to none."""
+        self._test = ""
+
+    def pytest_unconfigure(self):
+        """Tell which modules there are."""
+        self._channel.write("modules", names=third_party(self._places))
+
+    def _tell(self, event):  # noqa: ARG002 - which way it was started does not matter
+        self._started = True
+        if self._test not in self._told and os.getpid() == self._pid:
+            self._told.add(self._test)
+            self._channel.write("spawned", id=self._test)
+
+
+def has_children():
+    """Say whether this process has children, besides the resource tracker of `multiprocessing`."""
+    tracker = sys.modules.get("multiprocessing.resource_tracker")
+    own = str(getattr(getattr(tracker, "_resource_tracker", None), "_pid", None))
+    return any(child != own for child in _children())
+
+
+def _children():
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/%s/children" % thread) as file:
+                yield from file.read().split()
+        except OSError:
+            # The thread has just ended, or this kernel does not list children: there may be some.
+            yield "?"
+
+
+def third_party(places):
+    """Return the names of modules from outside of the slot, Python and pytest, in the order of import."""
+    library = _library_folders()
+    names = list(sys.modules)
+    return [name for name in names if _is_third_party(name, places, library)]
+
+
+def _is_third_party(name, places, library):
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    # An alias (`os.path`, `six.moves`) cannot be imported by the name it is kept under.
+    if spec is None or getattr(spec, "name", None) != name or not getattr(spec, "has_location", False):
+        return False
+    if name.partition(".")[0] in _PYTESTS_OWN or not isinstance(spec.origin, str):
+        return False
+    is_ours = places.relative(spec.origin) is not None or places.mapped(spec.origin) is not None
+    return not is_ours and not _is_library(spec.origin, library)
+
+
+def _is_library(origin, library):
+    packages = "/site-packages/" in origin or "/dist-packages/" in origin
+    return not packages and any(under(origin, folder) for folder in library)
+
+
+def _library_folders():
+    paths = sysconfig.get_paths()
+    return [form for key in ("stdlib", "platstdlib") for form in both_forms(paths[key])]
