@@ -41,10 +41,17 @@ _NAMES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """Two ways to see a job's processes, zombies included: cheap and a little old, or as they are now."""
+    """What a job sees of the process table, zombies included.
+
+    Attributes:
+        recent: its processes, cheap and a little old.
+        fresh: its processes as they are now.
+        foreign: process groups of the launcher and of other jobs.
+    """
 
     recent: Callable[[], list[Proc]]
     fresh: Callable[[], list[Proc]]
+    foreign: Callable[[], set[int]]
 
 
 class Phase(StrEnum):
@@ -235,8 +242,9 @@ class Job:
             _signal(moving, signal.SIGSTOP)
             stopped.update(moving)
         # Groups first: the kernel signals a whole group at once, which no fork slips through.
-        # (A vanishing process may show 0 or -1 here, which mean something else to kill.)
-        groups = {p.group for p in family if p.group > 1} - {os.getpgrp()}
+        # (A vanishing process may show 0 or -1 here, which mean something else to kill; a fork that has
+        # just been adopted may still be in its template's group.)
+        groups = {p.group for p in family if p.group > 1} - self._looks.foreign()
         _signal([-group for group in groups], signal.SIGKILL)
         _signal([p.pid for p in _living(family)], signal.SIGKILL)
         return family

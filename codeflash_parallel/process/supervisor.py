@@ -168,7 +168,11 @@ class Supervisor:
 
     def _take_on(self, order: Message, pid: int, errors: int | None) -> None:
         number = order["job"]
-        looks = Looks(recent=partial(self._recent, number), fresh=partial(self._fresh, number))
+        looks = Looks(
+            recent=partial(self._recent, number),
+            fresh=partial(self._fresh, number),
+            foreign=partial(self._foreign, pid),
+        )
         self._jobs[number] = Job(order, pid, errors, looks)
         self._tell({"t": "started", "job": number, "pid": pid})
 
@@ -217,8 +221,22 @@ class Supervisor:
 
     def _fresh(self, number: int) -> list[Proc]:
         """Return the processes of one job, zombies included, as they are now."""
+        if self._is_nobody_left(number):
+            return []
         self._look()
         return self._view.get(number, [])
+
+    def _is_nobody_left(self, number: int) -> bool:
+        """Tell from our own children alone, which takes no walk through the whole table.
+
+        Whoever lives descends from one of them, be it from one that has ended and is not yet reaped.
+        """
+        mains = self._mains()
+        children = proctable.own_children()
+        if children is None or self._jobs[number].pid in children:
+            return False
+        orphans = [proctable.process(pid) for pid in children if pid not in mains]
+        return not any(proc and self._owner(proc) is self._jobs[number] for proc in orphans)
 
     def _look(self) -> None:
         """Read the process table; every job notes its members."""
@@ -234,6 +252,10 @@ class Supervisor:
                 self._view.setdefault(owner.number, []).append(proc)
         self._view_at = time.monotonic()
         self._view_cost_s = self._view_at - begun
+
+    def _foreign(self, pid: int) -> set[int]:
+        """Return the process groups that are not of the job with this main process."""
+        return {os.getpgrp(), *self._mains()} - {pid}
 
     def _mains(self) -> dict[int, Job]:
         return {job.pid: job for job in self._jobs.values()}

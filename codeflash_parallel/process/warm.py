@@ -9,10 +9,10 @@ without that byte leaves by itself.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterator
+import select
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,12 @@ class WarmServer:
         """
         async with self._running:
             connection = self._launcher.reserve(limits, self._generation + 1)
-            return await self._launcher.follow(connection, partial(self._fork, str(spec_path), ""))
+            with closing(_Gate()) as gate:
+                begin = partial(self._fork, gate, str(spec_path), "")
+                ended = await self._launcher.follow(connection, begin)
+                if not gate.is_passed():  # killed by somebody else before its first step
+                    raise _gone(await self._channel.close(), _Refusal("its fork ended at once"))
+            return ended
 
     async def advance(self, until: str, deadline_s: float) -> WarmServer:
         """Fork a template that goes on to a later point.
@@ -80,8 +85,9 @@ class WarmServer:
             EnvironmentFault: no descriptors are left.
         """
         connection = self._launcher.reserve(self._command.limits, self._generation + 1)
-        begin = partial(self._fork, self._command.argv[2], until)
-        channel = await self._launcher.hold(connection, begin)
+        with closing(_Gate()) as gate:
+            begin = partial(self._fork, gate, self._command.argv[2], until)
+            channel = await self._launcher.hold(connection, begin)
         return await _when_ready(self._launcher, channel, self._command, deadline_s, self._generation + 1)
 
     def rss_bytes(self) -> int:
@@ -96,18 +102,18 @@ class WarmServer:
 
     # --- forking ---------------------------------------------------------------------------------------
 
-    async def _fork(self, spec: str, until: str, connection: Connection) -> None:
+    async def _fork(self, gate: _Gate, spec: str, until: str, connection: Connection) -> None:
         """Have the template forked, the fork adopted, and let it run; not to be cancelled in between."""
         connection.connect([*_PIPES, "control"] if until else _PIPES)
         async with self._talking:
             with anyio.CancelScope(shield=True):
                 try:
-                    await self._fork_in_time(spec, until, connection)
+                    await self._fork_in_time(gate, spec, until, connection)
                 except (ChannelClosed, TimeoutError, _Refusal) as error:
                     raise _gone(await self._channel.close(), error) from error
         self.forks += not until
 
-    async def _fork_in_time(self, spec: str, until: str, connection: Connection) -> None:
+    async def _fork_in_time(self, gate: _Gate, spec: str, until: str, connection: Connection) -> None:
         order = {
             "op": "fork",
             "order": connection.number,
@@ -116,15 +122,15 @@ class WarmServer:
             "tag": connection.marks.tag,
             "until": until,
         }
-        with _gate() as (entrance, key), anyio.fail_after(_ANSWER_S):
+        with anyio.fail_after(_ANSWER_S):
             ends = list(connection.descriptors().values())
-            ends.insert(len(_PIPES), entrance)
+            ends.insert(len(_PIPES), gate.entrance)
             pid = await self._ask(order, ends)
             connection.handed_over()
             await self._launcher.adopt(connection, pid)
             if connection.ended.is_set():
                 raise _Refusal("its fork ended at once")
-            os.write(key, b"g")
+            gate.open()
 
     async def _ask(self, order: dict[str, Any], descriptors: list[int]) -> int:
         await self._channel.send(json.dumps(order).encode(), descriptors)
@@ -141,15 +147,24 @@ class _Refusal(Exception):  # noqa: N818 - a state of the template
     """The template cannot or will not fork."""
 
 
-@contextlib.contextmanager
-def _gate() -> Iterator[tuple[int, int]]:
-    """Make the pipe before which a fork waits: its end, and ours; it goes on if it finds a byte there."""
-    entrance, key = os.pipe2(os.O_CLOEXEC)
-    try:
-        yield entrance, key
-    finally:
-        os.close(entrance)
-        os.close(key)
+class _Gate:
+    """The pipe before which a fork waits: it goes on when it has read a byte, and leaves when it ends."""
+
+    def __init__(self) -> None:
+        self.entrance, self._key = os.pipe2(os.O_CLOEXEC)
+
+    def open(self) -> None:
+        os.write(self._key, b"g")
+
+    def is_passed(self) -> bool:
+        """Tell, once it has been opened, whether the fork has gone on."""
+        poll = select.poll()
+        poll.register(self.entrance, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        os.close(self.entrance)
+        os.close(self._key)
 
 
 async def start_server(launcher: Launcher, command: Command, deadline_s: float) -> WarmServer:
@@ -200,7 +215,7 @@ def _readiness(message: dict[str, Any]) -> Ready:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         message = json.loads(line)
         if isinstance(message, dict):
             return message

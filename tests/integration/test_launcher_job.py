@@ -58,7 +58,9 @@ def start(world: World, **limits: float) -> Job:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.close(writing)
-    return Job(request, 70, reading, Looks(recent=world.look, fresh=world.look))
+    return Job(
+        request, 70, reading, Looks(recent=world.look, fresh=world.look, foreign=lambda: {os.getpgrp(), 99})
+    )
 
 
 def exited(job: Job, status: int) -> None:
@@ -112,10 +114,16 @@ def test_a_zombie_means_that_one_may_have_been_overlooked(world):
 
 def test_never_a_signal_to_everybody(world):
     job = start(world)
-    world.family = [proc(70, group=-1), proc(71, group=0), proc(72, group=1), proc(73, group=os.getpgrp())]
+    world.family = [
+        proc(70, group=-1),
+        proc(71, group=0),
+        proc(72, group=1),
+        proc(73, group=os.getpgrp()),
+        proc(74, group=99),
+    ]
     job.kill("killed", "enough")
     job.step()
-    assert {pid for pid, _ in world.sent} == {70, 71, 72, 73}
+    assert {pid for pid, _ in world.sent} == {70, 71, 72, 73, 74}
 
 
 def test_limits_are_looked_at_when_they_can_be_reached(world):
