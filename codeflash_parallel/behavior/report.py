@@ -131,7 +131,7 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         rootdir=str(config.get("rootdir", "")),
         inifile=str(config.get("inifile") or ""),
         collected=tuple(collected.get("ids", ())),
-        tests=_tests(by_type["phase"]),
+        tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
         calls=_calls(by_type["call"], by_type["unencodable"]),
         unreplayable={int(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
@@ -151,21 +151,31 @@ def _last(records: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     return records[-1] if records else {}
 
 
-def _tests(phases: list[Mapping[str, Any]]) -> dict[str, TestOutcome]:
+def _tests(passed: list[Mapping[str, Any]], phases: list[Mapping[str, Any]]) -> dict[str, TestOutcome]:
+    """Read tests that simply passed, one record each, and the phases of all others."""
     grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for phase in phases:
         grouped[str(phase["id"])].append(phase)
-    return {test: _test(test, parts) for test, parts in grouped.items()}
+    tests: dict[str, TestOutcome] = {}
+    for record in passed:
+        test = str(record["id"])
+        if test in grouped or test in tests:
+            # It was run more than once: rerun, or under an id that several share.
+            grouped[test] += ({"when": "call", "outcome": "passed", "ns": ns} for ns in record["ns"])
+        else:
+            tests[test] = TestOutcome(id=test, outcome="passed", ns=sum(record["ns"]))
+    return tests | {test: _test(test, parts, tests.get(test)) for test, parts in grouped.items()}
 
 
-def _test(test: str, phases: list[Mapping[str, Any]]) -> TestOutcome:
+def _test(test: str, phases: list[Mapping[str, Any]], before: TestOutcome | None) -> TestOutcome:
     outcomes = [(_phase_outcome(p), p) for p in phases]
     worst, decisive = min(outcomes, key=lambda pair: _WORST_FIRST.index(pair[0]))
     failing = worst in {"failed", "error"}
     return TestOutcome(
         id=test,
         outcome=worst,
-        ns=sum(int(p.get("ns", 0)) for p in phases if p.get("when") != "collect"),
+        ns=sum(int(p.get("ns", 0)) for p in phases if p.get("when") != "collect")
+        + (before.ns if before else 0),
         phase=str(decisive.get("when", "")) if failing else "",
         message=str(decisive.get("message", "")) if failing else "",
     )
@@ -195,28 +205,25 @@ def _calls(calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]])
 
 
 def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutcome:
-    def text(name: str) -> str:
-        return str(record.get(name) or "")
-
-    index = int(record["i"])
-    no_digest = "" if record.get("digest") or record.get("kind") == "raise" else "no digest"
+    get = record.get
+    index, kind, digest = int(record["i"]), str(get("kind") or ""), str(get("digest") or "")
     return CallOutcome(
         index=index,
-        test=text("test"),
-        target=int(record.get("target", 0)),
-        kind=text("kind"),
-        type=text("type"),
-        digest=text("digest"),
-        floatless=text("floatless"),
-        typeless=text("typeless"),
-        after=text("after"),
-        text=text("text"),
-        args=text("args"),
-        captured=bool(record.get("captured", False)),
-        why=text("why"),
-        ns=int(record.get("ns", 0)),
-        thread=bool(record.get("thread", False)),
-        unencodable=unencodable.get(index, no_digest),
+        test=str(get("test") or ""),
+        target=int(get("target", 0)),
+        kind=kind,
+        type=str(get("type") or ""),
+        digest=digest,
+        floatless=str(get("floatless") or ""),
+        typeless=str(get("typeless") or ""),
+        after=str(get("after") or ""),
+        text=str(get("text") or ""),
+        args=str(get("args") or ""),
+        captured=bool(get("captured", False)),
+        why=str(get("why") or ""),
+        ns=int(get("ns", 0)),
+        thread=bool(get("thread", False)),
+        unencodable=unencodable.get(index, "" if digest or kind == "raise" else "no digest"),
     )
 
 

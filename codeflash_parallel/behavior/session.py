@@ -158,7 +158,7 @@ def selected_run_spec(
         "tolerated": list(run.tolerated),
         "tracebacks": run.tracebacks.value,
     }
-    order = {"order": list(run.order)} if run.order else {}
+    order = {"select": None, "order": list(run.order)} if run.order else {}
     return guest.spec("tests", run.prove, **{**fields, **more, **order})
 
 
