@@ -1,0 +1,62 @@
+"""With and without `--fresh`: the same status and code for every candidate.
+
+In the gate, the fixtures that a shortcut is most likely to get wrong, and one seed of random patches. All of
+them, and as many seeds as one asks for: `nox -s fresh_and_warm`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from both_ways import assert_agreement, both_ways, random_patches, write_manifest
+from harness import Fixture, Place, all_fixtures, assert_nothing_left, load_fixture
+from test_fixtures import arguments
+
+#: In the gate.
+LIKELY = (
+    "changed_directory",
+    "decorator_copies_code",
+    "forks_in_tests",
+    "many_shapes",
+    "order_of_target_tests",
+    "parametrized_by_the_target",
+    "port_of_the_session",
+    "several_files",
+    "spawned_module",
+    "state_of_the_process",
+    "table_of_the_target",
+    "thread_at_import",
+)
+#: How many seeds of random patches; one is the gate's.
+SEEDS = int(os.environ.get("CODEFLASH_PARALLEL_SEEDS", "1"))
+#: How many random patches of each seed: one command judges them all.
+PATCHES = 16
+
+
+def _parameters() -> list[object]:
+    long = [pytest.mark.campaign]
+    return [pytest.param(f.name, marks=[] if f.name in LIKELY else long) for f in all_fixtures()]
+
+
+@pytest.mark.parametrize("name", _parameters())
+def test_fixture(name: str, build: Callable[[Fixture], Place]) -> None:
+    fixture = load_fixture(name)
+    place = build(fixture)
+    assert_agreement(both_ways(place, *arguments(fixture, place)))
+    assert_nothing_left(place)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_random_patches(seed: int, build: Callable[[Fixture], Place]) -> None:
+    """Imports, module state, decorators, defaults, class bodies, several, new and deleted files, `__init__`."""
+    fixture = load_fixture("many_shapes")
+    place = build(fixture)
+    patches = random_patches(fixture.folder / "project", "pkg", PATCHES, seed)
+    manifest = write_manifest(place.state / "patches.jsonl", patches)
+    functions = [text for name in fixture.expected["functions"] for text in ("--function", name)]
+    options = ("--timeout", "2", "-j", "2", "--output-format", "json")
+    found = both_ways(place, "check", *functions, "--candidates", str(manifest), *options)
+    assert len(found) == PATCHES, "the run came to no verdict"
+    assert_agreement(found)
