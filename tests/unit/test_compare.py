@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.behavior.compare import (
     compare_calls,
     compare_observed,
+    compare_screened,
     compare_tests,
     outcomes_by_test,
 )
@@ -66,6 +67,48 @@ def test_a_collection_error_is_a_failure_with_its_message() -> None:
     comparison = compare_tests({"test_m.py::a": "passed"}, GuestReport(tests={"test_m.py": broken}))
     assert comparison.code is Code.TESTS_FAILED
     assert comparison.failures[0].message == "ImportError: no x"
+
+
+def ended_early(report: GuestReport) -> GuestReport:
+    """Cut a report after the first test that failed, as a run that stops there would."""
+    kept: dict[str, TestOutcome] = {}
+    for name, test in report.tests.items():
+        kept[name] = test
+        if test.outcome in {"failed", "error"}:
+            break
+    return replace(report, tests=kept)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), OUTCOMES, min_size=1), st.data())
+def test_a_run_that_ended_early_has_the_code_of_the_whole_run(
+    expected: dict[str, str], data: st.DataObject
+) -> None:
+    got = data.draw(st.dictionaries(st.sampled_from(sorted(expected)), OUTCOMES))
+    collected = data.draw(st.lists(st.sampled_from(sorted(expected)), unique=True))
+    expected = {test: outcome for test, outcome in expected.items() if outcome not in {"failed", "error"}}
+    got = {test: outcome for test, outcome in got.items() if test in expected}
+    whole = replace(report_of(**got), collected=tuple(dict.fromkeys([*collected, *got])))
+    screened = compare_screened(expected, ended_early(whole))
+    assert screened.code is compare_tests(expected, whole).code
+    counts = screened.counts
+    assert counts.passed + counts.failed + counts.missing + counts.not_run == len(expected)
+    assert counts.missing <= compare_tests(expected, whole).counts.missing
+
+
+def test_what_was_not_run_is_not_missing_and_what_was_not_collected_is() -> None:
+    expected = dict.fromkeys("abcd", "passed")
+    report = replace(report_of(a="passed", b="failed"), collected=("a", "b", "c"))
+    comparison = compare_screened(expected, report)
+    assert comparison.code is Code.TESTS_FAILED
+    counts = comparison.counts
+    assert (counts.passed, counts.failed, counts.missing, counts.not_run) == (1, 1, 1, 1)
+    assert counts.missing_ids == ("d",)
+
+
+def test_a_run_that_ends_without_a_failure_of_a_known_test_has_missing_tests() -> None:
+    report = replace(report_of(a="passed", unknown="failed"), collected=("a", "b", "unknown"))
+    comparison = compare_screened({"a": "passed", "b": "passed"}, report)
+    assert (comparison.code, comparison.counts.missing_ids) == (Code.TESTS_MISSING, ("b",))
 
 
 def test_codes_of_differing_calls() -> None:
@@ -131,3 +174,42 @@ def test_reading_records() -> None:
     assert report.tests_ns == 3
     assert report.executed == {("a", 0): 2}
     assert report.sources == {"m.py": frozenset({"x"})}
+
+
+def test_tests_that_passed_come_in_one_record() -> None:
+    report = read_report(
+        [
+            {"t": "passed", "id": "a", "ns": [1, 2, 3]},
+            {"t": "passed", "id": "twice", "ns": [1, 1, 1]},
+            {"t": "passed", "id": "twice", "ns": [1, 1, 1]},
+            # Rerun: a first try in single phases, the second one as a whole.
+            {"t": "phase", "id": "again", "when": "setup", "outcome": "passed", "ns": 10},
+            {"t": "phase", "id": "again", "when": "call", "outcome": "rerun", "ns": 10},
+            {"t": "passed", "id": "again", "ns": [1, 1, 1]},
+            # An error in the teardown of a test that had passed under the same id.
+            {"t": "passed", "id": "late", "ns": [1, 1, 1]},
+            {"t": "phase", "id": "late", "when": "teardown", "outcome": "failed", "ns": 1, "message": "boom"},
+        ]
+    )
+    found = {test: (outcome.outcome, outcome.ns) for test, outcome in report.tests.items()}
+    assert found == {
+        "a": ("passed", 6),
+        "twice": ("passed", 6),
+        "again": ("passed", 23),
+        "late": ("error", 4),
+    }
+
+
+def test_reading_what_servers_and_watches_say() -> None:
+    report = read_report(
+        [
+            {"t": "served", "point": "F1"},
+            {"t": "spawned", "id": "a"},
+            {"t": "spawned", "id": "b"},
+            {"t": "spawned", "id": "a"},
+            {"t": "modules", "names": ["json", "numpy"]},
+            {"t": "unswappable", "why": "a decorator"},
+        ]
+    )
+    assert (report.served, report.spawned, report.modules) == ("F1", ("a", "b"), ("json", "numpy"))
+    assert report.unswappable == "a decorator"

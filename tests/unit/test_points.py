@@ -1,0 +1,138 @@
+"""Where a check may begin follows from what the candidate changes, and from nothing it could hide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.behavior.points import LONG_SUITE_S, Ground, Point, choose, weakest
+from codeflash_parallel.model.candidate import Edit, digest_of
+from codeflash_parallel.model.target import Target
+
+OLD = b"import os\n\n\ndef f(x):\n    return x + 1\n\n\ndef g(x):\n    return x\n"
+BODY = OLD.replace(b"x + 1", b"1 + x")
+MORE = OLD.replace(b"import os", b"import sys")
+TARGET = Target(path="pkg/m.py", qualname="f")
+GROUND = Ground(targets=[TARGET], sources={"pkg/m.py": OLD}, packages=frozenset({"pkg"}))
+
+
+def modified(path: str = "pkg/m.py", new: bytes = BODY) -> Edit:
+    return Edit(path=path, old_digest=digest_of(OLD), new=new)
+
+
+def added(path: str) -> Edit:
+    return Edit(path=path, old_digest=None, new=b"")
+
+
+def removed(path: str = "pkg/m.py") -> Edit:
+    return Edit(path=path, old_digest=digest_of(OLD), new=None)
+
+
+def test_a_changed_body_is_swapped() -> None:
+    serving = choose([modified()], GROUND)
+    assert (serving.point, serving.why, serving.swap) == (Point.F2, "", (TARGET,))
+
+
+def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None:
+    serving = choose([modified(new=MORE)], GROUND)
+    assert serving.point is Point.F1
+    assert serving.why
+    assert not serving.swap
+
+
+def test_a_function_that_is_no_target_is_not_swapped() -> None:
+    other = BODY.replace(b"return x\n", b"return -x\n")
+    assert choose([modified(new=other)], GROUND).point is Point.F1
+
+
+def test_recorded_calls_need_the_import() -> None:
+    assert choose([modified()], replace(GROUND, watched=True)).point is Point.F1
+
+
+def test_without_the_old_text_nothing_is_swapped() -> None:
+    assert choose([modified()], replace(GROUND, sources={})).point is Point.F1
+    assert choose([modified(new=b"\xff")], GROUND).point is Point.F1
+
+
+@pytest.mark.parametrize("edit", [modified("pkg/other.py"), modified("conftest.py"), added("pkg/new.py")])
+def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> None:
+    for edits in ([edit], [modified(), edit], [edit, modified()]):
+        serving = choose(edits, GROUND)
+        assert serving.point is Point.F0
+        assert edit.path in serving.why
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        removed(),
+        removed("pkg/other.py"),
+        added("new.py"),
+        added("lib/new.py"),
+        added("pkg/conftest.py"),
+        added("pkg/sub/__init__.py"),
+        modified("pyproject.toml"),
+        modified("sitecustomize.py"),
+        modified("pkg/table.json"),
+    ],
+)
+def test_what_is_read_early_needs_a_new_process(edit: Edit) -> None:
+    for edits in ([edit], [modified(), edit], [modified("pkg/other.py"), edit]):
+        serving = choose(edits, GROUND)
+        assert serving.point is Point.FRESH
+        assert edit.path in serving.why
+
+
+@pytest.mark.parametrize(
+    "ground",
+    [
+        replace(GROUND, fresh=True),
+        replace(GROUND, workers=2),
+        replace(GROUND, suite_s=LONG_SUITE_S + 1),
+    ],
+)
+def test_circumstances_that_need_a_new_process(ground: Ground) -> None:
+    serving = choose([modified()], ground)
+    assert serving.point is Point.FRESH
+    assert serving.why
+
+
+def test_without_targets_there_is_no_gate() -> None:
+    assert choose([modified()], Ground(targets=[], sources={})).point is Point.F0
+
+
+PATHS = st.sampled_from(["pkg/m.py", "pkg/other.py", "new.py", "a.txt", "pkg/conftest.py"])
+EDITS = st.builds(
+    Edit,
+    path=PATHS,
+    old_digest=st.sampled_from([None, digest_of(OLD)]),
+    new=st.sampled_from([None, OLD, BODY, MORE, b""]),
+)
+
+
+@given(st.lists(EDITS, min_size=1, max_size=3), EDITS)
+def test_a_further_edit_never_lets_a_check_begin_further_on(edits: list[Edit], more: Edit) -> None:
+    alone, together = choose(edits, GROUND), choose([*edits, more], GROUND)
+    assert weakest(alone.point, together.point) is together.point
+
+
+@given(st.lists(EDITS, min_size=1, max_size=3))
+def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
+    serving = choose(edits, GROUND)
+    assert bool(serving.why) == (serving.point is not Point.F2)
+    assert bool(serving.swap) <= (serving.point is Point.F2)
+
+
+def test_points_go_downwards() -> None:
+    assert Point.F2.downwards() == (Point.F2, Point.F1, Point.F0)
+    assert Point.F0.downwards() == (Point.F0,)
+    assert Point.FRESH.downwards() == ()
+
+
+def test_the_weakest_point_is_the_earliest() -> None:
+    assert weakest(Point.F2) is Point.F2
+    assert weakest(Point.F1, Point.F2, Point.F0) is Point.F0
+    assert weakest(Point.FRESH, Point.F2) is Point.FRESH

@@ -1,0 +1,98 @@
+"""Which tests run, in which order, and when an order could be to blame."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.selection import (
+    Need,
+    Screening,
+    by_file,
+    called_at_import,
+    executing_tests,
+    rejection_needs,
+    screening,
+    selected_tests,
+    tolerated,
+    unselected,
+)
+
+IDS = st.sampled_from([f"{file}.py::{test}" for file in "abc" for test in "xyz"])
+ORDERS = st.lists(IDS, unique=True)
+
+
+def report(executed: dict[str, int], spawned: tuple[str, ...] = ()) -> GuestReport:
+    counts = {(test, 0): calls for test, calls in executed.items()}
+    return GuestReport(collected=("a.py::x", "a.py::y", "b.py::x"), executed=counts, spawned=spawned)
+
+
+def test_tests_that_execute_a_target_or_start_processes_are_selected_as_collected() -> None:
+    ran = report({"b.py::x": 2, "a.py::y": 0}, spawned=("a.py::x",))
+    assert executing_tests(ran) == ("b.py::x",)
+    assert selected_tests(ran, targets=1) == ("a.py::x", "b.py::x")
+
+
+def test_all_tests_where_nobody_knows_which_notice() -> None:
+    for ran in (report({"b.py::x": 2, "": 1}), report({}), report({}, spawned=("a.py::x",))):
+        assert selected_tests(ran, targets=1) == ran.collected
+    assert selected_tests(report({"b.py::x": 1}), targets=0) == report({}).collected
+    assert called_at_import(report({"": 1}))
+    assert not called_at_import(report({"a.py::x": 1, "": 0}))
+
+
+@given(ORDERS, st.dictionaries(IDS, st.integers(0, 100)))
+def test_by_file_is_an_order_that_keeps_files_together_and_as_they_were(
+    tests: list[str], durations: dict[str, int]
+) -> None:
+    ordered = by_file(tests, durations)
+    assert sorted(ordered) == sorted(tests)
+    files = [test[0] for test in ordered]
+    groups = list(dict.fromkeys(files))
+    assert files == sorted(files, key=groups.index)
+    for file in groups:
+        assert [t for t in ordered if t[0] == file] == [t for t in tests if t[0] == file]
+    means = [sum(durations.get(t, 0) for t in ordered if t[0] == file) / files.count(file) for file in groups]
+    assert means == sorted(means)
+
+
+@given(ORDERS, st.lists(IDS))
+def test_screening_runs_the_same_tests_killers_first(order: list[str], killers: list[str]) -> None:
+    screened = screening(order, killers, order_sensitive=False)
+    assert sorted(screened.tests) == sorted(order)
+    known = [test for test in dict.fromkeys(killers) if test in order]
+    assert list(screened.tests[: len(known)]) == known
+    others = [test for test in order if test not in known]
+    assert list(screened.tests[len(known) :]) == others
+    assert screened.killers in (frozenset(known), frozenset())
+
+
+@given(ORDERS, st.lists(IDS))
+def test_an_order_that_matters_is_left_alone(order: list[str], killers: list[str]) -> None:
+    assert screening(order, killers, order_sensitive=True) == Screening(tests=tuple(order))
+
+
+def test_killers_that_are_in_front_anyway_move_nothing() -> None:
+    order = ("a.py::x", "b.py::x")
+    assert screening(order, ["a.py::x"], order_sensitive=False).killers == frozenset()
+
+
+def test_what_a_rejection_needs() -> None:
+    plain = Screening(tests=("a", "b", "c"))
+    moved = Screening(tests=("c", "a", "b"), killers=frozenset("c"))
+    assert rejection_needs(plain, ["b"]) is Need.NOTHING
+    assert rejection_needs(moved, ["c"]) is Need.NOTHING
+    assert rejection_needs(moved, ["a"]) is Need.VERIFIED_ORDER
+    assert rejection_needs(moved, ["c", "a"]) is Need.VERIFIED_ORDER
+    assert rejection_needs(moved, []) is Need.VERIFIED_ORDER
+
+
+def test_what_is_left_out_and_what_says_nothing() -> None:
+    assert unselected(["a", "b", "c"], ["b"]) == ("a", "c")
+    assert tolerated(["a", "b"], {"a": "passed"}) == ("b",)
+
+
+def test_an_order_is_told_only_where_it_differs() -> None:
+    assert Screening(tests=("a", "b")).in_changed_order(("a", "b")) == ()
+    assert Screening(tests=("b", "a")).in_changed_order(("a", "b")) == ("b", "a")
