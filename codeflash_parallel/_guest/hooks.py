@@ -116,7 +116,8 @@ class SessionPlugin:
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
         if current.server() is not None:
-            current.server().reached_end()
+            # What the point waits for will not come any more before a test asks for it.
+            current.server().stop(items)
         kept = self._wanted(items)
         self._deselected = len(items) - len(kept)
         items[:] = kept

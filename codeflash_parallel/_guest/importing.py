@@ -50,6 +50,8 @@ def _install(spec, channel):
     places = Places(spec)
     guard = Guard(spec, places, channel)
     guard.allows_bytecode = bytecode.restrict_bytecode(spec)
+    if current.server() is not None:
+        current.server().watch(guard)
     sys.path[:] = [entry for entry in sys.path if entry != spec["guest"]] + [spec["guest"]]
     dropped = [] if guard.same_tree else Remapping(places, channel).apply()
     sys.meta_path.insert(0, guard)

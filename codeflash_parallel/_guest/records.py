@@ -31,19 +31,17 @@ class Channel:
         """Keep, from now on, all records for the forks of this process that are going to be guests."""
         self._kept = []
 
-    def adopt(self, fd, point, swapped, *, keeps):
+    def adopt(self, fd, point, *, keeps):
         """Write to another descriptor in a fork, first of all what the template has recorded.
 
         Args:
             point: where the template stands.
-            swapped: paths whose code is not the template's any more.
             keeps: this fork becomes a template as well.
         """
         kept, self._kept = self._kept, [] if keeps else None
         self._fd, self._served = move_high(fd), point
         for t, fields in kept:
-            # The template's times are not ours.
-            if t != "timing" and not (t == "source" and fields["path"] in swapped):
+            if t != "timing":  # the template's times are not ours
                 self.write(t, **(dict(fields, pid=os.getpid()) if t == "hello" else fields))
 
     def write(self, t, **fields):

@@ -1,11 +1,12 @@
 """Make the captured calls again and record what each of them gives."""
 
+import contextlib
 import os
 import random
 import sys
 import time
 
-from . import importing, inputs, instrument
+from . import current, importing, inputs, instrument
 from .encode import observe_raise, observe_return
 from .render import render_arguments
 from .targets import Settler, Targets, Unresolvable, items_read
@@ -15,12 +16,37 @@ def run(spec, channel):
     """Replay the calls of the inputs file (those that `spec["calls"]` names), one record for each."""
     importing.install(spec, channel, register=True)
     inputs.install_places(spec)
-    calls = inputs.read_calls(spec["inputs"], spec.get("calls"))
     session = Session(spec)
-    for call in calls:
+    for call in _calls(spec, session, channel):
         session.replay(call, channel)
     session.close()
     return 0
+
+
+def _calls(spec, session, channel):
+    """Read the calls and import what they go to; a template reads them all, and stops here at the latest."""
+    started, path = time.perf_counter_ns(), spec["inputs"]
+    server = current.server()
+    calls = inputs.read_calls(path, spec.get("calls") if server is None else None)
+    session.resolve(calls)
+    if current.server() is not None:
+        current.server().stop()
+    if server is not None:
+        started = time.perf_counter_ns()
+        calls = _wanted(spec, calls, path)
+        session.resolve(calls)
+    channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
+    return calls
+
+
+def _wanted(spec, calls, path):
+    """Return the calls that a fork is to replay."""
+    if spec["inputs"] != path:
+        return inputs.read_calls(spec["inputs"], spec.get("calls"))
+    if spec.get("calls") is None:
+        return calls
+    wanted = frozenset(spec["calls"])
+    return [call for call in calls if call.meta["i"] in wanted]
 
 
 class Session:
@@ -29,7 +55,13 @@ class Session:
     def __init__(self, spec):
         self._targets = Targets(spec, instrument.REGISTRY)
         self._settler = Settler()
-        self._project, self._seed = spec["project"], spec.get("seed", 0)
+        self._spec, self._project = spec, spec["project"]
+
+    def resolve(self, calls):
+        """Import the modules that calls go to, all of them before the first call."""
+        for call in calls:
+            with contextlib.suppress(Unresolvable):  # `replay` says so for each call
+                self._targets.function(call.meta)
 
     def replay(self, call, channel):
         """Make one call and write its record: "call", or "unreplayable" where it cannot be made."""
@@ -76,7 +108,7 @@ class Session:
     def _reset(self, index):
         """Give each call the same surroundings, whatever the one before it did."""
         os.chdir(self._project)
-        seed_everything(self._seed + index)
+        seed_everything(self._spec.get("seed", 0) + index)
 
     def close(self):
         """Let go of the event loop."""

@@ -20,7 +20,7 @@ import sys
 import time
 import warnings
 
-from . import current, forking
+from . import current, forking, swapping
 from .fitness import Fitness
 from .records import move_high
 
@@ -58,6 +58,7 @@ class Server:
         self._renewals = []
         self._preimporting = ""
         self._complaint = ""
+        self._guard = self._probe = None
         self._connect(control)
         self._streams = [(number, forking.identity(number)) for number in (1, 2)]
         channel.keep()
@@ -65,6 +66,11 @@ class Server:
     def _connect(self, control):
         self._link = socket.socket(fileno=move_high(control))
         self._fitness.ours(0, 1, 2, self._link.fileno(), self._channel.fileno())
+
+    def watch(self, guard):
+        """Take the guard of imports; on the way to F2 the targets are watched from before their import."""
+        self._guard = guard
+        self._probe = swapping.Probe(self._spec, guard) if self.until == "F2" else None
 
     def on_fork(self, renew):
         """Have something called in each fork."""
@@ -87,17 +93,18 @@ class Server:
         self.stop()
         return True
 
-    def reached_end(self):
-        """Stop, if that has not happened yet: what the point waits for will not come before a test asks."""
-        self.stop()
-
     # ---- serving
 
-    def stop(self):
-        """Serve; return in each fork, as the next template if it is to be one."""
+    def stop(self, items=()):
+        """Serve; return in each fork, as the next template if it is to be one.
+
+        Args:
+            items: the tests that were collected, if that has been done.
+        """
         if self.until == "F0":
             self._preimport()
-        forked = Served(self, self._serve())
+        swappable = {} if self._probe is None else self._probe.examine(items)
+        forked = Served(self, self._serve(swappable))
         forked.become()
 
     def _preimport(self):
@@ -111,7 +118,7 @@ class Server:
                     self._channel.write("preimport", module=name, why=str(error)[:500])
         self._preimporting = ""
 
-    def _serve(self):
+    def _serve(self, swappable):
         """Obey orders; return the order in a fork."""
         unfit = self._unfit()
         self._cwd = os.getcwd()
@@ -119,7 +126,7 @@ class Server:
         gc.collect()
         gc.freeze()
         self._files = forking.regular_files()
-        self._say("ready", point=self.until, fit=not unfit, unfit=unfit, **_size())
+        self._say("ready", point=self.until, fit=not unfit, unfit=unfit, **swappable, **_size())
         while True:
             order, descriptors = self._receive()
             if order["op"] == "quit":
@@ -167,8 +174,16 @@ class Server:
         with open(order["spec"], "rb") as file:
             spec = json.loads(file.read())
         order["spec"] = dict(spec, path=os.path.abspath(order["spec"]))
+        return self._objection(spec)
+
+    def _objection(self, spec):
         differing = [name for name in _FIXED if (spec.get(name) or None) != (self._spec.get(name) or None)]
-        return "the template has other %s" % differing[0] if differing else ""
+        if differing:
+            return "the template has other %s" % differing[0]
+        if self.until == "F2" and spec.get("swap") is None:
+            return "nothing is said about what to swap"
+        watched = spec["mode"] == "tests" and spec.get("wrap", "none") != "none"
+        return "calls cannot be watched any more" if self.until == "F2" and watched else ""
 
     # ---- the link
 
@@ -197,6 +212,13 @@ class Server:
 
     # ---- in a fork
 
+    def reconnect(self, *pipes):
+        """Put pipes of the fork's own in the place of stdout and stderr."""
+        self._fitness.ours(*pipes)
+        new = [(number, forking.identity(pipe)) for (number, _), pipe in zip(self._streams, pipes)]
+        forking.connect([(number, old, pipe) for (number, old), pipe in zip(self._streams, pipes)])
+        self._streams = new
+
     def renew(self, order):
         """Be the next template, or none, with the spec of an order."""
         self._link.close()
@@ -205,6 +227,7 @@ class Server:
         self.until = order.get("until") or ""
         if self.until:
             self._connect(order["descriptors"][4])
+            self.watch(self._guard)
         else:
             current.set_server(None)
         for renew in self._renewals:
@@ -235,14 +258,23 @@ class Served:
             os._exit(0)
         os.close(go)
         forking.die_with_parent(server._parent)
-        new = zip(server._streams, (stdout, stderr))
-        forking.connect([(number, old, pipe) for (number, old), pipe in new])
+        server.reconnect(stdout, stderr)
         forking.separate(server._files)
-        server._channel.adopt(records, self._point, _swapped(order["spec"]), keeps=bool(order.get("until")))
+        server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         os.chdir(server._cwd)
         server.renew(order)
         self._refresh()
+        self._swap()
         server._channel.write("timing", name="start", ns=time.perf_counter_ns() - order["received_ns"])
+
+    def _swap(self):
+        if self._point != "F2":
+            return
+        try:
+            self._server._probe.apply(self._order["spec"], self._server._channel)
+        except swapping.Unswappable as error:
+            self._server._channel.write("unswappable", why=str(error))
+            os._exit(swapping.UNSWAPPABLE_STATUS)
 
     def _refresh(self):
         """Forget what the template remembers of files, and what chance there was."""
@@ -285,10 +317,6 @@ def _numpy_generator():
 
 def _state(generator):
     return [getattr(part, "tolist", lambda part=part: part)() for part in generator.get_state()]
-
-
-def _swapped(spec):
-    return {change["path"] for change in spec.get("swap") or ()}
 
 
 def _locations(found):

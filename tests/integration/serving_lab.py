@@ -1,0 +1,152 @@
+"""Run the same checks in forks of real templates and in processes of their own: real launcher, real guest."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from guest_runs import GuestRun, write_files
+
+from codeflash_parallel.model.workspace import Exit, Limits, Workspace
+from codeflash_parallel.process.guest import Control, guest_command, install_guest, parse_records, write_spec
+from codeflash_parallel.process.launcher import Launcher, open_launcher
+from codeflash_parallel.process.warm import WarmServer, start_server
+
+READY_S = 60.0
+LIMITS = Limits(wall_s=60.0)
+#: Text that differs between any two processes.
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class Run(GuestRun):
+    """One run of a guest, forked or not."""
+
+    exit: Exit
+
+    @property
+    def essence(self) -> list[dict[str, Any]]:
+        """The records without what differs between any two runs."""
+        return [
+            {name: _steady(value) for name, value in record.items() if name not in {"ns", "pid"}}
+            for record in self.records
+            if record["t"] not in {"timing", "served"}
+        ]
+
+
+def _steady(value: Any) -> Any:
+    return _ADDRESS.sub("0x", value) if isinstance(value, str) else value
+
+
+@dataclass
+class ServingLab:
+    """A project under test, with a private folder beside it."""
+
+    base: Path
+    launcher: Launcher
+    python: str = sys.executable
+    targets: tuple[str, ...] = ("mod.py::f",)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.root = self.base / "root"
+        self.private = self.base / "private"
+        for folder in (self.root, self.private, self.private / "home", self.private / "tmp"):
+            folder.mkdir(exist_ok=True)
+        self.guest = install_guest(self.base / "cache")
+
+    @property
+    def workspace(self) -> Workspace:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.private / "home"),
+            "TMPDIR": str(self.private / "tmp"),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            **self.environment,
+        }
+        return Workspace(
+            root=self.root,
+            project=self.root,
+            user_root=self.base / "elsewhere",
+            interpreter=Path(self.python),
+            private=self.private,
+            environment=environment,
+        )
+
+    def write(self, **files: str) -> None:
+        """Write Python files of the project by their names without suffix; ``__`` separates folders."""
+        write_files(self.root, {name.replace("__", "/") + ".py": text for name, text in files.items()})
+
+    def spec(self, **fields: Any) -> dict[str, Any]:
+        targets = [
+            dict(zip(("path", "qualname"), target.split("::"), strict=True)) for target in self.targets
+        ]
+        return {
+            "mode": "tests",
+            "targets": targets,
+            "prove": sorted({target["path"] for target in targets}),
+            "args": [],
+            "select": None,
+            "wrap": "none",
+            "budget": {"calls": 2000, "bytes": 1 << 26, "seconds": 30.0},
+            "inputs": str(self.base / "inputs"),
+            "stop": "never",
+            "tracebacks": "short",
+            "workers": 0,
+            "seed": 7,
+            **fields,
+        }
+
+    async def fresh(self, limits: Limits = LIMITS, **fields: Any) -> Run:
+        """Run a guest in a process of its own."""
+        command = guest_command(self.workspace, self.spec(**fields), limits, self.guest)
+        return _run(await self.launcher.run(command))
+
+    async def fork(self, server: WarmServer, limits: Limits = LIMITS, **fields: Any) -> Run:
+        """Run a guest in a fork."""
+        if server.ready.point == "F2":
+            fields.setdefault("swap", self.spec()["targets"])
+        path = write_spec(self.workspace, self.spec(**fields), self.guest)
+        return _run(await server.run(path, limits))
+
+    @asynccontextmanager
+    async def server(self, until: str = "F1", **fields: Any) -> AsyncIterator[WarmServer]:
+        """Start a template; its gate is the targets' files."""
+        server = await self.start(until, **fields)
+        try:
+            yield server
+        finally:
+            await server.close()
+
+    async def start(self, until: str, preimport: tuple[str, ...] = (), **fields: Any) -> WarmServer:
+        gate = sorted({target.partition("::")[0] for target in self.targets})
+        serve = {"until": until, "gate": gate, "preimport": list(preimport)}
+        spec = self.spec(**fields, serve=serve)
+        command = guest_command(self.workspace, spec, LIMITS, self.guest, control=Control.LINES)
+        return await start_server(self.launcher, command, READY_S)
+
+
+def _run(done: Exit) -> Run:
+    output = done.stdout + done.stderr
+    records = list(parse_records(done.records))
+    return Run(records=records, output=output, status=done.status, exit=done)
+
+
+@asynccontextmanager
+async def open_lab(base: Path, **options: Any) -> AsyncIterator[ServingLab]:
+    """Open a laboratory with a launcher of its own."""
+    async with open_launcher() as launcher:
+        yield ServingLab(base, launcher, **options)
+
+
+def last_words(run: Run) -> Mapping[str, Any]:
+    """Return the last record, or what there is instead of one."""
+    return run.records[-1] if run.records else {"t": "nothing", "output": run.output}

@@ -1,0 +1,265 @@
+"""Forks of templates see what processes of their own would see, and report the same."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from guest_runs import PYTHONS, write_files
+from serving_lab import LIMITS, ServingLab, open_lab
+
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.workspace import Limits, ServerGone
+
+pytestmark = pytest.mark.anyio
+
+MODULE = '''
+def f(x):
+    """Add one.
+
+    >>> f(2)
+    3
+    """
+    return x + 1
+'''
+EVERY_KIND = {
+    "conftest.py": """
+import pytest
+pytest_plugins = ["local_plugin"]
+SEEN = []
+@pytest.fixture(params=["a", "b"])
+def letter(request): return request.param
+def pytest_collection_modifyitems(items): items.sort(key=lambda item: "last" in item.name)
+""",
+    "local_plugin.py": """
+import pytest
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory): return tmp_path_factory.mktemp("shared")
+""",
+    "mod.py": MODULE,
+    "test_one.py": """
+import asyncio, unittest, warnings
+import pytest
+from mod import f
+
+def test_last(): pass
+@pytest.mark.parametrize("x", range(3))
+def test_f(x, letter): assert f(x) == x + 1
+def test_fails(shared):
+    print("to stdout", f(1))
+    assert f(shared.name and 1) == [2]
+@pytest.mark.xfail
+def test_xfails(): assert 0
+@pytest.mark.skip(reason="no")
+def test_skips(): pass
+def test_warns():
+    warnings.warn("careful", UserWarning)
+@pytest.fixture
+def broken(): raise OSError("no")
+def test_with_broken_fixture(broken): pass
+def test_asynchronous(): assert asyncio.run(later()) == 2
+async def later():
+    await asyncio.sleep(0)
+    return f(1)
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): cls.value = f(0)
+    def test_case(self): self.assertEqual(self.value, 1)
+    def test_wrong(self): self.assertEqual(self.value, 2)
+""",
+    "sub/test_two.py": "import mod\ndef test_by_name(tmp_path): assert mod.f(1) == 2 and not list(tmp_path.iterdir())\n",
+    "pytest.ini": "[pytest]\naddopts = --doctest-modules\n",
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop will do: what is tested here are the guest's processes."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def lab(tmp_path: Path):
+    async with open_lab(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
+async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, python: str, until: str) -> None:
+    async with open_lab(tmp_path, python=python) as lab:
+        write_files(lab.root, EVERY_KIND)
+        options = {"args": ["-o", "addopts="]} if until == "F2" else {}
+        fresh = await lab.fresh(**options)
+        async with lab.server(until, **options) as server:
+            assert server.ready.fit, server.ready.unfit
+            for _ in range(2):
+                forked = await lab.fork(server, **options)
+                assert forked.named("served") == [{"t": "served", "point": until}]
+                assert forked.records[1]["t"] == "served"
+                assert forked.exit.leaked == ()
+                assert by_kind(forked.essence) == by_kind(fresh.essence)
+                assert forked.status == fresh.status
+
+
+def by_kind(records: list[dict]) -> dict[str, list[dict]]:
+    """Sort records by kind: at F2, a module's source is told before the collection instead of within it."""
+    kinds: dict[str, list[dict]] = {}
+    for record in records:
+        kinds.setdefault(record["t"], []).append(record)
+    return kinds
+
+
+async def test_asynchronous_plugins(lab: ServingLab) -> None:
+    lab.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = ""
+    lab.write(
+        mod=MODULE,
+        test_it="""
+import anyio, pytest, random
+from mod import f
+@pytest.mark.asyncio
+async def test_of_pytest_asyncio():
+    await anyio.sleep(0)
+    assert f(1) == 2
+@pytest.mark.anyio
+async def test_of_anyio(anyio_backend): await anyio.sleep(0)
+def test_seeded_by_randomly(): assert random.random() < 0
+""",
+    )
+    fresh = await lab.fresh()
+    for until in ("F0", "F1"):
+        async with lab.server(until) as server:
+            assert server.ready.fit, (until, server.ready.unfit)
+            forked = await lab.fork(server)
+        assert by_kind(forked.essence) == by_kind(fresh.essence)
+
+
+async def test_each_fork_runs_what_the_gate_holds_now(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
+    async with lab.server() as server:
+        for number in (1, 2, 1):
+            text = f"def f(x): return x + {number}\n"
+            lab.write(mod=text)
+            run = await lab.fork(server)
+            assert run.one("source")["digest"] == sha256(text.encode()).hexdigest()
+            assert run.outcomes == {"test_f": "passed" if number == 1 else "failed"}
+            if number == 2:
+                (message,) = [r["message"] for r in run.named("phase") if "message" in r]
+                assert "assert 3 == 2" in message
+
+
+async def test_a_template_goes_on_to_the_next_point(lab: ServingLab) -> None:
+    write_files(lab.root, EVERY_KIND)
+    options = {"args": ["-o", "addopts="]}
+    fresh = await lab.fresh(**options)
+    async with lab.server("F1", **options) as first:
+        second = await first.advance("F2", 60)
+        assert second.ready.point == "F2"
+        assert second.ready.fit, second.ready.unfit
+        assert second.ready.swappable, second.ready.why
+        for server in (second, first, second):
+            run = await lab.fork(server, **options)
+            assert by_kind(run.essence) == by_kind(fresh.essence)
+            assert [record["point"] for record in run.named("served")] == [server.ready.point]
+        await second.close()
+
+
+async def test_what_f2_swaps(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
+    async with lab.server("F2") as server:
+        lab.write(mod=MODULE.replace("x + 1", "x + 5"))
+        run = await lab.fork(server)
+        assert run.outcomes == {"test_f": "failed"}
+        assert "x + 5" not in run.one("source")["digest"]
+        lab.write(mod=MODULE.replace("f(x)", "f(x, y=2)"))
+        run = await lab.fork(server)
+        assert run.one("unswappable")["why"]
+        assert run.status == 75
+        lab.write(mod=MODULE)
+        assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
+        with pytest.raises(ServerGone, match="calls cannot be watched"):
+            await lab.fork(server, wrap="digest")
+
+
+async def test_calls_are_watched_in_forks(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2 and f(2) == 3\n")
+    for wrap in ("digest", "capture"):
+        fresh = await lab.fresh(wrap=wrap)
+        for until in ("F0", "F1"):
+            async with lab.server(until) as server:
+                run = await lab.fork(server, wrap=wrap)
+                plain = await lab.fork(server)
+            assert by_kind(run.essence) == by_kind(fresh.essence)
+            assert run.executed == {("test_f", 0): 2}
+            assert not plain.named("executed")
+
+
+async def test_prints_are_captured_in_each_fork(lab: ServingLab) -> None:
+    lab.write(
+        conftest="import sys\nprint('conftest to stdout')\nsys.stderr.write('conftest to stderr\\n')\n",
+        mod="def f(x): return x\n",
+        test_it="""
+import os, sys
+print("module before")
+from mod import f
+print("module after")
+def test_python(): print("from print"); assert not f(1)
+def test_descriptor():
+    os.write(1, b"from write\\n"); os.system("echo from a child >&2"); assert not f(1)
+def test_capfd(capfd):
+    os.write(1, b"x"); print("y")
+    assert capfd.readouterr() == ("xy\\n", "")
+def test_capsys(capsys):
+    print("z", file=sys.stderr)
+    assert capsys.readouterr() == ("", "z\\n")
+""",
+    )
+    for arguments in ([], ["-s"], ["--capture=sys"]):
+        fresh = await lab.fresh(args=arguments)
+        for until in ("F0", "F1", "F2"):
+            async with lab.server(until, args=arguments) as server:
+                for _ in range(3):
+                    run = await lab.fork(server, args=arguments)
+                    assert run.outcomes == fresh.outcomes
+                    assert kept(run.exit.stdout, arguments, until) == kept(
+                        fresh.exit.stdout, arguments, until
+                    )
+
+
+def kept(output: str, arguments: list[str], until: str) -> list[str]:
+    """Return the lines of an output that a fork must have as well: all that is captured or comes later."""
+    lines = [line for line in output.splitlines() if " in 0." not in line]
+    before = {"conftest to stdout", "module before", "module after"} if arguments else set()
+    return [line for line in lines if line not in before]
+
+
+@pytest.mark.parametrize(
+    ("body", "ended", "limits"),
+    [
+        ("import os; os._exit(3)", Ended.EXITED, LIMITS),
+        ("import os; os.abort()", Ended.SIGNALLED, LIMITS),
+        ("while True: pass", Ended.CPU_DEADLINE, Limits(wall_s=60, cpu_s=0.5)),
+        ("import time; time.sleep(600)", Ended.WALL_DEADLINE, Limits(wall_s=1)),
+        (
+            "x = [0] * 10**6\n    while True: x += x",
+            Ended.MEMORY_LIMIT,
+            Limits(wall_s=60, memory_bytes=2**28),
+        ),
+        ("import os\n    for _ in range(400): os.write(1, b'x' * 65536)", Ended.EXITED, LIMITS),
+        ("import os; os.closerange(3, 1000)", Ended.EXITED, LIMITS),
+        ("import os; os.kill(os.getppid(), 0)", Ended.EXITED, LIMITS),
+    ],
+)
+async def test_no_fork_harms_a_later_one(lab: ServingLab, body: str, ended: Ended, limits: Limits) -> None:
+    suite = "from mod import f\ndef test_f(capfd):\n  with capfd.disabled(): f()\n"
+    lab.write(mod="def f(): pass\n", test_it=suite)
+    async with lab.server() as server:
+        first = await lab.fork(server)
+        lab.write(mod=f"def f():\n    {body}\n")
+        bad = await lab.fork(server, limits)
+        assert bad.exit.ended is ended, bad.exit
+        lab.write(mod="def f(): pass\n")
+        last = await lab.fork(server)
+        assert last.essence == first.essence
+        assert last.outcomes == {"test_f": "passed"}
