@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -20,8 +19,9 @@ from codeflash_parallel.model.workspace import Command, Exit, Limits
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel, Marks
 from codeflash_parallel.process.launcher_process import ANSWER_S, LauncherProcess, start_launcher_process
+from codeflash_parallel.process.link import Link
 from codeflash_parallel.process.orders import adopt_order, kill_order, start_order
-from codeflash_parallel.process.wire import Frames, Message, marker_of, pack, tag_of
+from codeflash_parallel.process.wire import Message, marker_of, tag_of
 
 #: A launcher starts in some 30 ms; a machine that needs this long is unfit for anything.
 _START_S = 30.0
@@ -74,10 +74,9 @@ class Launcher:
         self._process = process
         self._tasks = tasks
         self._listening = anyio.CancelScope(shield=True)
-        self._sending = anyio.Lock()
         self._answered = anyio.Event()
         self._up = False
-        self._gone = anyio.Event()
+        self._link = Link(process)
         self._fault = ""
         self._top_tag = 0
         self._numbers = itertools.count(1)
@@ -120,7 +119,7 @@ class Launcher:
         Raises:
             InternalError: the launcher is gone.
         """
-        if self._gone.is_set():
+        if self._link.gone.is_set():
             raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
         number = next(self._numbers)
         marks = Marks(
@@ -163,7 +162,7 @@ class Launcher:
 
         If it is gone, the connection has ended as `NOT_STARTED` when this returns.
         """
-        await self._send(adopt_order(connection, pid))
+        await self._link.send(adopt_order(connection, pid))
         connection.sent = True
         await connection.started.wait()
 
@@ -171,13 +170,13 @@ class Launcher:
 
     async def _start(self, command: Command, pipes: list[str], connection: Connection) -> None:
         connection.connect(pipes)
-        await self._send(start_order(connection, command), list(connection.descriptors().values()))
+        await self._link.send(start_order(connection, command), list(connection.descriptors().values()))
         connection.sent = True
         connection.handed_over()
 
     def _start_pump(self, tasks: TaskGroup, connection: Connection) -> None:
         async def kill(why: str) -> None:
-            await self._send(kill_order(connection, why))
+            await self._link.send(kill_order(connection, why))
 
         connection.pumping = True
         tasks.start_soon(connection.pump, kill)
@@ -186,56 +185,23 @@ class Launcher:
         """Kill the job if it still runs, wait for the report, and let go of it."""
         if connection.sent and not connection.ended.is_set():
             with anyio.move_on_after(ANSWER_S, shield=True):
-                await self._send(kill_order(connection, "no longer needed"))
+                await self._link.send(kill_order(connection, "no longer needed"))
                 await connection.ended.wait()
         self._connections.pop(connection.number, None)
         with anyio.CancelScope(shield=True):
             await connection.drained()
         return connection.close()
 
-    # --- the link --------------------------------------------------------------------------------------
-
-    async def _send(self, message: Message, descriptors: list[int] | None = None) -> None:
-        """Send one frame whole, or not at all."""
-        async with self._sending:
-            with anyio.move_on_after(ANSWER_S, shield=True) as scope:
-                await self._write(memoryview(pack(message)), descriptors or [])
-            if scope.cancelled_caught:  # stuck, and half a frame may be under way
-                self._process.popen.kill()
-
-    async def _write(self, data: memoryview, descriptors: list[int]) -> None:
-        link = self._process.link
-        while data and not self._gone.is_set():
-            try:
-                sent = socket.send_fds(link, [data], descriptors) if descriptors else link.send(data)
-            except BlockingIOError:
-                await anyio.wait_writable(link)
-            except (BrokenPipeError, ConnectionResetError):
-                await self._gone.wait()  # the listener sees the same end and settles every job
-            else:
-                data, descriptors = data[sent:], []
+    # --- the launcher's messages -----------------------------------------------------------------------
 
     async def listen(self) -> None:
         """Take the launcher's messages until it or we leave. Shielded: cancelled jobs need their reports."""
-        frames = Frames()
         with self._listening:
-            while data := await self._read():
-                for message in frames.feed(data):
-                    self._take(message)
+            async for message in self._link.messages():
+                self._take(message)
             await self._settle_all()
-            self._gone.set()
+            self._link.gone.set()
             self._answered.set()
-
-    async def _read(self) -> bytes:
-        link = self._process.link
-        while True:
-            await anyio.wait_readable(link)
-            try:
-                return link.recv(65536)
-            except BlockingIOError:
-                continue
-            except ConnectionResetError:
-                return b""
 
     def _take(self, message: Message) -> None:
         match message["t"]:
@@ -280,8 +246,8 @@ class Launcher:
     async def leave(self) -> None:
         """Kill every job that still runs, and end the launcher."""
         with anyio.move_on_after(ANSWER_S, shield=True):
-            await self._send({"op": "quit"})
-            await self._gone.wait()
+            await self._link.send({"op": "quit"})
+            await self._link.gone.wait()
         self._listening.cancel()
         for connection in tuple(self._connections.values()):
             await self._finish(connection)

@@ -17,17 +17,14 @@ import socket
 import struct
 import time
 from collections import deque
-from functools import partial
 
 from codeflash_parallel.process import proctable, spawn
-from codeflash_parallel.process.job import Job, Looks, Phase
-from codeflash_parallel.process.proctable import Proc
+from codeflash_parallel.process.census import Census
+from codeflash_parallel.process.job import Job, Phase
 from codeflash_parallel.process.wire import CONTROL_FD, MARKER, RECORDS_FD, Frames, Message, pack
 
 #: How often an idle launcher makes sure that its parent is still there.
 _IDLE_S = 1.0
-#: Looks at the process table take at most one part in so many of our time; each costs about 8 µs a process.
-_LOOK_SHARE = 40
 _DESCRIPTOR = struct.Struct("i")
 #: Room for the descriptors that one order may bring along.
 _EXTRA_BYTES = socket.CMSG_LEN(8 * _DESCRIPTOR.size)
@@ -66,8 +63,7 @@ class Supervisor:
         self._frames = Frames()
         self._batches: deque[list[int]] = deque()
         self._jobs: dict[int, Job] = {}
-        self._view: dict[int, list[Proc]] = {}
-        self._view_at = self._view_cost_s = 0.0
+        self._census = Census(self._jobs)
         self._leaving = False
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._wake, wake_sink = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -158,22 +154,15 @@ class Supervisor:
     def _adopt(self, order: Message) -> None:
         """Make a process that a template has forked for us a job of its own."""
         pid = order["pid"]
-        if pid in self._mains() or not spawn.is_living_child(pid):
+        if self._census.is_main(pid) or not spawn.is_living_child(pid):
             self._not_started(order, f"process {pid} is gone, or not the launcher's child")
             return
-        for job in self._jobs.values():  # the template's, which may have seen it
-            job.known.pop(pid, None)
-        self._view_at = 0.0
+        self._census.forget(pid)
         self._take_on(order, pid, None)
 
     def _take_on(self, order: Message, pid: int, errors: int | None) -> None:
         number = order["job"]
-        looks = Looks(
-            recent=partial(self._recent, number),
-            fresh=partial(self._fresh, number),
-            foreign=partial(self._foreign, pid),
-        )
-        self._jobs[number] = Job(order, pid, errors, looks)
+        self._jobs[number] = Job(order, pid, errors, self._census.looks(number, pid))
         self._tell({"t": "started", "job": number, "pid": pid})
 
     def _not_started(self, order: Message, message: str) -> None:
@@ -212,69 +201,6 @@ class Supervisor:
                 self._tell(job.report())
         if not self._jobs:
             self._sweep()
-
-    def _recent(self, number: int) -> list[Proc]:
-        """Return the processes of one job, zombies included; a little old on a full machine."""
-        if time.monotonic() - self._view_at > self._view_cost_s * _LOOK_SHARE:
-            self._look()
-        return self._view.get(number, [])
-
-    def _fresh(self, number: int) -> list[Proc]:
-        """Return the processes of one job, zombies included, as they are now."""
-        if self._is_nobody_left(number):
-            return []
-        self._look()
-        return self._view.get(number, [])
-
-    def _is_nobody_left(self, number: int) -> bool:
-        """Tell from our own children alone, which takes no walk through the whole table.
-
-        Whoever lives descends from one of them, be it from one that has ended and is not yet reaped.
-        """
-        mains = self._mains()
-        children = proctable.own_children()
-        if children is None or self._jobs[number].pid in children:
-            return False
-        orphans = [proctable.process(pid) for pid in children if pid not in mains]
-        return not any(proc and self._owner(proc) is self._jobs[number] for proc in orphans)
-
-    def _look(self) -> None:
-        """Read the process table; every job notes its members."""
-        begun = time.monotonic()
-        self._view = {}
-        owners: dict[int, Job | None] = {}
-        for proc in proctable.descendants(os.getpid()):
-            if proc.pid == proc.head:
-                owners[proc.pid] = self._owner(proc)
-            owner = owners[proc.head]
-            if owner is not None:
-                owner.known[proc.pid] = proc.start
-                self._view.setdefault(owner.number, []).append(proc)
-        self._view_at = time.monotonic()
-        self._view_cost_s = self._view_at - begun
-
-    def _foreign(self, pid: int) -> set[int]:
-        """Return the process groups that are not of the job with this main process."""
-        return {os.getpgrp(), *self._mains()} - {pid}
-
-    def _mains(self) -> dict[int, Job]:
-        return {job.pid: job for job in self._jobs.values()}
-
-    def _owner(self, head: Proc) -> Job | None:
-        """Tell whose a direct child of ours is: a main process, or an orphan that has been handed to us."""
-        mains = self._mains()
-        for pid in (head.pid, head.session):  # in this order: a fork may not have left its session yet
-            if pid in mains:
-                return mains[pid]
-        for job in self._jobs.values():
-            if job.known.get(head.pid) == head.start:
-                return job
-        marker = proctable.marker(head.pid)
-        tag = 0 if marker else proctable.tag(head.pid)
-        for job in self._jobs.values():
-            if job.marker == marker or (tag and job.tag == tag):
-                return job
-        return None
 
     def _sweep(self) -> None:
         """With no job left, nobody may be: orphans that hid from everything are killed here."""

@@ -19,6 +19,7 @@ from typing import Any
 
 import anyio
 
+from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import ChannelClosed, Command, Exit, Limits, Ready, ServerGone
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel
@@ -233,4 +234,5 @@ def _last_words(ended: Exit) -> str:
     told = [r for r in parse_records(ended.records) if r.get("t") in {"error", "internal"}]
     if told:
         return str(told[-1].get("message", ""))[-_WORDS:]
-    return (ended.stderr.strip() or ended.message)[-_WORDS:]
+    by_us = ended.ended is Ended.KILLED
+    return (ended.stderr.strip() or ("" if by_us else ended.message))[-_WORDS:]
