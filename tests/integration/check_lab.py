@@ -1,0 +1,244 @@
+"""Check candidates of a small project with the real guest: a baseline, a workspace, and servers if wanted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from guest_runs import write_files
+
+from codeflash_parallel.behavior.arguments import TestRequest
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check
+from codeflash_parallel.behavior.compare import outcomes_by_test
+from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
+from codeflash_parallel.behavior.serving import Servers, template_spec
+from codeflash_parallel.behavior.session import (
+    Guest,
+    SelectedRun,
+    Wrap,
+    first_run_spec,
+    replay_spec,
+    run_guest,
+    selected_run_spec,
+)
+from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.workspace import Limits, Server, Workspace
+from codeflash_parallel.process.guest import Control, guest_command, install_guest
+from codeflash_parallel.process.launcher import Launcher, open_launcher
+from codeflash_parallel.process.warm import start_server
+
+LIMITS = Limits(wall_s=60.0, cpu_s=10.0)
+READY_S = 60.0
+
+PROJECT = {
+    "shop/__init__.py": "",
+    "shop/sums.py": """
+from shop.helper import double
+
+def total(values):
+    result = 0
+    for value in values:
+        result += value
+    return result
+
+def unused():
+    return double(1)
+""",
+    "shop/helper.py": "def double(x):\n    return 2 * x\n",
+    "tests/test_sums.py": """
+import pytest
+from shop.sums import total
+
+@pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
+def test_total(values):
+    assert total(values) == sum(values)
+
+def test_blind():
+    total([5, 5])
+
+def test_last():
+    assert total([2]) == 2
+""",
+    "tests/test_helper.py": """
+from shop.helper import double
+
+def test_double():
+    assert double(2) == 4
+""",
+}
+
+
+@dataclass
+class CheckLab:
+    """A project with a known baseline.
+
+    Attributes:
+        servers: what `at` has started, by mode and point.
+    """
+
+    base: Path
+    launcher: Launcher
+    files: Mapping[str, str]
+    targets: tuple[str, ...] = ("shop/sums.py::total",)
+    servers: dict[tuple[str, Point], Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.root = write_files(self.base / "root", self.files)
+        self.private = self.base / "private"
+        self.private.mkdir()
+        self.guest = Guest(
+            runner=self.launcher,
+            directory=install_guest(self.base / "cache"),
+            targets=tuple(map(Target.parse, self.targets)),
+            request=TestRequest(),
+            seed=7,
+        )
+        self.workspace = Workspace(
+            root=self.root,
+            project=self.root,
+            user_root=self.base / "elsewhere",
+            interpreter=Path(sys.executable),
+            private=self.private,
+            environment={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.private),
+                "TMPDIR": str(self.private),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "PYTHONHASHSEED": "0",
+            },
+        )
+
+    async def learn(self) -> None:
+        """Find out what the baseline does, as the preflight would."""
+        first = (await self._run(first_run_spec(self.guest, self.workspace, 30.0))).report
+        selected = selected_tests(first, targets=len(self.targets))
+        draft = Baseline(
+            targets=self.targets,
+            python=first.python,
+            pytest=first.pytest,
+            plugins=first.plugins,
+            rootdir=".",
+            inifile="",
+            selected=selected,
+            expected={test: first.tests[test].outcome for test in selected},
+            executing=executing_tests(first),
+            order=by_file(selected, {}),
+            asked=first.collected,
+            asked_expected={test: outcome.outcome for test, outcome in first.tests.items()},
+            inputs=str(self.private / "inputs"),
+            loaded={path: next(iter(digests)) for path, digests in first.sources.items()},
+        )
+        capture = SelectedRun(wrap=Wrap.CAPTURE, inputs=draft.inputs)
+        seen = (await self._run(selected_run_spec(self.guest, self.workspace, draft, capture))).report
+        indexes = [call.index for call in seen.calls if call.captured]
+        replay = (await self._run(replay_spec(self.guest, draft.inputs, (), indexes))).report
+        inside = [call for call in seen.calls if not call.captured]
+        self.baseline = replace(
+            draft, calls={call.index: call for call in replay.calls}, observed=outcomes_by_test(inside)
+        )
+
+    async def _run(self, spec: Mapping[str, Any]) -> Any:
+        return await run_guest(self.guest, self.workspace, spec, LIMITS)
+
+    def plan(self, **fields: Any) -> CheckPlan:
+        sources = {t.path: (self.root / t.path).read_bytes() for t in self.guest.targets}
+        plan = CheckPlan(
+            guest=self.guest, baseline=self.baseline, limits=LIMITS, compare_values=True, sources=sources
+        )
+        return replace(plan, **fields)
+
+    # --- candidates ------------------------------------------------------------------------------------
+
+    def candidate(self, **texts: str | None) -> Candidate:
+        """Return a candidate; ``shop__sums="..."`` is the new text of a file, `None` removes it."""
+        edits = []
+        for name, text in texts.items():
+            path = name.replace("__", "/") + ".py"
+            old = (self.root / path).read_bytes() if (self.root / path).exists() else None
+            new = None if text is None else text.encode()
+            edits.append(Edit(path=path, old_digest=digest_of(old) if old is not None else None, new=new))
+        return Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=tuple(edits))
+
+    def body(self, text: str) -> Candidate:
+        """Return a candidate with another body of the loop of `total`."""
+        old = (self.root / "shop/sums.py").read_text(encoding="utf-8")
+        return self.candidate(shop__sums=old.replace("result += value", text))
+
+    @contextmanager
+    def staged(self, candidate: Candidate) -> Any:
+        paths = {edit.path: self.root / edit.path for edit in candidate.edits}
+        before = {name: path.read_bytes() if path.exists() else None for name, path in paths.items()}
+        for edit in candidate.edits:
+            _put(paths[edit.path], edit.new)
+        try:
+            yield
+        finally:
+            for name, text in before.items():
+                _put(paths[name], text)
+
+    async def check(self, candidate: Candidate, servers: Servers | None = None, **plan: Any) -> CheckOutcome:
+        made = self.plan(**plan)
+        with self.staged(candidate):
+            return await check(made, self.workspace, candidate, servers)
+
+    # --- servers ---------------------------------------------------------------------------------------
+
+    async def start(self, mode: str, point: Point) -> str:
+        """Start a server and return why it cannot be used."""
+        before = self.servers.get((mode, Point.F1)) if point is Point.F2 else None
+        spec = template_spec(self.guest, self.workspace, self.baseline, mode, point)
+        command = guest_command(self.workspace, spec, LIMITS, self.guest.directory, control=Control.LINES)
+        if before is None:
+            server = await start_server(self.launcher, command, READY_S)
+        else:
+            server = await before.advance(point.value, READY_S)
+        self.servers[mode, point] = server
+        unfit = "" if server.ready.fit else server.ready.unfit or "unfit"
+        return unfit or await verify(self.plan(), self.workspace, mode, point, server)
+
+    async def close(self) -> None:
+        for server in self.servers.values():
+            await server.close()
+
+
+def _put(path: Path, text: bytes | None) -> None:
+    if text is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_bytes(text)
+
+
+@dataclass
+class SomeServers:
+    """Servers of a slot: some of those that stand."""
+
+    standing: Mapping[tuple[str, Point], Server]
+    points: Iterable[Point] = tuple(Point)
+
+    async def server(self, mode: str, point: Point, /) -> Server | None:
+        return self.standing.get((mode, point)) if point in self.points else None
+
+    def why(self) -> str:
+        return "it is not used in this test"
+
+
+@asynccontextmanager
+async def open_check_lab(base: Path, **options: Any) -> AsyncIterator[CheckLab]:
+    files = {**PROJECT, **options.pop("files", {})}
+    async with open_launcher() as launcher:
+        lab = CheckLab(base, launcher, files, **options)
+        await lab.learn()
+        try:
+            yield lab
+        finally:
+            await lab.close()
