@@ -6,43 +6,34 @@ or with a repairer.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterable, Iterable
-from time import monotonic_ns
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check
-from codeflash_parallel.behavior.reproduction import reproduction
-from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
+from codeflash_parallel.behavior.check import CheckOutcome
 from codeflash_parallel.engine.context import RunContext
-from codeflash_parallel.engine.faults import disk_faults
+from codeflash_parallel.engine.judging import INFRA, Judging
+from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.screening import EvidenceWanted, Screening
 from codeflash_parallel.engine.store import save_diff
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Submission, Unappliable
-from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission, Unappliable
 from codeflash_parallel.model.fingerprint import fingerprint
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.worktrees.materialise import materialise
-from codeflash_parallel.worktrees.pool import Slot
-from codeflash_parallel.worktrees.slot import SlotBroken, StageConflict
-
-#: How often a candidate is tried when the machinery, not the candidate, fails.
-MAX_ATTEMPTS = 3
-
-#: Codes of the machinery: they say nothing about the candidate.
-INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_KILLED})
-
 
 Entries = AsyncIterable[Entry] | Iterable[Entry]
 
 
-class Repairs(Protocol):
+#: Where a candidate is that was not judged yet.
+_NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
+
+
+class Repairs(EvidenceWanted, Protocol):
     """Asks for repairs of a rejected candidate, within the budget."""
 
     async def repair(self, entry: Entry, /) -> Iterable[Submission]:
@@ -53,10 +44,15 @@ class Repairs(Protocol):
 class BehaviorPhase:
     """Judges candidates in slots. One instance serves all rounds of a run, so that it knows what it saw."""
 
-    def __init__(self, context: RunContext, ledger: Ledger, repairs: Repairs) -> None:
+    def __init__(
+        self, context: RunContext, ledger: Ledger, judging: Judging, repairs: Repairs, kills: Kills
+    ) -> None:
         self._context = context
         self._ledger = ledger
+        self._judging = judging
         self._repairs = repairs
+        self._screening = Screening(context, ledger, kills, repairs)
+        self._enough = anyio.CancelScope()
         self._seen: dict[str, CandidateId] = {}
         self._open = 0
         self._admitted = 0
@@ -67,7 +63,7 @@ class BehaviorPhase:
         self._submitted, submitted = anyio.create_memory_object_stream[Entry](endless)
         self._prepared, prepared = anyio.create_memory_object_stream[Entry](endless)
         self._open = 1
-        with self._submitted, self._prepared:
+        with self._submitted, self._prepared, anyio.CancelScope() as self._enough:
             async with anyio.create_task_group() as group:
                 self._group: TaskGroup = group
                 group.start_soon(self._prepare_in_turn, submitted)
@@ -76,6 +72,15 @@ class BehaviorPhase:
                 prepared.close()
                 await self._feed(source)
                 self._close_one()
+        if self._enough.cancel_called:
+            self._cancel_the_rest()
+
+    def _cancel_the_rest(self) -> None:
+        wanted = self._context.settings.stop_after
+        reason = f"{wanted} candidates are right, and no more were wanted."
+        for entry in self._ledger:
+            if entry.stage in _NOT_JUDGED:
+                self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, reason)
 
     async def _feed(self, source: Entries) -> None:
         if isinstance(source, AsyncIterable):
@@ -176,92 +181,30 @@ class BehaviorPhase:
         return "" if first == candidate.id else first
 
     async def _check(self, entry: Entry) -> None:
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            entry.attempts = attempt
-            outcome = await self._in_slot(entry)
-            entry.outcome = outcome
-            again = outcome.code in INFRA or (outcome.starved and attempt == 1)
-            if not again or attempt == MAX_ATTEMPTS:
-                break
-            self._ledger.move(entry, Step.RETURN)
-        self._conclude(entry, outcome)
+        entry.outcome = await self._judging.judge(
+            entry,
+            self._screening,
+            taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
+            again=lambda: self._ledger.move(entry, Step.RETURN),
+        )
+        self._conclude(entry, entry.outcome)
 
     def _conclude(self, entry: Entry, outcome: CheckOutcome) -> None:
         if outcome.code is Code.OK:
             self._ledger.move(entry, Step.PASS)
+            self._stop_if_enough(entry)
         elif outcome.code in INFRA:
             self._ledger.finish(entry, Status.INFRA, outcome.code, outcome.reason)
         else:
             self._ledger.finish(entry, Status.REJECTED, outcome.code, outcome.reason)
 
-    async def _in_slot(self, entry: Entry) -> CheckOutcome:
-        """Judge in a slot; a candidate that starved among others is judged alone."""
-        pool = self._context.pool
-        alone = entry.outcome is not None and entry.outcome.starved
-        if alone:
-            async with pool.acquire_all() as slots:
-                return await self._timed(entry, slots[0])
-        async with pool.acquire() as slot:
-            return await self._timed(entry, slot)
+    def _stop_if_enough(self, passed: Entry) -> None:
+        """End the phase once as many are right as were wanted; refinements do not count."""
+        wanted = self._context.settings.stop_after
+        right = sum(entry.passed for entry in self._ledger if not _is_refinement(entry))
+        if wanted and right >= wanted and not _is_refinement(passed):
+            self._enough.cancel()
 
-    async def _timed(self, entry: Entry, slot: Slot) -> CheckOutcome:
-        """Judge, and add the time that the slot was held; the pool restores it after us."""
-        started_ns = monotonic_ns()
-        self._ledger.move(entry, Step.STAGE, slot.workspace.number)
-        try:
-            with disk_faults(slot.folder):
-                outcome = await self._judged(entry, slot)
-        except (StageConflict, SlotBroken) as error:
-            outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
-        except EnvironmentFault as error:
-            if error.code != "DISK_FULL":
-                raise
-            outcome = CheckOutcome(code=Code.INFRA_DISK, reason=error.message)
-        finally:
-            entry.held_ns = monotonic_ns() - started_ns
-        return outcome
 
-    async def _judged(self, entry: Entry, slot: Slot) -> CheckOutcome:
-        await slot.stage(entry.staged.edits)
-        outcome = await check(self._plan(), slot.workspace, entry.staged)
-        if outcome.code is not Code.OK and self._context.settings.keep_slots:
-            await self._keep(entry, slot, outcome)
-        else:
-            await slot.discard()
-        return outcome
-
-    async def _keep(self, entry: Entry, slot: Slot, outcome: CheckOutcome) -> None:
-        """Put the slot aside, with a spec that runs again what went wrong there."""
-        context, workspace = self._context, slot.workspace
-        command = reproduction(context.guest, context.baseline, workspace, outcome)
-        await slot.keep()
-        entry.kept_slot = str(workspace.root)
-        entry.reproduce = f"cd {shlex.quote(str(workspace.project))} && {command}"
-
-    def _plan(self) -> CheckPlan:
-        context = self._context
-        return CheckPlan(
-            workers=self._workers(),
-            guest=context.guest,
-            baseline=context.baseline,
-            limits=context.limits,
-            compare_values=context.settings.compare is Compare.VALUES,
-        )
-
-    def _workers(self) -> int:
-        """Spread a long suite over cores that no other candidate uses or waits for."""
-        baseline = self._context.baseline
-        stages = [entry.stage for entry in self._ledger]
-        suite_s = sum(baseline.durations_ns.get(test, 0) for test in baseline.selected) / 1e9
-        has_xdist = "xdist" in baseline.plugins
-        waiting = sum(stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED} for stage in stages)
-        workers = xdist_workers(
-            suite_s=suite_s,
-            cores=self._context.cores,
-            in_use=stages.count(Stage.CHECKING),
-            waiting=waiting,
-            has_xdist=has_xdist,
-        )
-        if not has_xdist and suite_s >= LONG_SUITE_S and self._context.cores > 1:
-            self._ledger.warn("The suite is long and pytest-xdist is not installed: idle cores stay idle.")
-        return workers
+def _is_refinement(entry: Entry) -> bool:
+    return entry.submission.kind is Origin.REFINEMENT

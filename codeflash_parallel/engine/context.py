@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.events import Event, Observer
 from codeflash_parallel.model.settings import Settings
@@ -16,15 +18,18 @@ from codeflash_parallel.model.workspace import Limits, Runner
 from codeflash_parallel.worktrees.mirror import Mirror, Snapshot
 from codeflash_parallel.worktrees.pool import Pool
 
-#: A check's CPU deadline is the setting plus this many times the baseline's CPU time.
-CPU_FACTOR = 5
-#: A check's wall deadline is this many times its CPU deadline: a starved process is not a hanging one.
-WALL_FACTOR = 4
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunContext:
-    """The frozen surroundings of a run."""
+    """The frozen surroundings of a run.
+
+    Attributes:
+        plan: how candidates are checked; a check fills in killers and xdist workers.
+        fleet: the slots' warm servers.
+        memory_bytes: limit of one check.
+        free_bytes: what all checks and servers together may hold.
+        cores: cores' worth of CPU time that may be used.
+    """
 
     run_id: str
     run_dir: Path
@@ -35,17 +40,27 @@ class RunContext:
     pool: Pool
     interpreter: Path
     targets: tuple[Target, ...]
-    guest: Guest
-    baseline: Baseline
+    plan: CheckPlan
+    fleet: Fleet
     memory_bytes: int
-    cores: int
+    free_bytes: int
+    cores: float
     seed: int
+
+    @property
+    def guest(self) -> Guest:
+        """Return what all guests of the run have in common."""
+        return self.plan.guest
+
+    @property
+    def baseline(self) -> Baseline:
+        """Return what candidates are held against."""
+        return self.plan.baseline
 
     @property
     def limits(self) -> Limits:
         """Return what one check may use."""
-        cpu_s = self.settings.timeout + CPU_FACTOR * self.baseline.cpu_ns / 1e9
-        return Limits(cpu_s=cpu_s, wall_s=WALL_FACTOR * cpu_s, memory_bytes=self.memory_bytes)
+        return self.plan.limits
 
     def sources_of(self, candidate: Candidate) -> tuple[tuple[str, str], ...]:
         """Return the text of each target's file, with the candidate applied where it changes it."""

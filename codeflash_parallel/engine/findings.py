@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.compare import Outcomes, TestKey, outcomes_by_test
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
 from codeflash_parallel.behavior.session import Guest, Session
 from codeflash_parallel.model.workspace import Workspace
 
+#: Outcomes of tests that a baseline must not have.
+_RED = frozenset({"failed", "error", "missing"})
+#: How many test ids one message names.
+_NAMED = 5
 
-def first_findings(session: Session, guest: Guest, workspace: Workspace) -> Baseline:
-    """Make the first findings: which tests execute the targets, and what was run under which roof."""
+
+class Choice(StrEnum):
+    """Which of the tests that were asked for every candidate runs."""
+
+    #: Those that can notice a change of the targets.
+    NOTICING = "noticing"
+    #: All of them.
+    ALL = "all"
+
+
+def first_findings(session: Session, guest: Guest, workspace: Workspace, choice: Choice) -> Baseline:
+    """Make the first findings: which tests notice the targets, and what was run under which roof."""
     report = session.report
     names = tuple(str(target) for target in guest.targets)
-    executing = _executing(report)
-    at_import = any(count for (test, _), count in report.executed.items() if not test)
-    selected = executing if executing and not at_import else report.collected
-    missing = bool(names) and not executing
-    warnings = (f"No test executes {', '.join(names)}: whole tests are compared.",) if missing else ()
+    executing = executing_tests(report)
+    selected = report.collected
+    if choice is Choice.NOTICING:
+        selected = selected_tests(report, targets=len(names))
+    durations_ns = {test: outcome.ns for test, outcome in report.tests.items()}
+    asked = {test: outcome for test in report.collected if (outcome := _outcome(report, test)) not in _RED}
     return Baseline(
         targets=names,
         python=report.python,
@@ -29,18 +46,34 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace) -> Base
         plugins=report.plugins,
         rootdir=_inside(report.rootdir, workspace.root),
         inifile=_inside(report.inifile, workspace.root),
-        selected=tuple(selected),
+        selected=selected,
         expected={},
+        order=by_file(selected, durations_ns),
+        asked=tuple(asked),
+        asked_expected=asked,
         executing=executing,
-        durations_ns={test: outcome.ns for test, outcome in report.tests.items()},
+        spawning=report.spawned,
+        third_party=report.modules,
+        durations_ns=durations_ns,
         loaded={path: next(iter(digests)) for path, digests in report.sources.items()},
-        warnings=warnings,
+        warnings=(*_not_executed(names, executing), *_red_elsewhere(report, selected, asked)),
     )
 
 
-def _executing(report: GuestReport) -> tuple[str, ...]:
-    executed = {test for (test, _), count in report.executed.items() if count and test}
-    return tuple(test for test in report.collected if test in executed)
+def _not_executed(names: Sequence[str], executing: Sequence[str]) -> tuple[str, ...]:
+    missing = names and not executing
+    return (f"No test executes {', '.join(names)}: whole tests are compared.",) if missing else ()
+
+
+def _red_elsewhere(report: GuestReport, selected: Sequence[str], asked: Mapping[str, str]) -> tuple[str, ...]:
+    """Name tests that no candidate is asked for, because the baseline fails them; selected ones are told."""
+    red = [test for test in report.collected if test not in asked and test not in set(selected)]
+    named = ", ".join(red[:_NAMED])
+    return (
+        (f"Tests that fail on the baseline and do not execute a target do not count: {named}.",)
+        if red
+        else ()
+    )
 
 
 def _inside(path: str, root: Path) -> str:
@@ -52,29 +85,44 @@ def _inside(path: str, root: Path) -> str:
 
 def wider(draft: Baseline, first: GuestReport, second: GuestReport) -> Baseline | None:
     """Return a draft that runs all tests, where one passed only after tests that were then left out."""
-    lost = [t for t in draft.selected if _passed(first, t) and not _passed(second, t)]
+    missed = lost(draft, first, second)
     kept = set(draft.selected)
-    every = tuple(t for t in first.collected if t in kept or _passed(first, t))
-    if not lost or len(every) == len(draft.selected):
+    every = tuple(t for t in first.collected if t in kept or _outcome(first, t) == "passed")
+    if not missed or len(every) == len(draft.selected):
         return None
-    warning = f"{lost[0]} may need tests that do not execute the target: all tests are run."
-    return replace(draft, selected=every, warnings=(*draft.warnings, warning))
+    warning = f"{missed[0]} may need tests that do not execute the target: all tests are run."
+    return replace(as_collected(draft), selected=every, order=every, warnings=(*draft.warnings, warning))
 
 
-def _passed(report: GuestReport, test: str) -> bool:
-    return test in report.tests and report.tests[test].outcome == "passed"
+def as_collected(draft: Baseline) -> Baseline:
+    """Return a draft that never changes the order of tests."""
+    return replace(draft, order=draft.selected, order_sensitive=True)
+
+
+def lost(draft: Baseline, first: GuestReport, later: GuestReport) -> tuple[str, ...]:
+    """Return the selected tests that passed in the first run and not in a later one."""
+    passed = [test for test in draft.selected if _outcome(first, test) == "passed"]
+    return tuple(test for test in passed if _outcome(later, test) != "passed")
+
+
+def _outcome(report: GuestReport, test: str) -> str:
+    return report.tests[test].outcome if test in report.tests else "missing"
 
 
 def agreement(
-    selected: Sequence[str], first: GuestReport, second: GuestReport
+    selected: Sequence[str], first: GuestReport, second: GuestReport, shaky: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
-    """Sort tests into expected outcomes, those that disagree with themselves, and those that fail twice."""
+    """Sort tests into expected outcomes, those that disagree with themselves, and those that fail twice.
+
+    Args:
+        shaky: tests that are known to disagree with themselves.
+    """
     expected, quarantined, red = {}, [], []
     for test in selected:
-        outcomes = [r.tests[test].outcome if test in r.tests else "missing" for r in (first, second)]
-        if outcomes[0] != outcomes[1]:
+        outcomes = [_outcome(report, test) for report in (first, second)]
+        if outcomes[0] != outcomes[1] or test in shaky:
             quarantined.append(test)
-        elif outcomes[0] in {"failed", "error", "missing"}:
+        elif outcomes[0] in _RED:
             red.append(test)
         else:
             expected[test] = outcomes[0]

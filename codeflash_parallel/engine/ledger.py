@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from codeflash_parallel.behavior.check import CheckOutcome
@@ -11,7 +12,41 @@ from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, Warned
 from codeflash_parallel.model.lifecycle import FINAL_STATUSES, Stage, Step, advance
 from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.result import CandidateResult
+from codeflash_parallel.model.result import STEPS, CandidateResult
+
+
+@dataclass(kw_only=True, slots=True)
+class Spent:
+    """Where a candidate's time went, over all its checks.
+
+    Attributes:
+        queue_ns: waiting for slots.
+        held_ns: holding slots, their restoring included.
+        stage_ns: of `held_ns`: staging, audit, undoing.
+        tests_ns: of `held_ns`: the tests' own setups, calls and teardowns.
+        steps_ms: of `held_ns`: what the checks themselves measured, by the names of `STEPS`.
+    """
+
+    queue_ns: int = 0
+    held_ns: int = 0
+    stage_ns: int = 0
+    tests_ns: int = 0
+    steps_ms: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def add(self, outcome: CheckOutcome) -> None:
+        """Add what one check measured."""
+        self.tests_ns += outcome.tests_ns
+        for step, ms in outcome.timings_ms.items():
+            self.steps_ms[step] += ms
+
+    def by_step(self) -> dict[str, float]:
+        """Return milliseconds by step; together they are the wait and the time slots were held."""
+        if not self.held_ns:
+            return {}
+        known = {**self.steps_ms, "queue": self.queue_ns / 1e6, "stage": self.stage_ns / 1e6}
+        inside = sum(ms for step, ms in known.items() if step not in {"queue", "other"})
+        known["other"] = max(0.0, self.held_ns / 1e6 - inside)
+        return {step: known.get(step, 0.0) for step in STEPS}
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -25,7 +60,7 @@ class Entry:
     outcome: CheckOutcome | None = None
     result: CandidateResult | None = None
     diff_path: str = ""
-    held_ns: int = 0
+    time: Spent = field(default_factory=Spent)
     attempts: int = 0
     kept_slot: str = ""
     reproduce: str = ""
@@ -159,8 +194,10 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         values=outcome.values,
         failures=outcome.failures,
         difference=outcome.difference,
-        overhead_ms=max(0.0, (entry.held_ns - outcome.tests_ns) / 1e6),
-        timings_ms={**outcome.timings_ms, "slot_held": entry.held_ns / 1e6},
+        overhead_ms=max(0.0, (entry.time.held_ns - entry.time.tests_ns) / 1e6),
+        timings_ms=entry.time.by_step(),
+        served=outcome.served,
+        served_why=outcome.served_why,
         notes=(*entry.notes, *outcome.notes),
     )
 
@@ -179,3 +216,9 @@ def copied_from_originals(
                 result, tests=original.tests, values=original.values, speedup=original.speedup
             )
     return copied
+
+
+def summed(timings_ms: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of candidates' times, by step; empty when none held a slot."""
+    spent = [timings for timings in timings_ms if timings]
+    return {step: sum(timings.get(step, 0.0) for timings in spent) for step in STEPS} if spent else {}

@@ -1,7 +1,8 @@
 """Learn what the baseline does, once per snapshot: probe, capture, stability, forced failure, provenance.
 
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
-under another hash seed and keeps the inputs of calls. The captured calls are replayed under both seeds
+under another hash seed, in the order of screening, and keeps the inputs of calls; where a test fails only in
+that order, the order of collection is kept. The captured calls are replayed under both seeds
 outside pytest; what the baseline does not repeat is left out and counted. Last, the targets are made to
 raise: a failure that is not seen would mean that nothing can be judged here.
 """
@@ -9,7 +10,7 @@ raise: a failure that is not seen would mean that nothing can be judged here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -30,8 +31,11 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.engine.findings import (
+    Choice,
     agreement,
+    as_collected,
     first_findings,
+    lost,
     observed,
     saw_failure,
     stable,
@@ -51,6 +55,10 @@ _SEEDS = (1, 2)
 _LEAST_RECORDING_S = 2.0
 #: How many test ids one message names.
 _NAMED = 5
+
+
+#: Told a draft of the baseline.
+Selected = Callable[[Baseline], Awaitable[None]]
 
 
 class StagingSlot(Protocol):
@@ -82,6 +90,8 @@ class Preflight:
         slot: the baseline's slot.
         sources: the snapshot's text of each target file.
         inputs: file for the captured inputs; made by a guest, read by guests only.
+        selected: is told the draft as soon as it is known which tests candidates run, and how they ended.
+        choice: which tests these are.
         ignored: git-ignored files that the snapshot lacks, for the hint on a red baseline.
     """
 
@@ -89,6 +99,8 @@ class Preflight:
     slot: StagingSlot
     sources: Mapping[str, bytes]
     inputs: Path
+    selected: Selected
+    choice: Choice = Choice.NOTICING
     ignored: tuple[str, ...] = ()
 
     async def run(self) -> Baseline:
@@ -98,19 +110,37 @@ class Preflight:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
         first = await self._first_run()
-        draft = first_findings(first, self.guest, self.slot.workspace)
-        second = await self._second_run(draft)
+        draft = first_findings(first, self.guest, self.slot.workspace, self.choice)
+        draft, second, shaky = await self._ordered(draft, first.report)
         widened = wider(draft, first.report, second.report)
         if widened is not None:
             draft = widened
             second = await self._second_run(draft)
-        settled = self._settle(draft, first.report, second)
+        settled = self._settle(draft, first.report, second, shaky)
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
+        await self.selected(settled)
         if settled.targets:
             settled = await self._replays(settled, first.report, second.report)
             settled = await self._forced_failure(settled)
         return settled
+
+    async def _ordered(self, draft: Baseline, first: GuestReport) -> tuple[Baseline, Session, frozenset[str]]:
+        """Run the selected tests in the order of screening; if one fails only there, as they are collected.
+
+        Returns:
+            The draft, the run that counts, and tests that fail sometimes, whatever the order.
+        """
+        second = await self._second_run(draft)
+        missed = lost(draft, first, second.report)
+        if not missed or not draft.changed_order:
+            return draft, second, frozenset()
+        third = await self._second_run(draft)
+        repeated = set(missed) & set(lost(draft, first, third.report))
+        if not repeated:
+            return draft, third, frozenset(missed)
+        fixed = as_collected(draft)
+        return fixed, await self._second_run(fixed), frozenset(missed) - repeated
 
     async def _first_run(self) -> Session:
         workspace = hashed(self.slot.workspace, _SEEDS[0])
@@ -124,14 +154,17 @@ class Preflight:
         workspace = hashed(self.slot.workspace, _SEEDS[1])
         seconds = max(_LEAST_RECORDING_S, 2 * sum(draft.durations_ns.values()) / 1e9)
         wrap = Wrap.CAPTURE if draft.targets else Wrap.NONE
-        run = SelectedRun(wrap=wrap, seconds=seconds, inputs=str(self.inputs))
+        order = draft.changed_order
+        run = SelectedRun(wrap=wrap, seconds=seconds, inputs=str(self.inputs), order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         _must_have_run(session, self.ignored)
         return session
 
-    def _settle(self, draft: Baseline, first: GuestReport, second: Session) -> Baseline:
-        expected, quarantined, red = agreement(draft.selected, first, second.report)
+    def _settle(
+        self, draft: Baseline, first: GuestReport, second: Session, shaky: Collection[str]
+    ) -> Baseline:
+        expected, quarantined, red = agreement(draft.selected, first, second.report, shaky)
         if red:
             raise _red(red, second.report, self.ignored)
         if not expected:
@@ -139,15 +172,19 @@ class Preflight:
             raise EnvironmentFault(
                 "NO_STABLE_TEST", f"No test gave the same outcome twice on the baseline: {names}."
             )
-        kept = tuple(test for test in draft.selected if test in expected)
+        asked = {t: outcome for t, outcome in draft.asked_expected.items() if t not in set(quarantined)}
         return replace(
             draft,
-            selected=kept,
+            selected=tuple(test for test in draft.selected if test in expected),
+            order=tuple(test for test in draft.order if test in expected),
             expected=expected,
+            asked=tuple(asked),
+            asked_expected=asked,
             quarantined=quarantined,
             executing=tuple(test for test in draft.executing if test in expected),
             cpu_ns=second.exit.cpu_ns,
             wall_ns=second.exit.wall_ns,
+            rss_bytes=second.exit.max_rss_bytes,
             leaks=bool(second.exit.leaked),
             inputs=str(self.inputs),
         )

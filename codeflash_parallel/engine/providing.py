@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from codeflash_parallel.behavior.check import CheckOutcome
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding
@@ -92,15 +93,18 @@ class Providing:
 
     async def repair(self, entry: Entry, /) -> Sequence[Submission]:
         """Ask for repairs of a rejected candidate, if there is evidence and the budget allows it."""
-        if not self._broker.repairs:
+        if entry.outcome is None or not self.wants_evidence(entry, entry.outcome):
             return ()
-        root = entry.lineage[0] if entry.lineage else entry.id
-        permission = may_repair(self._budget, self._now(), root, _evidence(entry))
-        if permission is not Permission.GRANTED:
-            return ()
-        self._spent = self._spent.with_repair(root)
+        self._spent = self._spent.with_repair(_root(entry))
         outcome = await self._broker.request_repair(self._repair_request(entry))
         return self._submissions(outcome, Origin.REPAIR, "repaired")
+
+    def wants_evidence(self, entry: Entry, outcome: CheckOutcome, /) -> bool:
+        """Say whether a repair of a candidate with this outcome would be asked for now."""
+        if not self._broker.repairs:
+            return False
+        permission = may_repair(self._budget, self._now(), _root(entry), _evidence(outcome))
+        return permission is Permission.GRANTED
 
     def _now(self) -> Spent:
         correct = sum(entry.passed for entry in self._ledger)
@@ -251,11 +255,13 @@ def _is_refinement(entry: Entry) -> bool:
     return entry.submission.kind is Origin.REFINEMENT
 
 
-def _evidence(entry: Entry) -> int:
+def _root(entry: Entry) -> CandidateId:
+    """Return the first of a candidate's ancestors, or itself: repairs are counted for it."""
+    return entry.lineage[0] if entry.lineage else entry.id
+
+
+def _evidence(outcome: CheckOutcome) -> int:
     """Return how many things can be shown to a repairer."""
-    outcome = entry.outcome
-    if outcome is None:
-        return 0
     return len(outcome.failures) + outcome.tests.missing + outcome.values.differing
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
@@ -18,7 +18,7 @@ from codeflash_parallel.benchmark.plan import (
     whole_test_groups,
 )
 from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import RaceOutcome
+from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
 from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.context import RunContext
@@ -57,32 +57,97 @@ class RaceFinding:
         return tuple(map(CandidateId, self.ranking.tie_set or (self.ranking.winner,)))
 
 
-async def hold_race(context: RunContext, ledger: Ledger, before: RaceFinding, random: Random) -> RaceFinding:
+#: Looks at candidates in clean processes; returns why those that are not equivalent there leave the ranking.
+Confirm = Callable[[Sequence[Entry]], Awaitable[Mapping[str, Out]]]
+
+
+async def hold_race(
+    context: RunContext, ledger: Ledger, before: RaceFinding, random: Random, confirm: Confirm
+) -> RaceFinding:
     """Race every candidate that passed since the last race, and the leaders so far with them.
+
+    Whoever leads is looked at in a clean process; without those that fail there the same races are ranked
+    again, and whoever they had beaten may be confirmed in their place.
 
     Cancelling kills every arm and gives the slots and the token back.
     """
     newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
-    leaders = [ledger.get(name) for name in before.leaders]
-    racing = [*leaders, *newly]
-    plan = race_plan(context)
+    racing = [*(ledger.get(name) for name in before.leaders), *newly]
+    races = _Races(context, ledger, random, before.races)
     async with hold_benchmark_token(_TOKEN_DEADLINE_S):
-        for entry in racing:
-            ledger.move(entry, Step.RACE)
-        races = [*before.races]
-        batches = _batches(racing, context.pool.size)
-        races += [await _race(context, batch, plan, random) for batch in batches]
-        confirmations: list[RaceOutcome] = []
-        while ids := contenders(races, confirmations, plan, limit=context.pool.size):
-            again = plan.confirmation(int(plan.budget_ns * _CONFIRMATION_SHARE))
-            entries = [ledger.get(CandidateId(name)) for name in ids]
-            confirmations.append(await _race(context, entries, again, random))
-        for entry in racing:
-            ledger.move(entry, Step.MEASURE)
-    ranking = rank(races, confirmations, plan, _diff_sizes(ledger))
+        await races.hold(racing)
+        await races.confirm()
+    while out := await confirm(races.leaders()):
+        races.exclude(out)
+        async with hold_benchmark_token(_TOKEN_DEADLINE_S):
+            await races.confirm()
+    ranking = races.ranking()
     for note in ranking.notes:
         ledger.warn(note)
-    return replace(before, races=tuple(races), ranking=ranking)
+    return replace(before, races=tuple(races.races), ranking=ranking)
+
+
+class _Races:
+    """The races of one round and what they said."""
+
+    def __init__(
+        self, context: RunContext, ledger: Ledger, random: Random, before: Sequence[RaceOutcome]
+    ) -> None:
+        self._context, self._ledger, self._random = context, ledger, random
+        self._plan = race_plan(context)
+        self.races = list(before)
+        self._confirmations: list[RaceOutcome] = []
+
+    async def hold(self, entries: Sequence[Entry]) -> None:
+        """Race some candidates, as many at once as there are slots."""
+        self._move(entries, Step.RACE)
+        for batch in _batches(entries, self._context.pool.size):
+            self.races.append(await _race(self._context, batch, self._plan, self._random))
+        self._move(entries, Step.MEASURE)
+
+    async def confirm(self) -> None:
+        """Race whoever may be the winner once more, until there is nobody left to be tried."""
+        again = self._plan.confirmation(int(self._plan.budget_ns * _CONFIRMATION_SHARE))
+        while entries := self._contenders():
+            self._move(entries, Step.RACE)
+            self._confirmations.append(await _race(self._context, entries, again, self._random))
+            self._move(entries, Step.MEASURE)
+
+    def _move(self, entries: Sequence[Entry], step: Step) -> None:
+        for entry in entries:
+            self._ledger.move(entry, step)
+
+    def _contenders(self) -> list[Entry]:
+        limit = self._context.pool.size
+        ids = contenders(self.races, self._confirmations, self._plan, limit=limit)
+        return [self._ledger.get(CandidateId(name)) for name in ids]
+
+    def exclude(self, out: Mapping[str, Out]) -> None:
+        """Take candidates out of everything that was measured."""
+        self.races = without(self.races, out)
+        self._confirmations = without(self._confirmations, out)
+
+    def leaders(self) -> list[Entry]:
+        """Return who wins or ties as things stand."""
+        names = RaceFinding(ranking=self.ranking()).leaders
+        return [self._ledger.get(name) for name in names]
+
+    def ranking(self) -> Ranking:
+        """Rank by everything that was measured."""
+        return rank(self.races, self._confirmations, self._plan, _diff_sizes(self._ledger))
+
+
+def without(outcomes: Iterable[RaceOutcome], out: Mapping[str, Out]) -> list[RaceOutcome]:
+    """Return races in which some candidates count as having left for a reason other than their speed.
+
+    What was measured of the others stays as it is, the error that each may spend included.
+    """
+    return [_without(outcome, out) if isinstance(outcome, Raced) else outcome for outcome in outcomes]
+
+
+def _without(raced: Raced, out: Mapping[str, Out]) -> Raced:
+    mine = {name: why for name, why in out.items() if name in raced.candidates}
+    return replace(raced, out={**raced.out, **mine})
 
 
 def _batches(entries: Sequence[Entry], size: int) -> list[Sequence[Entry]]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import random
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
+from random import Random
 from time import monotonic_ns
+from typing import Any
 
 import anyio
 
+from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase, Entries
 from codeflash_parallel.engine.conclusion import conclusion, finish_all
 from codeflash_parallel.engine.context import Announcer, RunContext
-from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals
+from codeflash_parallel.engine.judging import Judging
+from codeflash_parallel.engine.kills import Kills
+from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals, summed
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
 from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
 from codeflash_parallel.engine.store import save_run
@@ -121,8 +125,9 @@ class Run:
         self._clock.lap("snapshot")
         self._phase("baseline")
         guest = self._around.guest(targets, snapshot, self._seed)
-        baseline = await self._around.baseline(guest, snapshot, pool)
-        for warning in baseline.warnings:
+        expected = len(source) if isinstance(source, Sequence) else self._around.size
+        plan, fleet = await self._around.baseline(guest, snapshot, pool, expected)
+        for warning in plan.baseline.warnings:
             self._ledger.warn(warning)
         self._clock.lap("baseline")
         self._context = RunContext(
@@ -135,10 +140,11 @@ class Run:
             pool=pool,
             interpreter=self._around.interpreter,
             targets=targets,
-            guest=guest,
-            baseline=baseline,
+            plan=plan,
+            fleet=fleet,
             memory_bytes=self._around.memory_bytes,
-            cores=self._around.machine.cores,
+            free_bytes=self._around.free_bytes,
+            cores=self._around.cores,
             seed=self._seed,
         )
         async with open_providing(self._providers, self._context, self._ledger) as providing:
@@ -154,15 +160,25 @@ class Run:
 
     async def _rounds(self, context: RunContext, source: Entries, providing: Providing) -> None:
         """Behavior, race, refinement, and again while refinements bring candidates."""
-        behavior = BehaviorPhase(context, self._ledger, providing)
+        judging = Judging(context)
+        kills = await anyio.to_thread.run_sync(Kills.load, self._around.home, context.targets)
+        behavior = BehaviorPhase(context, self._ledger, judging, providing, kills)
+        admission = Admission(context.plan, self._ledger, judging)
         while True:
             self._phase("behavior")
-            await behavior.run(source)
+            try:
+                await behavior.run(source)
+            finally:
+                kills.save()
+            if self._races:
+                await admission.admit(self._newly_passed())
             self._clock.lap("behavior")
             if not self._races or not self._newly_passed():
                 return
             self._phase("race")
-            self._finding = await hold_race(context, self._ledger, self._finding, random.Random(self._seed))  # noqa: S311 - no secret
+            await context.fleet.close()
+            random = Random(self._seed)  # noqa: S311 - no secret
+            self._finding = await hold_race(context, self._ledger, self._finding, random, admission.confirm)
             self._clock.lap("race")
             self._phase("profile")
             self._finding = await providing.profile(self._finding)
@@ -203,6 +219,7 @@ class Run:
         self._clock.lap("report")
         total = sum(self._clock.ms.values())
         machine = self._around.machine
+        candidates = self._candidates()
         return RunResult(
             run_id=self._run_id,
             complete=True,
@@ -219,15 +236,33 @@ class Run:
             level=self._level(),
             quarantined=context.baseline.quarantined if context else (),
             warnings=tuple(self._ledger.warnings),
-            candidates=self._candidates(),
+            candidates=candidates,
             winner_profile=self._finding.winner_profile,
             baseline_profile=self._finding.baseline_profile,
             timings={**self._clock.ms, "total": total},
+            steps_ms=summed(result.timings_ms for result in candidates),
+            slots=self._slots(),
+            warm=self._warm(),
             load={"cores": float(machine.cores), "load_1min": machine.load},
             repository=str(self._around.repository.root),
             run_dir=str(self._run_dir),
             summary=summary,
         )
+
+    def _slots(self) -> dict[str, Any]:
+        """Return what slots are and cost."""
+        if self._context is None:
+            return {}
+        slot = self._context.pool.baseline
+        return {"kind": slot.kind.value, "bytes": slot.cost.bytes, "inodes": slot.cost.inodes}
+
+    def _warm(self) -> dict[str, Any]:
+        """Return what this run had of warm servers."""
+        if self._context is None or self._context.fleet.off:
+            return {}
+        tally = self._context.fleet.tally()
+        counts = {name: tally[name] for name in ("servers", "forks", "restarts")}
+        return {**counts, "unfit": list(self._context.fleet.reasons())}
 
     def _level(self) -> Level:
         if self._context is None:

@@ -6,26 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from codeflash_parallel.behavior.steps import Used
+
 #: Checks that the measured CPU use is taken from: enough for a mean, few enough to follow a change.
 RECENT = 16
 #: What a check takes where nothing was measured: one core.
 _ONE_CORE = 1.0
 #: Shorter checks tell nothing: their clocks are rounded.
 _SHORTEST_NS = 1_000_000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Used:
-    """What one check has used.
-
-    Attributes:
-        cpu_ns, wall_ns: of its processes, from start to end.
-        rss_bytes: largest resident size of one process.
-    """
-
-    cpu_ns: int
-    wall_ns: int
-    rss_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,12 +16,16 @@ import anyio
 from codeflash_parallel import __version__
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
+from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
+from codeflash_parallel.engine.findings import Choice
+from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
-from codeflash_parallel.engine.preflight import Preflight
+from codeflash_parallel.engine.preflight import Preflight, Selected
+from codeflash_parallel.engine.scheduling import threads_each
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import project_environment
@@ -37,6 +41,10 @@ from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest
 
 #: Memory that is never given to checks: for the evaluator, git and the page cache.
 _RESERVED_BYTES = 512 * 1024 * 1024
+#: A check's CPU deadline is the setting plus this many times the baseline's CPU time.
+_CPU_FACTOR = 5
+#: A check's wall deadline is this many times its CPU deadline: a starved process is not a hanging one.
+_WALL_FACTOR = 4
 #: Warming up is a convenience: a suite that takes longer than this is not worth it.
 _WARM_UP_S = 120.0
 #: No check is given less: an interpreter with a scientific stack needs that much.
@@ -72,6 +80,8 @@ class Surroundings:
         self._warm: Pool | None = None
         self._pool_stack = AsyncExitStack()
         self._baselines: dict[str, Baseline] = {}
+        self._fleet: Fleet | None = None
+        self._fleet_key = ""
 
     @classmethod
     @asynccontextmanager
@@ -96,7 +106,8 @@ class Surroundings:
                 await surroundings.close()
 
     async def close(self) -> None:
-        """Remove the slots."""
+        """End the servers and remove the slots."""
+        await self._dismiss_fleet()
         stack, self._pool_stack, self._pool = self._pool_stack, AsyncExitStack(), None
         with anyio.CancelScope(shield=True):
             await stack.aclose()
@@ -108,12 +119,21 @@ class Surroundings:
         return auto_slots(self.machine) if wanted == "auto" else wanted
 
     @property
+    def cores(self) -> float:
+        """Return how many cores' worth of CPU time checks may use."""
+        return min(float(self.machine.cores), self.machine.quota_cores)
+
+    @property
+    def free_bytes(self) -> int:
+        """Return what all checks and servers together may hold."""
+        return max(0, self.machine.memory_bytes - _RESERVED_BYTES)
+
+    @property
     def memory_bytes(self) -> int:
         """Return the memory limit of one check: the setting, or a fair share of what is available."""
         if self.settings.memory_limit:
             return self.settings.memory_limit * 1024 * 1024
-        share = (self.machine.memory_bytes - _RESERVED_BYTES) // (self.size + 1)
-        return max(share, _LEAST_BYTES)
+        return max(self.free_bytes // (self.size + 1), _LEAST_BYTES)
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the user's tree (or of the base that was asked for)."""
@@ -143,7 +163,8 @@ class Surroundings:
         return self._pool
 
     def _environment(self, private: Path, number: int) -> Mapping[str, str]:
-        return project_environment(os.environ, private=private, number=number, extra={})
+        threads = threads_each(int(self.cores), self.size)
+        return project_environment(os.environ, private=private, number=number, threads=threads)
 
     def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> Guest:
         """Return what all guests of a run have in common."""
@@ -157,25 +178,75 @@ class Surroundings:
             overlaid=(snapshot.extra_tests,) if snapshot.extra_tests else (),
         )
 
-    async def baseline(self, guest: Guest, snapshot: Snapshot, pool: Pool) -> Baseline:
-        """Return what is known of the baseline: from memory, from disk, or from a preflight.
+    async def baseline(
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, candidates: int
+    ) -> tuple[CheckPlan, Fleet]:
+        """Return how candidates are checked, and servers: from memory, from disk, or from a preflight.
+
+        Args:
+            candidates: how many are known to come; no more slots than these are warmed up.
 
         Raises:
             EnvironmentFault: the baseline is red, or the tests cannot be run.
         """
+        if self._fleet is not None:
+            self._fleet.begin()
         await self._compile_guest(pool)
         key = self._key(guest, snapshot)
         folder = self.home / "baselines" / key
         found = self._baselines.get(key) or await anyio.to_thread.run_sync(_load, folder)
         if found is None:
-            found = await self._preflight(guest, snapshot, pool, folder)
-        elif self._warm is not pool:
+            found = await self._learn(guest, snapshot, pool, folder, candidates)
+        plan = self._plan(guest, snapshot, found)
+        fleet = await self._fleet_for(plan, folder)
+        if self._warm is not pool and fleet.off:
             await self._warm_up(guest, found, pool)
-        if self._warm is not pool:
             await pool.share_bytecode()
-            self._warm = pool
+        await fleet.complete(plan)
+        await fleet.warm_up(pool, candidates)
+        self._warm = pool
         self._baselines[key] = found
-        return found
+        return plan, fleet
+
+    async def _learn(
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, candidates: int
+    ) -> Baseline:
+        """Run the preflight; servers are started as soon as it is known what they are for."""
+        async with anyio.create_task_group() as group:
+
+            async def selected(draft: Baseline) -> None:
+                await pool.share_bytecode()
+                self._warm = pool
+                fleet = await self._fleet_for(self._plan(guest, snapshot, draft), folder)
+                group.start_soon(fleet.warm_up, pool, candidates)
+
+            found = await self._preflight(guest, snapshot, pool, folder, selected)
+        return found  # noqa: RET504 - for mypy, a task group may swallow what is raised in it
+
+    async def _fleet_for(self, plan: CheckPlan, folder: Path) -> Fleet:
+        """Return the servers of a baseline: those that stand, if they were started for it."""
+        if self._fleet is None or self._fleet_key != folder.name:
+            await self._dismiss_fleet()
+            self._fleet = Fleet(launcher=self.launcher, plan=plan, folder=folder)
+            self._fleet_key = folder.name
+        return self._fleet
+
+    async def _dismiss_fleet(self) -> None:
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            await fleet.close()
+
+    def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
+        settings = self.settings
+        cpu_s = settings.timeout + _CPU_FACTOR * baseline.cpu_ns / 1e9
+        return CheckPlan(
+            guest=guest,
+            baseline=baseline,
+            limits=Limits(cpu_s=cpu_s, wall_s=_WALL_FACTOR * cpu_s, memory_bytes=self.memory_bytes),
+            compare_values=settings.compare is Compare.VALUES,
+            sources=self._sources(guest, snapshot),
+            fresh=settings.fresh,
+        )
 
     async def _compile_guest(self, pool: Pool) -> None:
         """Compile the guest once for each interpreter: half of the CPU time of its every start."""
@@ -185,13 +256,17 @@ class Surroundings:
             await self.launcher.run(command)
             done.touch()
 
-    async def _preflight(self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path) -> Baseline:
+    async def _preflight(
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, selected: Selected
+    ) -> Baseline:
         await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
         preflight = Preflight(
             guest=guest,
             slot=pool.baseline,
-            sources={t.path: self._source(snapshot, t) for t in guest.targets},
+            sources=self._sources(guest, snapshot),
             inputs=folder / "inputs",
+            selected=selected,
+            choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
             ignored=snapshot.ignored_left_out,
         )
         found = await preflight.run()
@@ -204,8 +279,8 @@ class Surroundings:
         spec = selected_run_spec(guest, workspace, baseline, SelectedRun())
         await run_guest(guest, workspace, spec, Limits(wall_s=_WARM_UP_S))
 
-    def _source(self, snapshot: Snapshot, target: Target) -> bytes:
-        return self.mirror.read(snapshot, target.path) or b""
+    def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
+        return {t.path: self.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
 
     def _key(self, guest: Guest, snapshot: Snapshot) -> str:
         """Name a baseline by everything that it depends on."""
@@ -218,6 +293,8 @@ class Surroundings:
             environment_stamp(self.interpreter),
             [str(target) for target in guest.targets],
             [guest.request.paths, guest.request.keyword, guest.request.marker],
+            self.settings.no_select,
+            threads_each(int(self.cores), self.size),
             sorted(environment.items()),
         ]
         return digest_of(json.dumps(parts).encode())[:24]

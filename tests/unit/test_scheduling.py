@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.engine.scheduling import Room, Used, at_once, cores_of_a_check, threads_each
+from codeflash_parallel.behavior.steps import Used
+from codeflash_parallel.engine.scheduling import Room, at_once, cores_of_a_check, threads_each
 from codeflash_parallel.engine.wear import LONGEST_S, MOST_FORKS, Wear, worn
 
 SECOND = 10**9

@@ -1,0 +1,160 @@
+"""Who may race, and who may be announced: all tests that were asked for, and a clean process.
+
+Screening runs the tests that can notice a change of the targets, in forks of warm servers. Nobody races who
+has not passed all other tests, too, and nobody is announced who is not right in new processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+
+from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, confirm, rest
+from codeflash_parallel.benchmark.raced import Out
+from codeflash_parallel.engine.judging import INFRA, Judging
+from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin
+from codeflash_parallel.model.lifecycle import Step
+from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.worktrees.pool import Slot
+
+#: How many test ids one message names.
+_NAMED = 5
+
+#: The unchanged snapshot, as a candidate.
+_SNAPSHOT = Candidate(id=CandidateId("baseline"), origin=Origin.PATCH, edits=())
+
+_Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
+
+
+async def _rest(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
+    return await rest(plan, slot.workspace, candidate)
+
+
+async def _clean(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
+    return await confirm(plan, slot.workspace, candidate)
+
+
+class Admission:
+    """Looks at candidates before and after a race, several at once where there are slots."""
+
+    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Judging) -> None:
+        self._plan, self._ledger, self._judging = plan, ledger, judging
+        self._admitted: set[str] = set()
+        self._confirmed: set[str] = set()
+        self._looking = anyio.Lock()
+        self._looked = False
+
+    async def admit(self, entries: Sequence[Entry]) -> None:
+        """Reject those that fail a test which screening left out.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        new = [entry for entry in entries if entry.id not in self._admitted]
+        self._admitted.update(entry.id for entry in new)
+        if self._plan.rest:
+            await _each(self._admit, new)
+
+    async def _admit(self, entry: Entry) -> None:
+        outcome = await self._judging.judge(
+            entry,
+            _All(self, _rest),
+            taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
+            again=lambda: self._ledger.move(entry, Step.RETURN),
+        )
+        if outcome.code is Code.OK:
+            self._ledger.move(entry, Step.PASS)
+        elif outcome.code in INFRA:
+            self._ledger.finish(entry, Status.INFRA, outcome.code, outcome.reason)
+        else:
+            entry.outcome = outcome
+            self._ledger.finish(entry, Status.REJECTED, outcome.code, outcome.reason)
+
+    async def confirm(self, entries: Sequence[Entry]) -> Mapping[str, Out]:
+        """Look at candidates in new processes; return why some of them cannot be announced.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        out: dict[str, Out] = {}
+
+        async def look(entry: Entry) -> None:
+            why = await self._confirm(entry)
+            if why is not None:
+                out[entry.id] = why
+
+        await _each(look, [entry for entry in entries if entry.id not in self._confirmed])
+        return out
+
+    async def _confirm(self, entry: Entry) -> Out | None:
+        self._ledger.move(entry, Step.CONFIRM)
+        outcome = await self._judging.judge(
+            entry, _All(self, _clean), taken=lambda _slot: None, again=lambda: None
+        )
+        self._ledger.move(entry, Step.MEASURE)
+        if outcome.code is Code.OK:
+            self._confirmed.add(entry.id)
+            return None
+        if outcome.code in INFRA:
+            return Out(status=Status.INFRA, code=outcome.code, reason=outcome.reason)
+        entry.outcome = outcome
+        reason = f"it was equivalent in its first check and is not in a clean process: {outcome.reason}"
+        return Out(status=Status.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason=reason)
+
+    # --- tests that the preflight saw only once --------------------------------------------------------
+
+    async def examine(self, entry: Entry, slot: Slot, check: _Check) -> CheckOutcome:
+        """Check what is staged; what fails and was seen only once is first looked at on the baseline."""
+        plan = self._plan
+        outcome = await check(plan, slot, entry.staged)
+        blamed = {*outcome.tests.failed_ids, *outcome.tests.missing_ids} & set(plan.rest)
+        if blamed:
+            await self._look_again(slot, entry.staged)
+        return outcome if self._plan is plan else await check(self._plan, slot, entry.staged)
+
+    async def _look_again(self, slot: Slot, staged: Candidate) -> None:
+        """Run all tests once more on the unchanged snapshot, unless that was done."""
+        async with self._looking:
+            if self._looked:
+                return
+            await slot.discard()
+            self._leave_out(await confirm(self._plan, slot.workspace, _SNAPSHOT))
+            await slot.discard()
+            await slot.stage(staged.edits)
+            self._looked = True
+
+    def _leave_out(self, seen: CheckOutcome) -> None:
+        baseline = self._plan.baseline
+        shaky = {*seen.tests.failed_ids, *seen.tests.missing_ids} & set(self._plan.rest)
+        if not shaky:
+            return
+        names = ", ".join(sorted(shaky)[:_NAMED])
+        self._ledger.warn(f"Tests that disagree with themselves on the baseline do not count: {names}.")
+        asked = tuple(test for test in baseline.asked if test not in shaky)
+        expected = {test: baseline.asked_expected[test] for test in asked}
+        self._plan = replace(self._plan, baseline=replace(baseline, asked=asked, asked_expected=expected))
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """All tests that were asked for, or what is left of them (`judging.Examination`)."""
+
+    admission: Admission
+    check: _Check
+
+    async def prepare(self, slot: Slot, /) -> None:
+        """New processes need nothing."""
+
+    async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
+        return await self.admission.examine(entry, slot, self.check)
+
+
+async def _each(work: Callable[[Entry], Coroutine[Any, Any, None]], entries: Sequence[Entry]) -> None:
+    """Work on all of them at once, the longest first: the shortest fill what is left of the time."""
+    async with anyio.create_task_group() as group:
+        for entry in sorted(entries, key=lambda entry: -entry.time.tests_ns):
+            group.start_soon(work, entry)

@@ -1,0 +1,236 @@
+"""The warm servers of all slots: what is known of their points, and which of them may be used.
+
+Whether a point serves as a new process would is found out with the unchanged snapshot, once for each
+baseline; the answer is kept beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.points import LONG_SUITE_S, Point
+from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.engine.servers import REPLAY, TESTS, Key, SlotServers
+from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.process.launcher import Launcher
+from codeflash_parallel.worktrees.pool import Pool, Slot
+from codeflash_parallel.worktrees.slot import SlotBroken
+
+#: Seconds that the way to a point may take, besides ten times a run of the baseline.
+_START_S = 30.0
+_START_FACTOR = 10
+#: How often a template that dies is tried again.
+_MOST_DEATHS = 2
+#: Verifying costs a run of the tests; beyond this it is not done before the first candidate needs it.
+_SHORT_SUITE_S = 2.0
+
+
+class Fleet:
+    """The servers of all slots of a pool, for one baseline.
+
+    Attributes:
+        launcher: starts and follows them.
+        plan: how candidates are checked; its baseline is a draft while the preflight goes on.
+        unfit: why a point cannot be used in any slot, by mode and point.
+        count: `servers` that were started, `restarts`, and `forks` of servers that are closed.
+    """
+
+    def __init__(self, *, launcher: Launcher, plan: CheckPlan, folder: Path) -> None:
+        self.launcher = launcher
+        self.plan = plan
+        self.unfit: dict[Key, str] = {}
+        self.count: Counter[str] = Counter()
+        self._answers = _Answers(folder / "serving.json")
+        self._complete = False
+        self._verifying: set[Key] = set()
+        self._deaths: Counter[Key] = Counter()
+        self._slots: dict[int, SlotServers] = {}
+        self._new_warnings: list[str] = []
+        self._before: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Count anew: another run uses what stands."""
+        self._before += self.tally()
+
+    async def complete(self, plan: CheckPlan) -> None:
+        """Take the whole baseline: from now on points can be verified, and what is known of them counts."""
+        self.plan, self._complete = plan, True
+        known = await anyio.to_thread.run_sync(self._answers.read)
+        self.unfit |= {key: why for key, why in known.items() if why}
+
+    # --- what slots ask --------------------------------------------------------------------------------
+
+    @property
+    def off(self) -> str:
+        """Why there are no servers at all, one clause; empty when there are."""
+        if self.plan.fresh:
+            return "a new process was asked for"
+        suite_s = self.plan.baseline.suite_s
+        return f"the tests take {suite_s:.0f} s" if suite_s > LONG_SUITE_S else ""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that checks of this baseline use, as far as is known."""
+        return (TESTS, REPLAY) if self.plan.baseline.calls and self.plan.compare_values else (TESTS,)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether there are targets, before whose files a template can stop."""
+        return bool(self.plan.guest.targets)
+
+    @property
+    def start_s(self) -> float:
+        """How long the way to a point may take."""
+        return _START_S + _START_FACTOR * self.plan.baseline.wall_ns / 1e9
+
+    def obstacle(self, key: Key) -> str:
+        """Return why a point cannot be used now, one clause; empty when it can."""
+        why = self.off or self.unfit.get(key, "")
+        return why or (
+            "" if self._answers.of(key) == "" else "it has not been compared with a new process yet"
+        )
+
+    def died(self, key: Key, why: str) -> None:
+        """Note that a template died; after some times its point is given up."""
+        self._deaths[key] += 1
+        if self._deaths[key] >= _MOST_DEATHS:
+            self.unfit[key] = why.removesuffix(".")
+
+    def is_unfit(self, key: Key, why: str) -> None:
+        """Note that no template can be used at a point, whatever the slot."""
+        if key not in self.unfit and key[1] is not Point.F2:
+            self._new_warnings.append(f"Warm servers are not used at {key[1]}: {why}.")
+        self.unfit[key] = why
+        self._answers.note(key, why)
+
+    async def verify(self, servers: SlotServers, key: Key) -> bool:
+        """Compare a point with the baseline, unless somebody has or does; say whether anything was run."""
+        server = servers.at(key)
+        known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
+        if not self._complete or known or server is None:
+            return False
+        self._verifying.add(key)
+        try:
+            why = await verify(self.plan, servers.slot.workspace, *key, server)
+        finally:
+            self._verifying.discard(key)
+        if why and not server.rss_bytes():
+            self.died(key, why)
+        elif why:
+            self.is_unfit(key, f"the baseline is not the same there: {why}")
+        else:
+            self._answers.note(key, "")
+        return True
+
+    # --- what the engine asks --------------------------------------------------------------------------
+
+    async def prepare(self, slot: Slot) -> SlotServers | None:
+        """Make a slot's servers ready; the slot is held and clean. `None`: there are none.
+
+        Raises:
+            SlotBroken: what the templates left cannot be undone.
+        """
+        servers = self._slots.get(slot.number)
+        if servers is not None and servers.slot is not slot:  # it was replaced
+            await self.dismiss(slot.number)
+            servers = None
+        if self.off:
+            return None
+        servers = self._slots.setdefault(slot.number, servers or SlotServers(self, slot))
+        await servers.prepare()
+        await anyio.to_thread.run_sync(self._answers.write)
+        return servers
+
+    async def warm_up(self, pool: Pool, slots: int) -> None:
+        """Make the servers of some slots ready, all at once, before the first candidate comes.
+
+        A longer suite is verified when the first candidate is there, while others are checked without.
+        """
+        if self.off or (self._complete and self.plan.baseline.suite_s > _SHORT_SUITE_S):
+            return
+        async with anyio.create_task_group() as group:
+            for _ in range(min(slots, pool.size)):
+                group.start_soon(self._warm_up_one, pool)
+
+    async def _warm_up_one(self, pool: Pool) -> None:
+        async with pool.acquire() as slot:
+            with suppress(SlotBroken):  # the pool replaces it
+                await self.prepare(slot)
+
+    def of(self, slot: Slot) -> SlotServers | None:
+        """Return the servers of a slot that was prepared; `None`: there are none."""
+        servers = self._slots.get(slot.number)
+        return servers if servers is not None and servers.slot is slot else None
+
+    async def dismiss(self, number: int) -> None:
+        """End the servers of a slot that is about to be, or has been, replaced."""
+        servers = self._slots.pop(number, None)
+        if servers is not None:
+            await servers.close()
+
+    async def close(self) -> None:
+        """End all servers; `prepare` starts them again. Cancelling waits for it."""
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for number in tuple(self._slots):
+                    group.start_soon(self.dismiss, number)
+
+    @property
+    def bytes_of_a_slot(self) -> int:
+        """Resident memory of one slot's servers, the largest there is."""
+        return max((servers.rss_bytes for servers in self._slots.values()), default=0)
+
+    def warnings(self) -> list[str]:
+        """Return what a person should know and was not told yet, one sentence each."""
+        told, self._new_warnings = self._new_warnings, []
+        return told
+
+    def tally(self) -> Counter[str]:
+        """Return how many servers were started and restarted, and how many forks they made, in this run."""
+        forks = sum(servers.forks for servers in self._slots.values())
+        return self.count + Counter(forks=forks) - self._before
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return why points cannot be used, one clause each."""
+        return tuple(dict.fromkeys(f"{point} of {mode}: {why}" for (mode, point), why in self.unfit.items()))
+
+
+class _Answers:
+    """What is known of the points of one baseline, kept beside it: empty where all is well, else why not."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[Key, str] = {}
+        self._written: dict[Key, str] = {}
+
+    def of(self, key: Key) -> str | None:
+        return self._known.get(key)
+
+    def note(self, key: Key, why: str) -> None:
+        self._known[key] = why
+
+    def read(self) -> dict[Key, str]:
+        """Read what earlier runs found out; what cannot be read is not known. Blocks."""
+        try:
+            data = json.loads(self._path.read_text(encoding="utf-8"))
+            read = {(mode, Point(point)): str(why) for mode, point, why in data}
+        except (OSError, ValueError, TypeError):
+            read = {}
+        self._known, self._written = read | self._known, read
+        return dict(self._known)
+
+    def write(self) -> None:
+        """Write what is new. Blocks; what cannot be written is found out again."""
+        if self._known == self._written:
+            return
+        self._written = dict(self._known)
+        data = [[mode, point.value, why] for (mode, point), why in sorted(self._known.items())]
+        with suppress(OSError):
+            write_atomically(self._path, json.dumps(data).encode())

@@ -1,0 +1,171 @@
+"""Judge candidates in slots: staged, checked, restored; tried again where the machinery failed."""
+
+from __future__ import annotations
+
+import shlex
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic_ns
+from typing import Protocol
+
+import anyio
+
+from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.reproduction import reproduction
+from codeflash_parallel.behavior.steps import Used
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.faults import disk_faults
+from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.engine.scheduling import RECENT, Room, at_once, cores_of_a_check
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.worktrees.pool import Slot
+from codeflash_parallel.worktrees.slot import SlotBroken, StageConflict
+
+#: How often a candidate is tried when the machinery, not the candidate, fails.
+MAX_ATTEMPTS = 3
+
+#: Codes of the machinery: they say nothing about the candidate.
+INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_KILLED})
+
+
+class Examination(Protocol):
+    """What is done with a candidate in a slot."""
+
+    async def prepare(self, slot: Slot, /) -> None:
+        """Make the slot ready; nothing is staged yet."""
+        ...
+
+    async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
+        """Judge what is staged."""
+        ...
+
+
+class Judging:
+    """Gives candidates slots, as many at once as the machine bears."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._limiter = anyio.CapacityLimiter(context.pool.size)
+        self._recent: deque[Used] = deque(maxlen=RECENT)
+        self._adjust()
+
+    @property
+    def at_once(self) -> int:
+        """How many checks may run at the same time, as far as is known by now."""
+        return int(self._limiter.total_tokens)
+
+    async def judge(
+        self,
+        entry: Entry,
+        examination: Examination,
+        *,
+        taken: Callable[[Slot], None],
+        again: Callable[[], None],
+    ) -> CheckOutcome:
+        """Judge one candidate; what the machinery breaks is tried again, what starved is tried alone.
+
+        Args:
+            taken: called when a slot was taken.
+            again: called when the candidate has to go back in line.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        outcome: CheckOutcome | None = None
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            entry.attempts = attempt
+            alone = outcome is not None and outcome.starved
+            outcome = await self._attempt(entry, examination, taken, alone=alone)
+            if not (outcome.code in INFRA or (outcome.starved and attempt == 1)):
+                break
+            if attempt < MAX_ATTEMPTS:
+                again()
+        assert outcome is not None  # there is at least one attempt
+        return outcome
+
+    async def _attempt(
+        self,
+        entry: Entry,
+        examination: Examination,
+        taken: Callable[[Slot], None],
+        *,
+        alone: bool,
+    ) -> CheckOutcome:
+        queued_ns = monotonic_ns()
+        async with self._limiter:
+            async with self._slot(alone=alone) as slot:
+                held_ns = monotonic_ns()
+                entry.time.queue_ns += held_ns - queued_ns
+                taken(slot)
+                outcome = await self._examined(entry, examination, slot)
+                done_ns = monotonic_ns()
+            # The pool has restored the slot.
+            released_ns = monotonic_ns()
+        entry.time.held_ns += released_ns - held_ns
+        entry.time.stage_ns += released_ns - done_ns
+        entry.time.add(outcome)
+        self._learn(outcome)
+        return outcome
+
+    @asynccontextmanager
+    async def _slot(self, *, alone: bool) -> AsyncIterator[Slot]:
+        """Hold a slot; a candidate that starved among others holds all of them."""
+        pool = self._context.pool
+        if alone:
+            async with pool.acquire_all() as slots:
+                yield slots[0]
+        else:
+            async with pool.acquire() as slot:
+                yield slot
+
+    async def _examined(self, entry: Entry, examination: Examination, slot: Slot) -> CheckOutcome:
+        try:
+            with disk_faults(slot.folder):
+                return await self._staged(entry, examination, slot)
+        except (StageConflict, SlotBroken) as error:
+            return CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
+        except EnvironmentFault as error:
+            if error.code != "DISK_FULL":
+                raise
+            return CheckOutcome(code=Code.INFRA_DISK, reason=error.message)
+
+    async def _staged(self, entry: Entry, examination: Examination, slot: Slot) -> CheckOutcome:
+        begun_ns = monotonic_ns()
+        await examination.prepare(slot)
+        prepared_ns = monotonic_ns()
+        await slot.stage(entry.staged.edits)
+        entry.time.stage_ns += monotonic_ns() - prepared_ns
+        entry.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
+        outcome = await examination.run(entry, slot)
+        judged_ns = monotonic_ns()
+        if outcome.code is not Code.OK and self._context.settings.keep_slots:
+            await self._keep(entry, slot, outcome)
+        else:
+            await slot.discard()
+        entry.time.stage_ns += monotonic_ns() - judged_ns
+        return outcome
+
+    async def _keep(self, entry: Entry, slot: Slot, outcome: CheckOutcome) -> None:
+        """Put the slot aside, with a spec that runs again what went wrong there."""
+        context, workspace = self._context, slot.workspace
+        command = reproduction(context.guest, context.baseline, workspace, outcome)
+        await slot.keep()
+        entry.kept_slot = str(workspace.root)
+        entry.reproduce = f"cd {shlex.quote(str(workspace.project))} && {command}"
+
+    # --- how many at once ------------------------------------------------------------------------------
+
+    def _learn(self, outcome: CheckOutcome) -> None:
+        self._recent.append(outcome.used)
+        self._adjust()
+
+    def _adjust(self) -> None:
+        context, baseline = self._context, self._context.baseline
+        alone = Used(cpu_ns=baseline.cpu_ns, wall_ns=baseline.wall_ns, rss_bytes=baseline.rss_bytes)
+        room = Room(slots=context.pool.size, cores=context.cores, memory_bytes=context.free_bytes)
+        rss_bytes = max(used.rss_bytes for used in (alone, *self._recent))
+        each = rss_bytes + context.fleet.bytes_of_a_slot
+        cores_each = cores_of_a_check(alone, self._recent)
+        self._limiter.total_tokens = at_once(room, cores_each=cores_each, bytes_each=each)

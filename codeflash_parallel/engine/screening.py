@@ -1,0 +1,104 @@
+"""Screening: the first look at a candidate, with everything that makes it quick.
+
+The tests that caught earlier candidates come first, the rest behind them, in forks of the slot's warm
+servers; the first decisive failure ends it. More is found out about a rejection only where a repairer is
+going to be asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check, evidence
+from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.kills import Kills
+from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.trial import trial
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.worktrees.pool import Slot
+
+#: Tests that are run in front of all others, at most: the first of them catch nearly everything.
+MOST_KILLERS = 10
+#: A suite that is over this soon needs no order; trying out a new killer costs a run.
+_LEAST_SUITE_S = 0.05
+#: Rejections for which more tests can be shown than the one that decided.
+_OF_TESTS = frozenset({Code.TESTS_FAILED, Code.TESTS_MISSING})
+
+
+class EvidenceWanted(Protocol):
+    """Says whether somebody will be asked to repair a rejected candidate."""
+
+    def wants_evidence(self, entry: Entry, outcome: CheckOutcome, /) -> bool:
+        """Say whether it is worth a run to find out more about a rejection."""
+        ...
+
+
+class Screening:
+    """Screens candidates (`judging.Examination`)."""
+
+    def __init__(self, context: RunContext, ledger: Ledger, kills: Kills, wanted: EvidenceWanted) -> None:
+        self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
+        self._tried: set[str] = set()
+        self._trusted: set[str] = set()
+
+    async def prepare(self, slot: Slot, /) -> None:
+        """Make the slot's servers ready and try out new killers on the unchanged snapshot."""
+        servers = await self._context.fleet.prepare(slot)
+        for warning in self._context.fleet.warnings():
+            self._ledger.warn(warning)
+        new = tuple(test for test in self._deadliest() if test not in self._tried)
+        if new:
+            self._tried.update(new)
+            self._trusted |= await trial(self._context.plan, slot.workspace, new, servers)
+            await slot.discard()
+
+    def _deadliest(self) -> tuple[str, ...]:
+        """Return the killers that are worth an order of their own."""
+        baseline = self._context.baseline
+        if baseline.order_sensitive or baseline.suite_s < _LEAST_SUITE_S:
+            return ()
+        known = set(baseline.selected)
+        return tuple(test for test in self._kills.order if test in known)[:MOST_KILLERS]
+
+    async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
+        """Screen what is staged."""
+        plan, servers = self._plan(), self._context.fleet.of(slot)
+        outcome = await check(plan, slot.workspace, entry.staged, servers)
+        if outcome.tests.failed_ids:
+            self._kills.add(outcome.tests.failed_ids[0])
+        if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):
+            more = await evidence(plan, slot.workspace, entry.staged, servers)
+            outcome = _with_evidence(outcome, more)
+        return outcome
+
+    def _plan(self) -> CheckPlan:
+        killers = tuple(test for test in self._deadliest() if test in self._trusted)
+        return replace(self._context.plan, killers=killers, workers=self._workers())
+
+    def _workers(self) -> int:
+        """Spread a long suite over cores that no other candidate uses or waits for."""
+        baseline, cores = self._context.baseline, int(self._context.cores)
+        stages = [entry.stage for entry in self._ledger]
+        has_xdist = "xdist" in baseline.plugins
+        waiting = sum(stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED} for stage in stages)
+        workers = xdist_workers(
+            suite_s=baseline.suite_s,
+            cores=cores,
+            in_use=stages.count(Stage.CHECKING),
+            waiting=waiting,
+            has_xdist=has_xdist,
+        )
+        if not has_xdist and baseline.suite_s >= LONG_SUITE_S and cores > 1:
+            self._ledger.warn("The suite is long and pytest-xdist is not installed: idle cores stay idle.")
+        return workers
+
+
+def _with_evidence(outcome: CheckOutcome, more: CheckOutcome) -> CheckOutcome:
+    """Show what a second run saw, where it saw a failure at all; the verdict stays."""
+    spent = {**outcome.timings_ms, "evidence": more.timings_ms.get("evidence", 0.0)}
+    if not more.failures:
+        return replace(outcome, timings_ms=spent)
+    return replace(outcome, timings_ms=spent, tests=more.tests, failures=more.failures)

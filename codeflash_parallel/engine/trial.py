@@ -1,0 +1,35 @@
+"""Try tests out in another place: do they pass on the baseline where nothing ran before them?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.points import Point, Serving
+from codeflash_parallel.behavior.serving import Place, Servers, run_served
+from codeflash_parallel.behavior.session import SelectedRun, Tracebacks, selected_run_spec
+from codeflash_parallel.model.workspace import Workspace
+
+
+async def trial(
+    plan: CheckPlan, workspace: Workspace, tests: Sequence[str], servers: Servers | None
+) -> frozenset[str]:
+    """Run some of the selected tests on the unchanged snapshot; return those with the expected outcome.
+
+    Cancelling kills what runs.
+
+    Args:
+        plan: of the run.
+        workspace: it holds the unchanged snapshot.
+        tests: in the order in which they are to be run, and nothing before them.
+        servers: of this slot.
+    """
+    run = SelectedRun(order=tuple(tests), tracebacks=Tracebacks.NATIVE)
+    spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
+    # The arguments stay those of all selected tests: they are what a template was started with.
+    served = await run_served(
+        place, {**spec, "select": list(tests)}, Serving(point=Point.F1), lambda _session: ""
+    )
+    got, expected = served.session.report.tests, plan.baseline.expected
+    return frozenset(test for test in tests if test in got and got[test].outcome == expected[test])
