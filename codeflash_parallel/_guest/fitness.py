@@ -38,9 +38,13 @@ class Fitness:
         """Note descriptors that the evaluator has given us, or had the launcher give us."""
         self._ours.update(map(forking.identity, numbers))
 
-    def complaint(self, point):
-        """Return why this process is not fit to be forked at a point, as one clause; "" when it is."""
-        for finding in self._findings():
+    def complaint(self, point, seen):
+        """Return why this process is not fit to be forked at a point, as one clause; "" when it is.
+
+        Args:
+            seen: what a `Watch` has found.
+        """
+        for finding in (*self._findings(), seen):
             if finding:
                 what, _, detail = finding.partition(": ")
                 return "%s %s%s" % (what, _WHEN[point], ": " + detail if detail else "")
@@ -87,6 +91,53 @@ class Fitness:
             for folder, folders, files in os.walk(os.path.join(self._private, name)):
                 for entry in folders + files:
                     yield os.path.join(folder, entry)
+
+
+class Watch:
+    """Notes whether anybody has looked at files that candidates change, before they are imported.
+
+    A process that was started meanwhile may have done so, too.
+
+    Args:
+        changing: says of a path whether candidates change it.
+    """
+
+    def __init__(self, changing):
+        self.finding = ""
+        self.is_on = False
+        self._changing = changing
+        self._among_project = False
+        sys.addaudithook(self._hear)
+
+    def enter_project(self):
+        """Note that code of the project runs from now on: what plugins have started is not its doing."""
+        self._among_project = True
+
+    def _hear(self, event, args):
+        if not self.is_on or self.finding:
+            return
+        if event == "open":
+            self._opened(args[0])
+        elif event in _STARTS and self._among_project:
+            program = os.path.basename(os.fsdecode(args[0])) if event == "subprocess.Popen" else event
+            if program not in _HARMLESS:
+                self.finding = "a process is started: " + program
+
+    def _opened(self, name):
+        if isinstance(name, int) or not os.fspath(name).endswith(_SOURCE[type(os.fspath(name))]):
+            return
+        path = os.path.realpath(os.fsdecode(name))
+        if self._changing(path):
+            self.finding = "a file that candidates change is read: " + os.path.basename(path)
+
+
+#: Audit events of starting a process.
+_STARTS = frozenset(
+    {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.spawn", "pty.spawn"}
+)
+#: What the standard library asks about the machine.
+_HARMLESS = frozenset({"ldconfig", "gcc", "cc", "ld", "objdump", "uname", "lsb_release", "lscpu", "nproc"})
+_SOURCE = {str: ".py", bytes: b".py"}
 
 
 def _thread():

@@ -9,6 +9,7 @@ Everything that the template has not yet flushed stays in its buffers, and so in
 where it would be in a process of its own.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -21,7 +22,7 @@ import time
 import warnings
 
 from . import current, forking, swapping
-from .fitness import Fitness
+from .fitness import Fitness, Watch
 from .records import move_high
 
 _ORDER_BYTES = 1 << 16
@@ -59,6 +60,7 @@ class Server:
         self._preimporting = ""
         self._complaint = ""
         self._guard = self._probe = None
+        self._watch = Watch(self._is_changing)
         self._connect(control)
         self._streams = [(number, forking.identity(number)) for number in (1, 2)]
         channel.keep()
@@ -71,6 +73,7 @@ class Server:
         """Take the guard of imports; on the way to F2 the targets are watched from before their import."""
         self._guard = guard
         self._probe = swapping.Probe(self._spec, guard) if self.until == "F2" else None
+        self._watch.is_on = self.until != "F2"
 
     def on_fork(self, renew):
         """Have something called in each fork."""
@@ -81,17 +84,24 @@ class Server:
     def imports(self, places, found):
         """Look at a module that is about to be imported; return True in a fork that was made here."""
         self._chance.look()
-        if self.until == "F0":
-            gated = any(map(places.in_tree, _locations(found)))
-        else:
-            gated = self.until == "F1" and places.relative(found.origin) in self._gate
-        if not gated:
+        if any(map(places.in_tree, _locations(found))):
+            self._watch.enter_project()
+        if not self._is_gated(places, found):
             return False
         if self._preimporting:
             self._complaint = "a package of others imports the project: " + self._preimporting
             raise ImportError("the project is not imported yet")
         self.stop()
         return True
+
+    def _is_gated(self, places, found):
+        if self.until == "F0":
+            return any(map(places.in_tree, _locations(found)))
+        return self.until == "F1" and places.relative(found.origin) in self._gate
+
+    def _is_changing(self, path):
+        places = self._guard.places
+        return places.in_tree(path) if self.until == "F0" else places.relative(path) in self._gate
 
     # ---- serving
 
@@ -112,14 +122,13 @@ class Server:
             self._preimporting = name
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                try:
+                with contextlib.suppress(BaseException):  # it fails again where it is asked for
                     importlib.import_module(name)
-                except BaseException as error:
-                    self._channel.write("preimport", module=name, why=str(error)[:500])
         self._preimporting = ""
 
     def _serve(self, swappable):
         """Obey orders; return the order in a fork."""
+        self._watch.is_on = False
         unfit = self._unfit()
         self._cwd = os.getcwd()
         self._chance.hold()
@@ -137,7 +146,7 @@ class Server:
     def _unfit(self):
         loaded = [] if self.until == "F2" else self._loaded_early()
         early = "it is imported before its turn: " + loaded[0] if loaded else ""
-        return self._complaint or early or self._fitness.complaint(self.until)
+        return self._complaint or early or self._fitness.complaint(self.until, self._watch.finding)
 
     def _loaded_early(self):
         """Return the gate's modules that were there before the guard could see them."""
