@@ -8,7 +8,6 @@ where a shortcut could be to blame for a rejection, it is made again without it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -17,17 +16,18 @@ from time import monotonic_ns
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.compare import Outcomes, TestKey, compare_screened, compare_tests
 from codeflash_parallel.behavior.judging import Found, judged_replay, judged_tests, run_fault
-from codeflash_parallel.behavior.points import Ground, Serving, choose, weakest
+from codeflash_parallel.behavior.points import Ground, Serving, choose
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
     Need,
     Screening,
+    as_baseline,
     rejection_needs,
     screening,
     tolerated,
     unselected,
 )
-from codeflash_parallel.behavior.serving import Place, Served, Servers, run_served
+from codeflash_parallel.behavior.serving import Place, Servers, run_served
 from codeflash_parallel.behavior.session import (
     Guest,
     SelectedRun,
@@ -38,7 +38,7 @@ from codeflash_parallel.behavior.session import (
     replay_spec,
     selected_run_spec,
 )
-from codeflash_parallel.behavior.steps import Used, steps_of_replay, steps_of_tests, used_by
+from codeflash_parallel.behavior.steps import Account, Used
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FailedTest, FirstDifference, TestCounts, ValueCounts
@@ -117,15 +117,13 @@ async def check(
         candidate: what was staged.
         servers: of this slot, for the selected tests.
     """
-    baseline = plan.baseline
     work = _Work(plan, workspace, candidate, servers)
-    order = baseline.order or baseline.selected
-    screened = screening(order, plan.killers, order_sensitive=baseline.order_sensitive)
+    screened = screening(plan.baseline, plan.killers, plan.workers)
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
         blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)
-        if rejection_needs(screened, blamed) is Need.VERIFIED_ORDER:
-            found = await work.screened(Screening(tests=order))
+        if rejection_needs(screened, blamed) is Need.AS_BASELINE:
+            found = await work.screened(as_baseline(plan.baseline))
     return work.outcome(await work.replayed(found))
 
 
@@ -173,18 +171,17 @@ class _Work:
         self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
         self._observed = _observable(plan, candidate)
         self._began_ns = monotonic_ns()
-        self._steps: Counter[str] = Counter()
-        self._runs: list[Served] = []
-        self._tests_ns = 0
+        self._account = Account()
 
-    async def screened(self, order: Screening) -> Found:
+    async def screened(self, how: Screening) -> Found:
         """Run the selected tests until one decides."""
         baseline = self._baseline
         run = SelectedRun(
             wrap=self._wrap,
             stop=Stop.DECISIVE,
             tracebacks=Tracebacks.NATIVE,
-            order=order.in_changed_order(baseline.selected),
+            order=how.in_changed_order(baseline.selected),
+            workers=how.workers,
             tolerated=tolerated(baseline.selected, baseline.expected),
         )
         session = await self._tests(run)
@@ -194,7 +191,8 @@ class _Work:
     async def explained(self) -> Found:
         """Run the selected tests to the end."""
         baseline = self._baseline
-        session = await self._tests(SelectedRun(order=baseline.changed_order))
+        workers = 0 if baseline.order_sensitive else self._plan.workers
+        session = await self._tests(SelectedRun(order=baseline.changed_order, workers=workers))
         compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, {})
 
@@ -224,41 +222,34 @@ class _Work:
         if found.code is not Code.OK or not self._plan.compare_values or not baseline.calls:
             return found
         spec = replay_spec(self._plan.guest, baseline.inputs, self._prove, tuple(baseline.calls))
-        served = await self._run(spec, self._serving(watched=False))
-        self._steps += steps_of_replay(served.session.report, served.run_ns)
+        served = await run_served(self._place, spec, self._serving(), self._doubt)
+        self._account.replay(served)
         return judged_replay(found, served.session, self._candidate, baseline)
 
     async def _tests(self, run: SelectedRun) -> Session:
         plan, baseline = self._plan, self._baseline
-        run = replace(run, prove=self._prove, workers=plan.workers)
+        run = replace(run, prove=self._prove)
         spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
         tests = baseline.selected if run.only is None else run.only
         suite_s = sum(baseline.durations_ns.get(test, 0) for test in tests) / 1e9
-        serving = self._serving(watched=run.wrap is not Wrap.NONE, suite_s=suite_s)
-        served = await self._run(spec, serving)
-        self._steps += steps_of_tests(served.session.report, served.run_ns)
-        self._tests_ns += served.session.report.tests_ns
-        return served.session
-
-    async def _run(self, spec: Mapping[str, object], serving: Serving) -> Served:
+        serving = self._serving(suite_s=suite_s, workers=run.workers, wrap=run.wrap)
         served = await run_served(self._place, spec, serving, self._doubt)
-        self._steps += Counter({"compare": served.reading_ns, "other": served.abandoned_ns})
-        self._runs.append(served)
-        return served
+        self._account.tests(served)
+        return served.session
 
     def _doubt(self, session: Session) -> str:
         fault = run_fault(session, self._candidate, self._baseline, ())
         return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value
 
-    def _serving(self, *, watched: bool, suite_s: float = 0.0) -> Serving:
+    def _serving(self, *, suite_s: float = 0.0, workers: int = 0, wrap: Wrap = Wrap.NONE) -> Serving:
         plan = self._plan
         ground = Ground(
             targets=plan.guest.targets,
             sources=plan.sources,
             packages=_packages(self._place.workspace, self._candidate),
             suite_s=suite_s,
-            workers=plan.workers,
-            watched=watched,
+            workers=workers,
+            watched=wrap is not Wrap.NONE,
             fresh=plan.fresh,
         )
         return choose(self._candidate.edits, ground)
@@ -273,6 +264,7 @@ class _Work:
 
     def outcome(self, found: Found) -> CheckOutcome:
         """Return what was found, and what it took."""
+        account = self._account
         return CheckOutcome(
             code=found.code,
             reason=found.reason,
@@ -280,20 +272,13 @@ class _Work:
             values=found.counts,
             failures=found.tests.failures,
             difference=found.values.difference if found.values else None,
-            tests_ns=self._tests_ns,
+            tests_ns=account.tests_ns,
             starved=bool(found.fault and found.fault.starved),
-            timings_ms=self._timings_ms(),
-            served=weakest(*(run.point for run in self._runs)) if self._runs else "",
-            used=used_by(run.session.exit for run in self._runs),
-            served_why="; ".join(dict.fromkeys(run.why for run in self._runs if run.why)),
+            timings_ms=account.timings_ms(monotonic_ns() - self._began_ns),
+            served=account.served,
+            served_why=account.served_why,
+            used=account.used,
         )
-
-    def _timings_ms(self) -> dict[str, float]:
-        """Return the steps; what none of them claims was spent on specs and comparisons."""
-        steps = self._steps + Counter({"compare": 0})
-        left = monotonic_ns() - self._began_ns - steps.total()
-        steps["compare"] += max(0, left)
-        return {name: ns / 1e6 for name, ns in steps.items()}
 
 
 def _observable(plan: CheckPlan, candidate: Candidate) -> Mapping[TestKey, Outcomes]:

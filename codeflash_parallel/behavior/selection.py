@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.report import GuestReport
 
 
@@ -60,39 +61,60 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
+def longest_first(tests: Sequence[str], durations_ns: Mapping[str, int]) -> tuple[str, ...]:
+    """Return tests with the longest first, for several processes: short ones fill what is left at the end.
+
+    Tests of unknown duration come last; equal ones keep their order.
+    """
+    return tuple(sorted(tests, key=lambda test: -durations_ns.get(test, 0)))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """The order of one screening.
+    """How one screening is run.
 
     Attributes:
-        tests: all selected tests.
+        tests: all selected tests, in order.
         killers: those at its front that were moved there, known to pass on the baseline in that place.
+        workers: processes that the tests are spread over; 0: one, without xdist.
     """
 
     tests: tuple[str, ...]
     killers: frozenset[str] = frozenset()
+    workers: int = 0
 
     def in_changed_order(self, collected: tuple[str, ...]) -> tuple[str, ...]:
         """Return the tests where their order is not that of collection."""
         return self.tests if self.tests != collected else ()
 
 
-def screening(order: Sequence[str], killers: Iterable[str], *, order_sensitive: bool) -> Screening:
-    """Put what killed earlier candidates in front of the verified order.
+def screening(baseline: Baseline, killers: Iterable[str], workers: int) -> Screening:
+    """Put what killed earlier candidates in front of the tests, in an order that suits who runs them.
+
+    Where the baseline's outcomes depend on the order it is not touched, and all is run in one process.
 
     Args:
-        order: the selected tests in an order that the baseline was run in.
+        baseline: what is known.
         killers: ids, the most deadly first; those that are not selected are left out.
-        order_sensitive: the baseline's outcomes depend on the order: then it is not touched.
+        workers: processes that there is room for; 0: one, without xdist.
     """
-    if order_sensitive:
-        return Screening(tests=tuple(order))
+    order = as_baseline(baseline).tests
+    if baseline.order_sensitive:
+        return Screening(tests=order)
+    if workers:
+        order = longest_first(order, baseline.durations_ns)
     known = set(order)
-    first = [test for test in dict.fromkeys(killers) if test in known]
-    if tuple(first) == tuple(order[: len(first)]):
-        return Screening(tests=tuple(order))
+    first = tuple(test for test in dict.fromkeys(killers) if test in known)
+    if first == order[: len(first)]:
+        return Screening(tests=order, workers=workers)
     moved = frozenset(first)
-    return Screening(tests=(*first, *(test for test in order if test not in moved)), killers=moved)
+    others = (test for test in order if test not in moved)
+    return Screening(tests=(*first, *others), killers=moved, workers=workers)
+
+
+def as_baseline(baseline: Baseline) -> Screening:
+    """Return the screening that the baseline itself has gone through."""
+    return Screening(tests=baseline.order or baseline.selected)
 
 
 class Need(StrEnum):
@@ -100,23 +122,23 @@ class Need(StrEnum):
 
     #: Nothing.
     NOTHING = "nothing"
-    #: The same again in the order that the baseline was run in.
-    VERIFIED_ORDER = "verified-order"
+    #: The same again as the baseline was run: in that order, in one process.
+    AS_BASELINE = "as-baseline"
 
 
 def rejection_needs(screened: Screening, blamed: Collection[str]) -> Need:
     """Say what a rejection of a screened candidate needs.
 
     A killer passes on the baseline where it stands now. Any other test ran after tests that it never ran
-    after before, and may fail because of them.
+    after before, and may fail because of them; so may one that others ran beside.
 
     Args:
-        screened: the order that was used.
+        screened: how it was run.
         blamed: the tests for which it is rejected; none where it is for no single test.
     """
-    if not screened.killers or (blamed and screened.killers.issuperset(blamed)):
-        return Need.NOTHING
-    return Need.VERIFIED_ORDER
+    changed = bool(screened.killers or screened.workers)
+    by_killers = blamed and screened.killers.issuperset(blamed) and not screened.workers
+    return Need.AS_BASELINE if changed and not by_killers else Need.NOTHING
 
 
 def tolerated(tests: Iterable[str], expected: Mapping[str, str]) -> tuple[str, ...]:

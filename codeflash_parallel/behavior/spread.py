@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-#: Starting workers and collecting in each costs about a second; a shorter suite would lose by it.
+#: Starting workers and collecting in each costs about a second, and a spread run has no warm server, which
+#: spares about another; a shorter suite would lose by it.
 LONG_SUITE_S = 4.0
 
 

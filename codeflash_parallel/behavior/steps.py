@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from codeflash_parallel.behavior.points import weakest
 from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.serving import Served
 from codeflash_parallel.model.workspace import Exit
 
 #: What the guest's own clocks say before its tests run, by step; the first ones are spent first.
@@ -69,3 +71,48 @@ def used_by(exits: Iterable[Exit]) -> Used:
         wall_ns=sum(one.wall_ns for one in done),
         rss_bytes=max((one.max_rss_bytes for one in done), default=0),
     )
+
+
+class Account:
+    """The runs of one check: where they began, and what they took."""
+
+    def __init__(self) -> None:
+        self._steps: Counter[str] = Counter()
+        self._runs: list[Served] = []
+        self.tests_ns = 0
+
+    def tests(self, served: Served) -> None:
+        """Add a run of tests."""
+        report = served.session.report
+        self._add(served, steps_of_tests(report, served.run_ns))
+        self.tests_ns += report.tests_ns
+
+    def replay(self, served: Served) -> None:
+        """Add a replay."""
+        self._add(served, steps_of_replay(served.session.report, served.run_ns))
+
+    def _add(self, served: Served, steps: Counter[str]) -> None:
+        self._steps += steps
+        self._steps += Counter({"compare": served.reading_ns, "other": served.abandoned_ns})
+        self._runs.append(served)
+
+    @property
+    def served(self) -> str:
+        """Return the earliest point at which a run began; empty without runs."""
+        return weakest(*(run.point for run in self._runs)).value if self._runs else ""
+
+    @property
+    def served_why(self) -> str:
+        """Return why no run began further on."""
+        return "; ".join(dict.fromkeys(run.why for run in self._runs if run.why))
+
+    @property
+    def used(self) -> Used:
+        """Return what the runs have used."""
+        return used_by(run.session.exit for run in self._runs)
+
+    def timings_ms(self, whole_ns: int) -> dict[str, float]:
+        """Return the steps; what no run has taken was spent on specs and comparisons."""
+        left = max(0, whole_ns - self._steps.total())
+        steps = self._steps + Counter({"compare": left})
+        return {name: ns / 1e6 for name, ns in steps.items()}

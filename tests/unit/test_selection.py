@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
     Need,
     Screening,
+    as_baseline,
     by_file,
     called_at_import,
     executing_tests,
+    longest_first,
     rejection_needs,
     screening,
     selected_tests,
@@ -57,9 +63,25 @@ def test_by_file_is_an_order_that_keeps_files_together_and_as_they_were(
     assert means == sorted(means)
 
 
+def baseline(order: Sequence[str], **fields: object) -> Baseline:
+    known = Baseline(
+        targets=("m.py::f",),
+        python="3.11",
+        pytest="8",
+        plugins=(),
+        rootdir=".",
+        inifile="",
+        selected=tuple(sorted(order)),
+        expected=dict.fromkeys(order, "passed"),
+        executing=tuple(order),
+        order=tuple(order),
+    )
+    return replace(known, **fields)  # type: ignore[arg-type]
+
+
 @given(ORDERS, st.lists(IDS))
 def test_screening_runs_the_same_tests_killers_first(order: list[str], killers: list[str]) -> None:
-    screened = screening(order, killers, order_sensitive=False)
+    screened = screening(baseline(order), killers, 0)
     assert sorted(screened.tests) == sorted(order)
     known = [test for test in dict.fromkeys(killers) if test in order]
     assert list(screened.tests[: len(known)]) == known
@@ -68,24 +90,47 @@ def test_screening_runs_the_same_tests_killers_first(order: list[str], killers: 
     assert screened.killers in (frozenset(known), frozenset())
 
 
-@given(ORDERS, st.lists(IDS))
-def test_an_order_that_matters_is_left_alone(order: list[str], killers: list[str]) -> None:
-    assert screening(order, killers, order_sensitive=True) == Screening(tests=tuple(order))
+@given(ORDERS, st.lists(IDS), st.integers(0, 3))
+def test_an_order_that_matters_is_left_alone(order: list[str], killers: list[str], workers: int) -> None:
+    sensitive = baseline(order, order_sensitive=True)
+    assert screening(sensitive, killers, workers) == as_baseline(sensitive) == Screening(tests=tuple(order))
+
+
+def test_without_an_order_of_its_own_the_baseline_was_run_as_collected() -> None:
+    assert as_baseline(replace(baseline(["b", "a"]), order=())).tests == ("a", "b")
 
 
 def test_killers_that_are_in_front_anyway_move_nothing() -> None:
     order = ("a.py::x", "b.py::x")
-    assert screening(order, ["a.py::x"], order_sensitive=False).killers == frozenset()
+    assert screening(baseline(order), ["a.py::x"], 0).killers == frozenset()
+
+
+def test_several_processes_get_the_longest_first() -> None:
+    known = baseline(("a", "b", "c", "d"), durations_ns={"b": 5, "c": 9, "d": 5})
+    screened = screening(known, ["d"], 2)
+    assert screened == Screening(tests=("d", "c", "b", "a"), killers=frozenset("d"), workers=2)
+
+
+@given(ORDERS, st.dictionaries(IDS, st.integers(0, 5)))
+def test_longest_first_is_an_order(tests: list[str], durations: dict[str, int]) -> None:
+    ordered = longest_first(tests, durations)
+    assert sorted(ordered) == sorted(tests)
+    lengths = [durations.get(test, 0) for test in ordered]
+    assert lengths == sorted(lengths, reverse=True)
 
 
 def test_what_a_rejection_needs() -> None:
     plain = Screening(tests=("a", "b", "c"))
     moved = Screening(tests=("c", "a", "b"), killers=frozenset("c"))
+    spread = Screening(tests=("a", "b", "c"), workers=2)
     assert rejection_needs(plain, ["b"]) is Need.NOTHING
+    assert rejection_needs(plain, []) is Need.NOTHING
     assert rejection_needs(moved, ["c"]) is Need.NOTHING
-    assert rejection_needs(moved, ["a"]) is Need.VERIFIED_ORDER
-    assert rejection_needs(moved, ["c", "a"]) is Need.VERIFIED_ORDER
-    assert rejection_needs(moved, []) is Need.VERIFIED_ORDER
+    assert rejection_needs(moved, ["a"]) is Need.AS_BASELINE
+    assert rejection_needs(moved, ["c", "a"]) is Need.AS_BASELINE
+    assert rejection_needs(moved, []) is Need.AS_BASELINE
+    assert rejection_needs(spread, ["a"]) is Need.AS_BASELINE
+    assert rejection_needs(replace(moved, workers=2), ["c"]) is Need.AS_BASELINE
 
 
 def test_what_is_left_out_and_what_says_nothing() -> None:
