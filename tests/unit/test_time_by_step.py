@@ -1,0 +1,51 @@
+"""A candidate's time by step adds up to what it waited and what it held."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.engine.ledger import Spent, summed
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.result import STEPS
+
+MS = 10**6
+
+
+def outcome(tests_ns: int, **timings_ms: float) -> CheckOutcome:
+    return CheckOutcome(code=Code.OK, reason="", tests_ns=tests_ns, timings_ms=timings_ms)
+
+
+def test_what_no_step_claims_is_other() -> None:
+    spent = Spent(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
+    spent.add(outcome(20 * MS, start=15.0, calls=20.0))
+    spent.add(outcome(30 * MS, calls=30.0, compare=5.0))
+    steps = spent.by_step()
+    assert tuple(steps) == STEPS
+    assert steps["other"] == pytest.approx(20.0)
+    assert (steps["queue"], steps["stage"], steps["calls"]) == (5.0, 10.0, 50.0)
+    assert sum(steps.values()) == pytest.approx(105.0)
+    assert spent.tests_ns == 50 * MS
+
+
+def test_what_a_check_calls_other_is_part_of_it() -> None:
+    spent = Spent(held_ns=100 * MS)
+    spent.add(outcome(0, other=40.0, calls=30.0))
+    assert spent.by_step()["other"] == pytest.approx(70.0)
+
+
+def test_steps_that_overlap_leave_nothing_below_zero() -> None:
+    spent = Spent(held_ns=10 * MS)
+    spent.add(outcome(0, calls=30.0))
+    assert spent.by_step()["other"] == 0.0
+
+
+def test_who_never_held_a_slot_has_no_steps() -> None:
+    assert Spent(queue_ns=MS).by_step() == {}
+    assert summed([{}, {}]) == {}
+
+
+def test_a_run_sums_up_its_candidates() -> None:
+    total = summed([{"queue": 1.0, "calls": 2.0}, {}, {"calls": 3.5}])
+    assert tuple(total) == STEPS
+    assert (total["queue"], total["calls"], total["other"]) == (1.0, 5.5, 0.0)
