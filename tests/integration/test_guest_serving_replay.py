@@ -1,0 +1,114 @@
+"""Captured calls made again in forks of a template give what a process of its own gives."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guest_runs import PYTHONS
+from serving_lab import Run, ServingLab, open_lab
+
+pytestmark = pytest.mark.anyio
+
+MODULE = """
+import functools, random
+from helper import Thing
+
+def f(x, things=()):
+    return [x + 1, random.random(), [thing.n for thing in things]]
+
+@functools.lru_cache
+def cached(x):
+    return -x
+"""
+SUITE = """
+import pytest
+from mod import cached, f
+from helper import Thing
+
+class Own(Thing): pass
+
+@pytest.mark.parametrize("x", range(3))
+def test_f(x): f(x, things=(Thing(), Own())); cached(x)
+def test_raises(): pytest.raises(TypeError, f, "a")
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop will do: what is tested here are the guest's processes."""
+    return "asyncio"
+
+
+@pytest.fixture(params=PYTHONS)
+async def lab(tmp_path: Path, request: pytest.FixtureRequest):
+    targets = ("mod.py::f", "mod.py::cached")
+    async with open_lab(tmp_path, python=request.param, targets=targets) as made:
+        made.write(mod=MODULE, test_it=SUITE, helper="class Thing:\n    def __init__(self): self.n = 1\n")
+        await made.fresh(wrap="capture")
+        yield made
+
+
+async def replayed(lab: ServingLab, server: Any = None, **fields: Any) -> Run:
+    fields = {"mode": "replay", **fields}
+    return await (lab.fresh(**fields) if server is None else lab.fork(server, **fields))
+
+
+def calls(run: Run) -> list[dict[str, Any]]:
+    return [record for record in run.essence if record["t"] == "call"]
+
+
+@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
+async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, until: str) -> None:
+    fresh = await replayed(lab)
+    assert len(calls(fresh)) == 7
+    # The engine's templates do not know yet which calls will be wanted.
+    async with lab.server(until, mode="replay", calls=[]) as server:
+        assert server.ready.fit, server.ready.unfit
+        for _ in range(2):
+            run = await replayed(lab, server)
+            assert sorted(map(str, run.essence)) == sorted(map(str, fresh.essence))
+            assert run.records[1] == {"t": "served", "point": until}
+        some = await replayed(lab, server, calls=[1, 3])
+        assert [call["i"] for call in calls(some)] == [1, 3]
+        assert [call for call in calls(fresh) if call["i"] in (1, 3)] == calls(some)
+
+
+@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
+async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str) -> None:
+    async with lab.server(until, mode="replay", calls=[]) as server:
+        before = await replayed(lab, server)
+        lab.write(mod=MODULE.replace("x + 1", "x + 2"))
+        fresh, run = await asyncio.gather(replayed(lab), replayed(lab, server))
+        assert calls(run) == calls(fresh)
+        assert calls(run) != calls(before)
+        assert run.one("source") == fresh.one("source")
+        lab.write(mod=MODULE.replace("def f", "def g"))
+        run = await replayed(lab, server)
+        if until == "F2":
+            assert run.one("unswappable")
+            assert run.status == 75
+        else:
+            assert len(run.named("unreplayable")) == 4
+        lab.write(mod=MODULE)
+        assert calls(await replayed(lab, server)) == calls(before)
+
+
+async def test_f2_goes_on_from_f1(lab: ServingLab) -> None:
+    fresh = await replayed(lab)
+    async with lab.server("F1", mode="replay", calls=[]) as first:
+        second = await first.advance("F2", 60)
+        assert second.ready.swappable, second.ready.why
+        for server in (second, first):
+            assert calls(await replayed(lab, server)) == calls(fresh)
+        await second.close()
+
+
+async def test_a_target_that_cannot_be_imported(lab: ServingLab) -> None:
+    async with lab.server("F1", mode="replay", calls=[]) as server:
+        lab.write(mod="import no_such_module\n")
+        fresh, run = await replayed(lab), await replayed(lab, server)
+        assert run.named("unreplayable") == fresh.named("unreplayable")
+        assert len(run.named("unreplayable")) == 7
