@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 from time import monotonic_ns
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.compare import Outcomes, TestKey, compare_screened, compare_tests
-from codeflash_parallel.behavior.judging import Found, judged_replay, judged_tests, run_fault
-from codeflash_parallel.behavior.points import Ground, Serving, choose
+from codeflash_parallel.behavior.compare import compare_screened, compare_tests
+from codeflash_parallel.behavior.judging import Found, judged_replay, judged_tests, observable, run_fault
+from codeflash_parallel.behavior.points import Circumstances, Ground, Serving, choose, furthest
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
     Need,
@@ -169,7 +170,8 @@ class _Work:
     ) -> None:
         self._plan, self._baseline, self._candidate = plan, plan.baseline, candidate
         self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
-        self._observed = _observable(plan, candidate)
+        alone = plan.compare_values and plan.workers == 0
+        self._observed = observable(plan.baseline, plan.guest.targets, candidate) if alone else {}
         self._began_ns = monotonic_ns()
         self._account = Account()
 
@@ -222,7 +224,8 @@ class _Work:
         if found.code is not Code.OK or not self._plan.compare_values or not baseline.calls:
             return found
         spec = replay_spec(self._plan.guest, baseline.inputs, self._prove, tuple(baseline.calls))
-        served = await run_served(self._place, spec, self._serving(), self._doubt)
+        serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
+        served = await run_served(self._place, spec, serving, self._doubt)
         self._account.replay(served)
         return judged_replay(found, served.session, self._candidate, baseline)
 
@@ -232,7 +235,15 @@ class _Work:
         spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
         tests = baseline.selected if run.only is None else run.only
         suite_s = sum(baseline.durations_ns.get(test, 0) for test in tests) / 1e9
-        serving = self._serving(suite_s=suite_s, workers=run.workers, wrap=run.wrap)
+        serving = choose(
+            self._by_edits,
+            Circumstances(
+                suite_s=suite_s,
+                workers=run.workers,
+                watched=run.wrap is not Wrap.NONE,
+                fresh=plan.fresh,
+            ),
+        )
         served = await run_served(self._place, spec, serving, self._doubt)
         self._account.tests(served)
         return served.session
@@ -241,18 +252,15 @@ class _Work:
         fault = run_fault(session, self._candidate, self._baseline, ())
         return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value
 
-    def _serving(self, *, suite_s: float = 0.0, workers: int = 0, wrap: Wrap = Wrap.NONE) -> Serving:
-        plan = self._plan
+    @cached_property
+    def _by_edits(self) -> Serving:
+        """Return where a run may begin, as far as the candidate is concerned."""
         ground = Ground(
-            targets=plan.guest.targets,
-            sources=plan.sources,
+            targets=self._plan.guest.targets,
+            sources=self._plan.sources,
             packages=_packages(self._place.workspace, self._candidate),
-            suite_s=suite_s,
-            workers=workers,
-            watched=wrap is not Wrap.NONE,
-            fresh=plan.fresh,
         )
-        return choose(self._candidate.edits, ground)
+        return furthest(self._candidate.edits, ground)
 
     @property
     def _prove(self) -> tuple[str, ...]:
@@ -279,13 +287,6 @@ class _Work:
             served_why=account.served_why,
             used=account.used,
         )
-
-
-def _observable(plan: CheckPlan, candidate: Candidate) -> Mapping[TestKey, Outcomes]:
-    """Calls seen inside tests can be compared where the candidate changes target files only."""
-    target_paths = {target.path for target in plan.guest.targets}
-    inside = all(edit.path in target_paths for edit in candidate.edits)
-    return plan.baseline.observed if plan.compare_values and inside and plan.workers == 0 else {}
 
 
 def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -19,6 +19,7 @@ from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import ValueCounts
+from codeflash_parallel.model.target import Target
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +77,15 @@ def judged_tests(
     if fault is not None or compared.code is not Code.OK or not observed:
         return Found(tests=compared, fault=fault)
     return Found(tests=compared, values=compare_observed(observed, session.report, baseline.targets))
+
+
+def observable(
+    baseline: Baseline, targets: Iterable[Target], candidate: Candidate
+) -> Mapping[TestKey, Outcomes]:
+    """Return the calls inside tests that can be compared: all, if nothing but target files is changed."""
+    target_paths = {target.path for target in targets}
+    inside = all(edit.path in target_paths for edit in candidate.edits)
+    return baseline.observed if inside else {}
 
 
 def run_fault(

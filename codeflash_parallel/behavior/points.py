@@ -59,37 +59,56 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ground:
-    """What a choice rests on, besides the edits.
+    """What the edits of a candidate are held against.
 
     Attributes:
         targets: the functions under optimization; their files are the gate of F1.
         sources: the snapshot's text of these files.
         packages: folders of the snapshot that hold an ``__init__.py``, as far as edits add files there.
+    """
+
+    targets: Sequence[Target]
+    sources: Mapping[str, bytes]
+    packages: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Circumstances:
+    """What else a run depends on.
+
+    Attributes:
         suite_s: time of all setups, calls and teardowns of the tests to be run.
         workers: xdist workers; 0 runs in one process.
         watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
         fresh: a new process was asked for.
     """
 
-    targets: Sequence[Target]
-    sources: Mapping[str, bytes]
-    packages: frozenset[str] = frozenset()
     suite_s: float = 0.0
     workers: int = 0
     watched: bool = False
     fresh: bool = False
 
 
-def choose(edits: Sequence[Edit], ground: Ground) -> Serving:
-    """Return the furthest point whose past cannot depend on these edits."""
-    asked = _not_served(ground)
-    if asked:
-        return Serving(point=Point.FRESH, why=asked)
+def furthest(edits: Sequence[Edit], ground: Ground) -> Serving:
+    """Return the furthest point whose past cannot depend on what these edits change."""
     gate = {target.path for target in ground.targets}
     outside = [edit for edit in edits if edit.path not in gate or not _modifies(edit)]
-    if outside:
-        return _outside_the_gate(outside, ground)
-    return _inside_the_gate(edits, ground)
+    return _outside_the_gate(outside, ground) if outside else _inside_the_gate(edits, ground)
+
+
+def choose(by_edits: Serving, run: Circumstances) -> Serving:
+    """Return where one run begins.
+
+    Args:
+        by_edits: what the candidate's edits allow.
+        run: what else there is to it.
+    """
+    why = _not_served(run)
+    if why:
+        return Serving(point=Point.FRESH, why=why)
+    if run.watched and by_edits.point is Point.F2:
+        return Serving(point=Point.F1, why="calls are recorded inside the tests")
+    return by_edits
 
 
 def weakest(*points: Point) -> Point:
@@ -98,13 +117,13 @@ def weakest(*points: Point) -> Point:
     return max(points, key=order.index)
 
 
-def _not_served(ground: Ground) -> str:
-    if ground.fresh:
+def _not_served(run: Circumstances) -> str:
+    if run.fresh:
         return "a new process was asked for"
-    if ground.workers:
-        return f"the tests are spread over {ground.workers} processes"
-    if ground.suite_s > LONG_SUITE_S:
-        return f"the tests take {ground.suite_s:.0f} s: starting is nothing beside it"
+    if run.workers:
+        return f"the tests are spread over {run.workers} processes"
+    if run.suite_s > LONG_SUITE_S:
+        return f"the tests take {run.suite_s:.0f} s: starting is nothing beside it"
     return ""
 
 
@@ -133,8 +152,6 @@ def _not_after_f0(edit: Edit, packages: frozenset[str]) -> str:
 
 
 def _inside_the_gate(edits: Sequence[Edit], ground: Ground) -> Serving:
-    if ground.watched:
-        return Serving(point=Point.F1, why="calls are recorded inside the tests")
     swap: list[Target] = []
     for edit in edits:
         change = _change_of(edit, ground)

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.points import LONG_SUITE_S, Ground, Point, choose, weakest
+from codeflash_parallel.behavior.points import (
+    LONG_SUITE_S,
+    Circumstances,
+    Ground,
+    Point,
+    choose,
+    furthest,
+    weakest,
+)
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.target import Target
 
@@ -32,12 +40,12 @@ def removed(path: str = "pkg/m.py") -> Edit:
 
 
 def test_a_changed_body_is_swapped() -> None:
-    serving = choose([modified()], GROUND)
+    serving = furthest([modified()], GROUND)
     assert (serving.point, serving.why, serving.swap) == (Point.F2, "", (TARGET,))
 
 
 def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None:
-    serving = choose([modified(new=MORE)], GROUND)
+    serving = furthest([modified(new=MORE)], GROUND)
     assert serving.point is Point.F1
     assert serving.why
     assert not serving.swap
@@ -45,22 +53,34 @@ def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None
 
 def test_a_function_that_is_no_target_is_not_swapped() -> None:
     other = BODY.replace(b"return x\n", b"return -x\n")
-    assert choose([modified(new=other)], GROUND).point is Point.F1
+    assert furthest([modified(new=other)], GROUND).point is Point.F1
 
 
 def test_recorded_calls_need_the_import() -> None:
-    assert choose([modified()], replace(GROUND, watched=True)).point is Point.F1
+    watched = Circumstances(watched=True)
+    for edit, point in (
+        (modified(), Point.F1),
+        (modified("pkg/other.py"), Point.F0),
+        (removed(), Point.FRESH),
+    ):
+        assert choose(furthest([edit], GROUND), watched).point is point
+
+
+def test_where_nothing_speaks_against_it_the_edits_decide() -> None:
+    for edit in (modified(), modified(new=MORE), modified("pkg/other.py"), removed()):
+        by_edits = furthest([edit], GROUND)
+        assert choose(by_edits, Circumstances(suite_s=LONG_SUITE_S)) == by_edits
 
 
 def test_without_the_old_text_nothing_is_swapped() -> None:
-    assert choose([modified()], replace(GROUND, sources={})).point is Point.F1
-    assert choose([modified(new=b"\xff")], GROUND).point is Point.F1
+    assert furthest([modified()], replace(GROUND, sources={})).point is Point.F1
+    assert furthest([modified(new=b"\xff")], GROUND).point is Point.F1
 
 
 @pytest.mark.parametrize("edit", [modified("pkg/other.py"), modified("conftest.py"), added("pkg/new.py")])
 def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [edit, modified()]):
-        serving = choose(edits, GROUND)
+        serving = furthest(edits, GROUND)
         assert serving.point is Point.F0
         assert edit.path in serving.why
 
@@ -81,27 +101,22 @@ def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> No
 )
 def test_what_is_read_early_needs_a_new_process(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [modified("pkg/other.py"), edit]):
-        serving = choose(edits, GROUND)
+        serving = furthest(edits, GROUND)
         assert serving.point is Point.FRESH
         assert edit.path in serving.why
 
 
 @pytest.mark.parametrize(
-    "ground",
-    [
-        replace(GROUND, fresh=True),
-        replace(GROUND, workers=2),
-        replace(GROUND, suite_s=LONG_SUITE_S + 1),
-    ],
+    "run", [Circumstances(fresh=True), Circumstances(workers=2), Circumstances(suite_s=LONG_SUITE_S + 1)]
 )
-def test_circumstances_that_need_a_new_process(ground: Ground) -> None:
-    serving = choose([modified()], ground)
+def test_circumstances_that_need_a_new_process(run: Circumstances) -> None:
+    serving = choose(furthest([modified()], GROUND), run)
     assert serving.point is Point.FRESH
     assert serving.why
 
 
 def test_without_targets_there_is_no_gate() -> None:
-    assert choose([modified()], Ground(targets=[], sources={})).point is Point.F0
+    assert furthest([modified()], Ground(targets=[], sources={})).point is Point.F0
 
 
 PATHS = st.sampled_from(["pkg/m.py", "pkg/other.py", "new.py", "a.txt", "pkg/conftest.py"])
@@ -115,13 +130,13 @@ EDITS = st.builds(
 
 @given(st.lists(EDITS, min_size=1, max_size=3), EDITS)
 def test_a_further_edit_never_lets_a_check_begin_further_on(edits: list[Edit], more: Edit) -> None:
-    alone, together = choose(edits, GROUND), choose([*edits, more], GROUND)
+    alone, together = furthest(edits, GROUND), furthest([*edits, more], GROUND)
     assert weakest(alone.point, together.point) is together.point
 
 
 @given(st.lists(EDITS, min_size=1, max_size=3))
 def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
-    serving = choose(edits, GROUND)
+    serving = furthest(edits, GROUND)
     assert bool(serving.why) == (serving.point is not Point.F2)
     assert bool(serving.swap) <= (serving.point is Point.F2)
 
