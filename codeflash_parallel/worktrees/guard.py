@@ -1,6 +1,9 @@
 """Know every file of a tree by its stat, tell what changed, and put it back.
 
-A file's change time cannot be set by a program, so that equal stat values mean equal bytes.
+A program cannot set a file's change time, and every change of bytes, mode, owner, name or links moves it:
+equal stat values mean equal files. There is no cheaper exact way. A folder's own times move when names come
+and go, but not when a file in it is written, so that each file is asked; watching (inotify) misses what is
+written through a mapping or another link. What is left is the grain of the clock, see `ticks`.
 """
 
 from __future__ import annotations
@@ -8,11 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from codeflash_parallel.worktrees.layout import remove_tree
 
 #: mode, size, mtime_ns, ctime_ns, inode; of a folder only the mode counts (the rest follows from its files).
 Seen = tuple[int, int, int, int, int]
@@ -20,6 +22,8 @@ Seen = tuple[int, int, int, int, int]
 _MOST_PASSES = 4
 #: Originals that are held in memory at once.
 _AT_ONCE = 500
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,22 +45,36 @@ class NotRestored(Exception):  # noqa: N818 - a state of a slot, not an error of
     """A tree could not be made what it was."""
 
 
-def scan(root: Path) -> dict[str, Seen]:
-    """Return what lies below a folder, by relative path; what cannot be listed is absent."""
-    found: dict[str, Seen] = {}
+def scan(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield what lies below a folder: relative path and status; what cannot be listed is left out.
+
+    One short look-up a file, relative to its folder: this is what an audit costs (4 us a file).
+    """
+    try:
+        top = os.open(root, _FOLDER)
+    except OSError:
+        return
     pending = [""]
-    while pending:
-        prefix = pending.pop()
-        try:
-            with os.scandir(os.path.join(root, prefix)) as entries:  # noqa: PTH118 - hot path
-                for entry in entries:
-                    path = prefix + entry.name
-                    seen = found[path] = _seen(entry.stat(follow_symlinks=False))
-                    if stat.S_ISDIR(seen[0]):
-                        pending.append(path + "/")
-        except OSError:  # vanished, or its mode says why
-            continue
-    return found
+    try:
+        while pending:
+            prefix = pending.pop()
+            with suppress(OSError):  # vanished, or its mode says why
+                yield from _list(top, prefix, pending)
+    finally:
+        os.close(top)
+
+
+def _list(top: int, prefix: str, pending: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    folder = os.open(prefix or ".", _FOLDER, dir_fd=top)
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(path + "/")
+                yield path, entry.stat(follow_symlinks=False)
+    finally:
+        os.close(folder)
 
 
 def look(path: Path) -> Seen | None:
@@ -70,22 +88,29 @@ def look(path: Path) -> Seen | None:
 
 
 def _seen(status: os.stat_result) -> Seen:
-    if stat.S_ISDIR(status.st_mode):
-        return (status.st_mode, 0, 0, 0, 0)
-    return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    mode = status.st_mode
+    if stat.S_ISDIR(mode):
+        return (mode, 0, 0, 0, 0)
+    return (mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def write_file(path: Path, original: Original, spare: Path) -> None:
-    """Write a file or link in one step, through a spare name on the same file system."""
-    spare.unlink(missing_ok=True)
+def parents(path: str) -> list[str]:
+    """Return the folders above a path, the outermost, which is the root, first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:n]) for n in range(len(parts) + 1)] if path else []
+
+
+def write_file(path: Path, original: Original) -> None:
+    """Make a new file or link; an old one is removed first, as ext4 flushes what is renamed over another."""
+    path.unlink(missing_ok=True)
     if stat.S_ISLNK(original.mode):
-        spare.symlink_to(os.fsdecode(original.data))
-    else:
-        spare.write_bytes(original.data)
-        spare.chmod(stat.S_IMODE(original.mode))
-        if original.mtime_ns:
-            os.utime(spare, ns=(original.mtime_ns, original.mtime_ns))
-    spare.replace(path)
+        path.symlink_to(os.fsdecode(original.data))
+        return
+    with open(os.open(path, _NEW, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+        file.write(original.data)
+        os.fchmod(file.fileno(), stat.S_IMODE(original.mode))
+    if original.mtime_ns:
+        os.utime(path, ns=(original.mtime_ns, original.mtime_ns))
 
 
 class Guard:
@@ -93,28 +118,59 @@ class Guard:
 
     Args:
         root: the tree.
-        spare: a name on the same file system for files in the making.
         originals: returns what paths held when the watch began; `NotRestored` if it cannot.
+        drop: makes a path free.
+
+    Attributes:
+        blocks: disk blocks of 512 bytes that the tree had when the watch began; `files` those of its files.
     """
 
     def __init__(
-        self, root: Path, spare: Path, originals: Callable[[Sequence[str]], Mapping[str, Original]]
+        self,
+        root: Path,
+        originals: Callable[[Sequence[str]], Mapping[str, Original]],
+        drop: Callable[[Path], None],
     ) -> None:
         self.root = root
-        self._spare = spare
+        self.blocks = self.files = 0
         self._originals = originals
-        self._known = self._scan()
+        self._drop = drop
         self._expected: dict[str, Seen | None] = {}
+        self._staged: dict[str, bytes] = {}
+        self._held: dict[str, Original] = {}
+        self._known = self._first_look()
+        self._newest_ns = max((seen[3] for seen in self._known.values()), default=0)
 
     @property
     def known(self) -> Mapping[str, Seen]:
         """What the tree holds when nothing is expected to differ."""
         return self._known
 
-    def expect(self, paths: Iterable[str]) -> None:
-        """Take these paths as they are now for what they should be until the next `restore`."""
+    @property
+    def is_expecting(self) -> bool:
+        """Whether anything is expected to differ."""
+        return bool(self._expected)
+
+    @property
+    def newest_ns(self) -> int:
+        """The latest change time of a file that is known."""
+        return self._newest_ns
+
+    def hold(self, path: str, data: bytes) -> None:
+        """Keep what a known regular file holds, so that it can be put back without asking for it."""
+        seen = self._known[path]
+        self._held[path] = Original(data=data, mode=seen[0], mtime_ns=seen[2])
+
+    def expect(self, paths: Iterable[str], staged: Mapping[str, bytes]) -> None:
+        """Take these paths as they are now for what they should be until the next `restore`.
+
+        Args:
+            staged: what regular files among them were given a moment ago; their bytes are compared, too,
+                for the next change may come within the same tick of the clock.
+        """
         for path in paths:
             self._expected[path] = look(self.root / path)
+        self._staged |= staged
 
     def adopt(self, paths: Iterable[str]) -> None:
         """Take these paths as they are now for what they should be from now on."""
@@ -123,30 +179,56 @@ class Guard:
 
     def changes(self) -> tuple[str, ...]:
         """Return the paths that are not as expected, sorted; the root itself is ``""``."""
-        return tuple(sorted(_differing({**self._known, **self._expected}, self._scan())))
+        changed = set(self._differing({**self._known, **self._expected}))
+        changed |= {path for path, data in self._staged.items() if not _has(self.root / path, data)}
+        return tuple(sorted(changed))
 
     def restore(self) -> None:
-        """Put everything back and look again.
+        """Put everything back, what was expected to differ at once, and look at all of it.
 
         Raises:
             NotRestored: something is still not what it was.
         """
-        self._expected.clear()
-        for _ in range(_MOST_PASSES):
-            differing = sorted(_differing(self._known, self._scan()))
-            if not differing:
-                return
-            try:
+        try:
+            self._undo()
+            for _ in range(_MOST_PASSES):
+                differing = sorted(self._differing(self._known))
+                if not differing:
+                    return
                 self._put_back(differing)
-            except (OSError, RecursionError) as error:
-                raise NotRestored(f"{self.root}: {error}") from error
+        except (OSError, RecursionError) as error:
+            raise NotRestored(f"{self.root}: {error}") from error
         raise NotRestored(f"{self.root}: {differing[0]} does not stay as it was")
 
-    def _scan(self) -> dict[str, Seen]:
+    def _undo(self) -> None:
+        """Put back what was staged: a few files, known by name, whose old bytes are at hand.
+
+        The folders above them come first: one may be a link to somewhere else by now.
+        """
+        above = {parent for path in self._expected for parent in parents(path)}
+        with suppress(OSError):  # the look at everything, which follows, has more means
+            self._put_back(sorted({*self._expected, *above}))
+        self._expected.clear()
+        self._staged.clear()
+        self._held.clear()
+
+    def _first_look(self) -> dict[str, Seen]:
+        known = {"": _seen(os.lstat(self.root))}
+        for path, status in scan(self.root):
+            seen = known[path] = _seen(status)
+            self.blocks += status.st_blocks
+            if not stat.S_ISDIR(seen[0]):
+                self.files += status.st_blocks
+        return known
+
+    def _differing(self, expected: Mapping[str, Seen | None]) -> list[str]:
+        """Return the paths that are not as they should be."""
+        left = dict(expected)
         root = look(self.root)
-        if root is None or not stat.S_ISDIR(root[0]):
-            return {} if root is None else {"": root}
-        return {"": root, **scan(self.root)}
+        changed = [] if left.pop("") == root else [""]
+        if root is not None and stat.S_ISDIR(root[0]):
+            changed += [path for path, status in scan(self.root) if left.pop(path, None) != _seen(status)]
+        return changed + [path for path, seen in left.items() if seen is not None]
 
     def _put_back(self, paths: Sequence[str]) -> None:
         """Put paths back, folders before what is in them."""
@@ -154,22 +236,33 @@ class Guard:
         for path in paths:
             wanted, place = self._known.get(path), self.root / path
             if wanted is None:
-                remove_tree(place)
+                self._drop(place)
             elif stat.S_ISDIR(wanted[0]):
-                _make_folder(place, wanted[0])
+                self._make_folder(place, wanted[0])
             elif look(place) != wanted:
                 files.append(path)
         for start in range(0, len(files), _AT_ONCE):
             self._rewrite(files[start : start + _AT_ONCE])
 
     def _rewrite(self, paths: Sequence[str]) -> None:
-        for path, original in self._originals(paths).items():
+        held = {path: self._held[path] for path in paths if path in self._held}
+        others = [path for path in paths if path not in held]
+        for path, original in {**held, **(self._originals(others) if others else {})}.items():
             place = self.root / path
             found = look(place)
             if found is not None and stat.S_ISDIR(found[0]):
-                remove_tree(place)
-            write_file(place, original, self._spare)
+                self._drop(place)
+            write_file(place, original)
             self._relearn(path)
+
+    def _make_folder(self, place: Path, mode: int) -> None:
+        found = look(place)
+        if found is None or not stat.S_ISDIR(found[0]):
+            self._drop(place)
+            place.mkdir()
+            found = None
+        if found is None or found[0] != mode:
+            place.chmod(stat.S_IMODE(mode))
 
     def _relearn(self, path: str) -> None:
         seen = look(self.root / path)
@@ -177,16 +270,14 @@ class Guard:
             self._known.pop(path, None)
         else:
             self._known[path] = seen
+            self._newest_ns = max(self._newest_ns, seen[3])
 
 
-def _make_folder(place: Path, mode: int) -> None:
-    found = look(place)
-    if found is None or not stat.S_ISDIR(found[0]):
-        remove_tree(place)
-        place.mkdir()
-    place.chmod(stat.S_IMODE(mode))
-
-
-def _differing(expected: Mapping[str, Seen | None], found: Mapping[str, Seen]) -> set[str]:
-    changed = {path for path, seen in expected.items() if found.get(path) != seen}
-    return changed | (found.keys() - expected.keys())
+def _has(path: Path, data: bytes) -> bool:
+    """Say whether a regular file holds these bytes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with open(fd, "rb") as file:  # noqa: PTH123 - a descriptor
+        return stat.S_ISREG(os.fstat(fd).st_mode) and file.read(len(data) + 1) == data

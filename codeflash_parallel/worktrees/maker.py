@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +14,15 @@ from pathlib import Path
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.git import TreeEntry, blob_id
-from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original
+from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
+from codeflash_parallel.worktrees.kinds import SlotKind, clone_tree, probe
 from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import locked
 from codeflash_parallel.worktrees.mirror import Mirror, mend
 from codeflash_parallel.worktrees.recovery import drop_worktrees
 from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, Contents, Slot
 from codeflash_parallel.worktrees.snapshot import Snapshot
+from codeflash_parallel.worktrees.waste import Waste
 
 EnvironmentFor = Callable[[Path, int], Mapping[str, str]]
 
@@ -46,13 +49,25 @@ class SlotMaker:
         """Where the run's slots lie."""
         return self.mirror.home.slots / self.run_id
 
-    def make(self, number: int) -> Slot:
+    def make(self, number: int, like: Slot | None = None) -> Slot:
         """Make a slot.
+
+        Args:
+            like: a slot in which nothing has run yet, whose files may be shared.
 
         Raises:
             EnvironmentFault: the disk is full, or git cannot do it.
         """
-        return self._clean_make(number, self.folder / f"{number}")
+        return self._clean_make(number, self.folder / f"{number}", like)
+
+    def find_kind(self) -> SlotKind:
+        """Find out how further slots of this run can be made, by doing it once.
+
+        Raises:
+            EnvironmentFault: the cache cannot be written.
+        """
+        with cache_faults(self.mirror.home.path), self.mirror.home.scratch() as scratch:
+            return probe(scratch)
 
     def make_again(self, number: int) -> Slot:
         """Make a slot after candidates have run: they may have reached the mirror, so look at every file.
@@ -60,7 +75,7 @@ class SlotMaker:
         Raises:
             EnvironmentFault: as `make`, and `MIRROR_DAMAGED`.
         """
-        slot = self._clean_make(number, self.folder / f"{number}.{next(self._serial)}")
+        slot = self._clean_make(number, self.folder / f"{number}.{next(self._serial)}", None)
         entries = self.mirror.entries(self.snapshot)
         root = slot.workspace.root
         wrong = next((path for path, entry in entries.items() if not _holds(root / path, entry)), "")
@@ -71,26 +86,28 @@ class SlotMaker:
             )
         return slot
 
-    def _clean_make(self, number: int, folder: Path) -> Slot:
+    def _clean_make(self, number: int, folder: Path, like: Slot | None) -> Slot:
         """Make a slot in a new folder, and leave nothing when that fails."""
         try:
             # Told before anything is removed: afterwards a full disk is not full any more.
             with cache_faults(self.mirror.home.path):
                 folder.mkdir(parents=True, mode=0o700)
-                return self._make(number, folder)
+                return self._make(number, folder, like)
         except BaseException:
             with cache_faults(self.mirror.home.path):
                 self._remove(folder)
             raise
 
-    def _make(self, number: int, folder: Path) -> Slot:
+    def _make(self, number: int, folder: Path, like: Slot | None) -> Slot:
         repository = self.mirror.repository
         tree = folder / _tree_name(repository.root.name)
         admin = self._add_worktree(tree)
-        entries = self.mirror.entries(self.snapshot)
-        _age(tree, entries)
-        own = {".git": Original(data=(tree / ".git").read_bytes(), mode=stat.S_IFREG | 0o644)}
-        contents = Contents(git=self.mirror.git, entries=entries, own=own)
+        link = Original(data=(tree / ".git").read_bytes(), mode=stat.S_IFREG | 0o644)
+        kind = self._fill(tree, admin, like)
+        write_file(tree / ".git", link)
+        contents = Contents(
+            git=self.mirror.git, entries=self.mirror.entries(self.snapshot), own={".git": link}
+        )
         workspace = Workspace(
             root=tree,
             project=tree / repository.project,
@@ -101,9 +118,12 @@ class SlotMaker:
             number=number,
         )
         workspace.project.mkdir(parents=True, exist_ok=True)
-        spare = folder / "spare"
-        guards = (Guard(tree, spare, contents), Guard(admin, spare, _Saved(admin)))
-        return Slot(workspace, folder, guards[0], guards[1], contents)
+        waste = Waste(folder)
+        guards = (
+            Guard(tree, contents, waste.drop),
+            Guard(admin, _Saved(admin), waste.drop),
+        )
+        return Slot(workspace, folder, guards, contents, waste, kind)
 
     def _environment(self, private: Path, number: int) -> Mapping[str, str]:
         for folder in (private, private / "home", private / "tmp"):
@@ -111,7 +131,7 @@ class SlotMaker:
         return self.environment_for(private, number)
 
     def _add_worktree(self, tree: Path) -> Path:
-        """Add a detached worktree and fill it; return its folder in the mirror.
+        """Add a detached worktree without files; return its folder in the mirror.
 
         Adding is serialised, as git's own is not safe: parallel ones fail. Filling is not.
         """
@@ -121,11 +141,17 @@ class SlotMaker:
             mirror.git.holding(lock.fd).run(
                 "worktree", "add", "--detach", "--no-checkout", str(tree), self.snapshot.commit
             )
-        admin = Path(os.fsdecode((tree / ".git").read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n")))
-        mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree).run(
-            "read-tree", "--reset", "-u", self.snapshot.tree
-        )
-        return admin
+        return Path(os.fsdecode((tree / ".git").read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n")))
+
+    def _fill(self, tree: Path, admin: Path, like: Slot | None) -> SlotKind:
+        """Give a new worktree its files, in the cheapest way that works here."""
+        if like is not None and clone_tree(like.workspace.root, tree):
+            shutil.copyfile(like.admin / "index", admin / "index")
+            return SlotKind.REFLINK
+        git = self.mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree)
+        git.run("read-tree", "--reset", "-u", self.snapshot.tree)
+        _age(tree, self.mirror.entries(self.snapshot))
+        return SlotKind.WORKTREE
 
     def remove(self, slot: Slot) -> None:
         """Remove a slot and its worktree; what cannot be removed is left to the next start."""
@@ -161,15 +187,19 @@ class _Saved:
 def _tree_name(name: str) -> str:
     """Return the name of the user's root: a project may be imported by it."""
     usable = name and not name.startswith(".") and "\n" not in name
-    return name if usable and name not in {"private", "spare", "kept.json"} else "tree"
+    return name if usable and name not in {"private", "journal", "kept.json"} else "tree"
 
 
 def _age(tree: Path, entries: Mapping[str, TreeEntry]) -> None:
     """Give every file of a new tree the snapshot's own time."""
     times = (SNAPSHOT_MTIME_NS, SNAPSHOT_MTIME_NS)
-    for path, entry in entries.items():
-        if entry.mode != "120000":
-            os.utime(tree / path, ns=times)
+    top = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path, entry in entries.items():
+            if entry.mode != "120000":
+                os.utime(path, ns=times, dir_fd=top)
+    finally:
+        os.close(top)
 
 
 def _holds(path: Path, entry: TreeEntry) -> bool:

@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.worktrees.kinds import SlotKind
 from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
 from codeflash_parallel.worktrees.maker import EnvironmentFor, SlotMaker
 from codeflash_parallel.worktrees.mirror import Mirror, mend
@@ -153,6 +154,8 @@ class Pool:
         else:
             self._free.append(whole)
         self._serve()
+        if whole is slot:
+            await slot.sweep()
 
     async def _restored(self, slot: Slot) -> Slot:
         """Return the slot, or the one that takes its place."""
@@ -221,7 +224,9 @@ async def _open(maker: SlotMaker, size: int) -> AsyncIterator[Pool]:
         owner = await _in_thread(partial(Owner, home, maker.run_id))
     try:
         baseline = await _in_thread(partial(_healing, maker, partial(maker.make, 0)))
-        slots, warnings = await _make_others(maker, size)
+        kind = await _in_thread(maker.find_kind)
+        like = baseline if kind is SlotKind.REFLINK else None
+        slots, warnings = await _make_others(maker, size, like)
         yield Pool(maker, baseline, slots, warnings)
     finally:
         with anyio.CancelScope(shield=True):
@@ -239,13 +244,13 @@ def _healing(maker: SlotMaker, make: Callable[[], Slot]) -> Slot:
         return make()
 
 
-async def _make_others(maker: SlotMaker, size: int) -> tuple[list[Slot], list[str]]:
+async def _make_others(maker: SlotMaker, size: int, like: Slot | None) -> tuple[list[Slot], list[str]]:
     made: dict[int, Slot] = {}
     faults: dict[int, EnvironmentFault] = {}
 
     async def make(number: int) -> None:
         try:
-            made[number] = await _in_thread(partial(maker.make, number))
+            made[number] = await _in_thread(partial(maker.make, number, like))
         except EnvironmentFault as fault:
             faults[number] = fault
 

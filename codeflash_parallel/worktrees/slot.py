@@ -6,18 +6,26 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import anyio.to_thread
 
-from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.model.paths import refuse_form
+from codeflash_parallel.model.candidate import Edit
+from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, blob_id, read_blobs
 from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, look, write_file
-from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
+from codeflash_parallel.worktrees.journal import JOURNAL, note_undone, staged_in
+from codeflash_parallel.worktrees.kinds import SlotCost, SlotKind
+from codeflash_parallel.worktrees.layout import cache_faults
+from codeflash_parallel.worktrees.staging import StageConflict, Stager, is_bytecode, names_in
+from codeflash_parallel.worktrees.ticks import find_grain
+from codeflash_parallel.worktrees.waste import Waste
+
+__all__ = ["KEPT_MARK", "SNAPSHOT_MTIME_NS", "Contents", "Slot", "SlotBroken", "StageConflict"]
 
 _T = TypeVar("_T")
 
@@ -26,15 +34,6 @@ _T = TypeVar("_T")
 SNAPSHOT_MTIME_NS = 1_000_000_000 * 10**9
 #: Marks a slot that was kept for a look; `recover` leaves it alone, `clean` removes it.
 KEPT_MARK = "kept.json"
-
-
-class StageConflict(Exception):  # noqa: N818 - the candidate and the slot disagree; nobody is at fault yet
-    """Edits do not fit the slot; nothing was written."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
 
 
 class SlotBroken(Exception):  # noqa: N818 - a state of the machinery
@@ -74,17 +73,27 @@ class Slot:
 
     Attributes:
         workspace: where the project can be run.
-        folder: what belongs to the slot: the tree and, beside it, its private folder.
+        folder: what belongs to the slot: the tree and, beside it, its private folder and its journal.
+        kind: how its tree was made.
     """
 
     def __init__(
-        self, workspace: Workspace, folder: Path, tree: Guard, admin: Guard, contents: Contents
+        self,
+        workspace: Workspace,
+        folder: Path,
+        guards: tuple[Guard, Guard],
+        contents: Contents,
+        waste: Waste,
+        kind: SlotKind,
     ) -> None:
         self.workspace = workspace
         self.folder = folder
-        self._tree = tree
-        self._admin = admin
+        self.kind = kind
+        self._tree, self._admin = guards
         self._contents = contents
+        self._waste = waste
+        self._stager = Stager(tree=self._tree, folder=folder, grain=find_grain(folder))
+        self._identity = _identity(folder)
         self._private = _folders(workspace.private)
         self._broken = ""
         self._kept = False
@@ -103,6 +112,16 @@ class Slot:
     def admin(self) -> Path:
         """Its folder in the mirror."""
         return self._admin.root
+
+    @property
+    def cost(self) -> SlotCost:
+        """What it takes of the disk, as it was made: tree, private folder, record in the mirror."""
+        guards = (self._tree, self._admin)
+        blocks = sum(guard.blocks for guard in guards)
+        blocks -= self._tree.files if self.kind is SlotKind.REFLINK else 0
+        # Folders of a slot that was just made: its own, the private one and those in it, all empty.
+        inodes = sum(len(guard.known) for guard in guards) + 2 + len(self._private)
+        return SlotCost(bytes=512 * blocks, inodes=inodes)
 
     async def stage(self, edits: Sequence[Edit]) -> None:
         """Write a candidate's edits.
@@ -125,8 +144,20 @@ class Slot:
         """
         await self._in_thread(self._discard)
 
+    async def sweep(self) -> None:
+        """Remove what `discard` has put out of the way; somebody else may use the slot by then."""
+        with suppress(OSError):  # it goes with the slot
+            await self._in_thread(self._waste.sweep)
+
     async def accept_bytecode(self) -> None:
-        """Let the bytecode that lies in the tree now be part of it. Only after a run of the baseline."""
+        """Let the bytecode that lies in the tree now be part of it, pytest's own included; again is cheap.
+
+        Only after the snapshot's own code has run in a clean slot. A candidate's slot keeps it through
+        every `discard`; of a staged module it is taken away, and put back with the module.
+
+        Raises:
+            InternalError: `BYTECODE_OF_CANDIDATE`, edits are staged.
+        """
         await self._in_thread(self._accept_bytecode)
 
     async def take_bytecode(self, other: Slot) -> None:
@@ -135,87 +166,24 @@ class Slot:
 
     async def keep(self) -> Path:
         """Put the slot aside for a look, as it is, and return its tree; the pool makes another."""
-        mark = {"tree": str(self.workspace.root), "slot": self.number}
-        text = json.dumps(mark)
-        await self._in_thread(lambda: (self.folder / KEPT_MARK).write_text(text, encoding="utf-8"))
+        await self._in_thread(self._mark_kept)
         self._kept = True
         return self.workspace.root
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await anyio.to_thread.run_sync(work)
 
+    def _mark_kept(self) -> None:
+        mark = {"tree": str(self.workspace.root), "slot": self.number, "staged": staged_in(self.folder)}
+        (self.folder / KEPT_MARK).write_text(json.dumps(mark), encoding="utf-8")
+
     def _stage(self, edits: Sequence[Edit]) -> None:
-        removed = {edit.path for edit in edits if edit.new is None}
-        for edit in edits:
-            self._check(edit, removed)
-        touched: set[str] = set()
         with cache_faults(self.folder):
-            for edit in sorted(
-                edits, key=lambda e: e.new is not None
-            ):  # removals first: a file may become a folder
-                touched |= self._remove(edit.path) if edit.new is None else self._write(edit.path, edit)
-                touched |= self._unlink_bytecode(edit.path)
-            self._tree.expect(touched)
-
-    def _check(self, edit: Edit, removed: set[str]) -> None:
-        """Raise `StageConflict` unless this edit fits what is on disk."""
-        reason = refuse_form(edit.path)
-        if reason:
-            raise StageConflict(edit.path, reason)
-        for parent in _parents(edit.path):
-            seen = look(self.workspace.root / parent)
-            if seen is not None and not stat.S_ISDIR(seen[0]) and parent not in removed:
-                raise StageConflict(edit.path, f"{parent} is not a folder")
-        seen = look(self.workspace.root / edit.path)
-        if edit.old_digest is None and edit.new is None:
-            raise StageConflict(edit.path, "a file that does not exist cannot be removed")
-        if edit.old_digest is None and seen is not None and not self._becomes_free(edit.path, removed):
-            raise StageConflict(edit.path, "it exists already")
-        if edit.old_digest is not None and _digest(self.workspace.root / edit.path) != edit.old_digest:
-            raise StageConflict(edit.path, "it is not the file that the candidate was made for")
-
-    def _becomes_free(self, path: str, removed: set[str]) -> bool:
-        """Say whether a folder vanishes with the files that are removed from it."""
-        inside = [
-            p
-            for p, seen in self._tree.known.items()
-            if p.startswith(f"{path}/") and not stat.S_ISDIR(seen[0])
-        ]
-        return bool(inside) and removed.issuperset(inside)
-
-    def _write(self, path: str, edit: Edit) -> set[str]:
-        place = self.workspace.root / path
-        made = [parent for parent in _parents(path) if look(self.workspace.root / parent) is None]
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = stat.S_IFREG | (0o755 if edit.executable else 0o644)
-        write_file(place, Original(data=edit.new or b"", mode=mode), self.folder / "spare")
-        return {path, *made}
-
-    def _remove(self, path: str) -> set[str]:
-        """Remove a file, and folders that become empty, as git does."""
-        place = self.workspace.root / path
-        place.unlink()
-        gone = {path}
-        for parent in reversed(_parents(path)):
-            try:
-                (self.workspace.root / parent).rmdir()
-            except OSError:  # not empty
-                break
-            gone.add(parent)
-        return gone
-
-    def _unlink_bytecode(self, path: str) -> set[str]:
-        """Remove bytecode of a changed module: one of equal second and size would run in its place."""
-        source = Path(path)
-        cached = self.workspace.root / source.parent / "__pycache__"
-        found = list(cached.glob(f"{_escape(source.stem)}.*.pyc")) if source.suffix == ".py" else []
-        for file in found:
-            file.unlink(missing_ok=True)
-        return {str(file.relative_to(self.workspace.root)) for file in found}
+            self._stager.stage(edits)
 
     def _audit(self) -> tuple[str, ...]:
         known = self._tree.known
-        return tuple(p or "." for p in self._tree.changes() if p in known or not _is_bytecode(p))
+        return tuple(p or "." for p in self._tree.changes() if p in known or not is_bytecode(p))
 
     def _discard(self) -> None:
         if self._kept:
@@ -223,30 +191,49 @@ class Slot:
         if self._broken:
             raise SlotBroken(self._broken)
         try:
-            self._tree.restore()
-            self._admin.restore()
-            self._wipe_private()
-            self._wipe_beside()
+            self._restore()
         except (NotRestored, OSError) as error:
             self._broken = str(error)
             raise SlotBroken(self._broken) from error
 
+    def _restore(self) -> None:
+        if _identity(self.folder) != self._identity:  # else we would clean up somewhere else
+            raise NotRestored(f"{self.folder} was replaced")
+        self._wipe_beside()
+        self._tree.restore()
+        self._admin.restore()
+        self._wipe_private()
+        note_undone(self.folder)
+
     def _wipe_private(self) -> None:
-        private = self.workspace.private
-        private.mkdir(exist_ok=True, mode=0o700)
-        private.chmod(0o700)
-        for entry in list(private.iterdir()):
-            remove_tree(entry)
-        for folder in self._private:
+        """Empty the private folder; its own folders stay, for removing and making them would cost more."""
+        folders = (self.workspace.private, *self._private)
+        for folder in folders:
+            self._make_private(folder)
+            for name in names_in(folder):
+                if folder / name not in folders:
+                    self._waste.drop(folder / name)
+
+    def _make_private(self, folder: Path) -> None:
+        seen = look(folder)
+        if seen is None or not stat.S_ISDIR(seen[0]):  # never through a link to somewhere else
+            self._waste.drop(folder)
             folder.mkdir(mode=0o700)
+        elif stat.S_IMODE(seen[0]) != 0o700:  # noqa: PLR2004
+            folder.chmod(0o700)
 
     def _wipe_beside(self) -> None:
         """Remove what a candidate left above its tree: the next one would find it."""
-        for entry in set(self.folder.iterdir()) - {self.workspace.root, self.workspace.private}:
-            remove_tree(entry)
+        ours = {self.workspace.root.name, self.workspace.private.name, JOURNAL, *self._waste.names}
+        for name in names_in(self.folder):
+            if name not in ours:
+                self._waste.drop(self.folder / name)
 
     def _accept_bytecode(self) -> None:
-        accepted = [path for path in self._tree.changes() if _is_bytecode(path)]
+        if self._tree.is_expecting:
+            words = f"Slot {self.number} holds a candidate, whose bytecode must go with it."
+            raise InternalError("BYTECODE_OF_CANDIDATE", words)
+        accepted = [path for path in self._tree.changes() if is_bytecode(path)]
         for path in accepted:
             place = self.workspace.root / path
             if place.is_file() and not place.is_symlink():
@@ -257,40 +244,21 @@ class Slot:
     def _take_bytecode(self, other: Slot) -> None:
         for path, original in other._contents.own.items():
             # pytest's own bytecode names the slot it was made in; only the import system corrects that.
-            if not _is_bytecode(path) or "-pytest-" in path or path in self._tree.known:
+            if not is_bytecode(path) or "-pytest-" in path or path in self._tree.known:
                 continue
             place = self.workspace.root / path
             if look(place.parent.parent) is None:
                 continue
             place.parent.mkdir(exist_ok=True)
-            write_file(place, original, self.folder / "spare")
+            write_file(place, original)
             self._contents.own[path] = original
             self._tree.adopt((str(Path(path).parent), path))
 
 
-def _digest(path: Path) -> str | None:
-    seen = look(path)
-    if seen is None or not stat.S_ISREG(seen[0]):
-        return None
-    return digest_of(path.read_bytes())
-
-
-def _parents(path: str) -> list[str]:
-    """Return the folders above a path, the outermost first, without the root."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
-
-
-def _escape(stem: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in stem)
-
-
-def _is_bytecode(path: str) -> bool:
-    """Say whether a path is a bytecode cache, or a file in one."""
-    folder, _, name = path.rpartition("/")
-    if name == "__pycache__":
-        return True
-    return folder.rpartition("/")[2] == "__pycache__" and name.endswith(".pyc")
+def _identity(folder: Path) -> tuple[int, int, int]:
+    """Say which folder this is: it may be replaced by another one, or by a link to one."""
+    status = os.lstat(folder)
+    return (stat.S_IFMT(status.st_mode), status.st_dev, status.st_ino)
 
 
 def _folders(private: Path) -> tuple[Path, ...]:
