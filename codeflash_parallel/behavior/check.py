@@ -16,7 +16,14 @@ from time import monotonic_ns
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
-from codeflash_parallel.behavior.judging import Found, judged_replay, judged_tests, observable, run_fault
+from codeflash_parallel.behavior.judging import (
+    Found,
+    doubt,
+    judged_replay,
+    judged_tests,
+    observable,
+    run_fault,
+)
 from codeflash_parallel.behavior.points import Circumstances, Ground, Serving, choose, furthest
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
@@ -44,9 +51,6 @@ from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.model.workspace import Limits, Workspace
-
-#: Faults that no fork can be to blame for: a candidate's own appetite.
-_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.OUT_OF_MEMORY})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,8 +253,7 @@ class _Work:
         return served.session
 
     def _doubt(self, session: Session) -> str:
-        fault = run_fault(session, self._candidate, self._baseline, ())
-        return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value
+        return doubt(session, self._candidate, self._baseline)
 
     @cached_property
     def _by_edits(self) -> Serving:

@@ -18,6 +18,9 @@ from codeflash_parallel.model.result import MAX_IDS, FailedTest, FirstDifference
 #: How grave a differing call is, the gravest first; the code of a candidate is its gravest.
 _GRAVEST_FIRST = (Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.INPUT_MUTATED, Code.FLOAT_DIFFERS)
 
+#: Outcomes of a known test that end a screening.
+DECISIVE = frozenset({"failed", "error"})
+
 #: How many failing tests carry their message into the result.
 MAX_MESSAGES = 10
 
@@ -60,13 +63,9 @@ def compare_screened(expected: Mapping[str, str], report: GuestReport) -> TestCo
 
     The code is that of a run of all tests: only a failure ends one early, and none is graver.
     """
-    failed = any(test in expected and outcome.outcome in _DECISIVE for test, outcome in report.tests.items())
+    failed = any(test in expected and outcome.outcome in DECISIVE for test, outcome in report.tests.items())
     not_run = set(report.collected) - report.tests.keys() if failed else frozenset[str]()
     return _compare_tests(expected, report, not_run)
-
-
-#: Outcomes of a known test that end a screening.
-_DECISIVE = frozenset({"failed", "error"})
 
 
 def _compare_tests(

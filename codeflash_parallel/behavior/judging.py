@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.compare import (
+    DECISIVE,
     Outcomes,
     TestComparison,
     TestKey,
@@ -20,6 +21,9 @@ from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import ValueCounts
 from codeflash_parallel.model.target import Target
+
+#: Faults that no fork can be to blame for: a candidate's own appetite.
+_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.OUT_OF_MEMORY})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,3 +105,15 @@ def judged_replay(found: Found, session: Session, candidate: Candidate, baseline
     fault = machinery_fault(session) or wrong_source(session.report, candidate, baseline.loaded.keys())
     values = compare_calls(baseline.calls, session.report, baseline.targets, baseline.unstable)
     return replace(found, values=values, fault=fault)
+
+
+def doubt(session: Session, candidate: Candidate, baseline: Baseline) -> str:
+    """Return the code of what is wrong with a forked run, if the fork could be to blame; else nothing.
+
+    A process that dies or leaves others behind may do so because it was forked; a server that has imported
+    too much shows as wrong source.
+    """
+    ended_early = any(test.outcome in DECISIVE for test in session.report.tests.values())
+    needed = () if ended_early else baseline.loaded.keys()
+    fault = run_fault(session, candidate, baseline, needed)
+    return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value

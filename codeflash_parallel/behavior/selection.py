@@ -15,15 +15,15 @@ def selected_tests(report: GuestReport, *, targets: int) -> tuple[str, ...]:
     """Return the tests that can notice a change of the targets, in the order of collection.
 
     These are the tests that execute a target and those that start processes, in which nobody counts calls.
-    All tests, where a target is called while modules are imported (any test may hold the result), where
-    none executes a target, or where there is no target.
+    All tests, where a target is called or processes are started outside of tests (any test may depend on
+    them), where none executes a target, or where there is no target.
 
     Args:
         report: of a run of all tests that counted calls.
         targets: how many there are.
     """
     executing = executing_tests(report)
-    if not targets or not executing or called_at_import(report):
+    if not targets or not executing or called_at_import(report) or "" in report.spawned:
         return report.collected
     noticing = {*executing, *report.spawned}
     return tuple(test for test in report.collected if test in noticing)

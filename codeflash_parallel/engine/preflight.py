@@ -186,6 +186,8 @@ class Preflight:
             wall_ns=second.exit.wall_ns,
             rss_bytes=second.exit.max_rss_bytes,
             leaks=bool(second.exit.leaked),
+            # A file that only tests outside the selection import proves nothing when it is not imported.
+            loaded={p: digest for p, digest in draft.loaded.items() if p in second.report.sources},
             inputs=str(self.inputs),
         )
 

@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
 from codeflash_parallel.behavior.faults import machinery_fault
-from codeflash_parallel.behavior.judging import Found, judged_replay, judged_tests, run_fault
+from codeflash_parallel.behavior.judging import (
+    Found,
+    doubt,
+    judged_replay,
+    judged_tests,
+    observable,
+    run_fault,
+)
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.outcome import Code, Ended, Level
+from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Exit
 
 OLD, NEW = b"old", b"new"
@@ -153,3 +161,29 @@ def test_a_replay_adds_values_and_faults() -> None:
 def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> None:
     run = session(**outcomes)
     assert judged(run).code is compare_tests(BASELINE.expected, run.report).code
+
+
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [
+        (session(a="passed", b="passed"), ""),
+        (session(a="failed"), ""),
+        (session(digest="", a="failed"), ""),
+        (session(exit_=Exit(ended=Ended.CPU_DEADLINE)), ""),
+        (session(exit_=Exit(ended=Ended.MEMORY_LIMIT)), ""),
+        (session(exit_=Exit(ended=Ended.SIGNALLED, status=-11)), "CRASHED"),
+        (session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",))), "LEAKED_PROCESS"),
+        (session(digest="", a="passed"), "WRONG_SOURCE"),
+        (session(digest=digest_of(OLD), a="failed"), "WRONG_SOURCE"),
+        (Session(report=GuestReport(error="boom"), exit=SOUND), "INFRA_SLOT"),
+    ],
+)
+def test_what_a_fork_could_be_to_blame_for(run: Session, code: str) -> None:
+    assert doubt(run, CANDIDATE, BASELINE) == code
+
+
+def test_calls_inside_tests_are_compared_where_only_targets_change() -> None:
+    elsewhere = replace(CANDIDATE, edits=(EDIT, replace(EDIT, path="other.py")))
+    targets = [Target(path="m.py", qualname="f")]
+    assert observable(BASELINE, targets, CANDIDATE) == BASELINE.observed
+    assert observable(BASELINE, targets, elsewhere) == {}

@@ -41,7 +41,13 @@ def test_tests_that_execute_a_target_or_start_processes_are_selected_as_collecte
 
 
 def test_all_tests_where_nobody_knows_which_notice() -> None:
-    for ran in (report({"b.py::x": 2, "": 1}), report({}), report({}, spawned=("a.py::x",))):
+    unknown = [
+        report({"b.py::x": 2, "": 1}),
+        report({"b.py::x": 2}, spawned=("a.py::x", "")),
+        report({}),
+        report({}, spawned=("a.py::x",)),
+    ]
+    for ran in unknown:
         assert selected_tests(ran, targets=1) == ran.collected
     assert selected_tests(report({"b.py::x": 1}), targets=0) == report({}).collected
     assert called_at_import(report({"": 1}))
