@@ -12,11 +12,9 @@ import threading
 
 from . import forking
 
-#: The folders of the private one that are emptied between candidates and seen by tests.
-_FOLDERS = (
-    *("home", "tmp", "cache", "config", "data", "state", "run"),
-    *("basetemp", "benchmarks", "pytest-cache"),
-)
+#: The folders of the private one that are emptied between candidates and seen by tests. (pytest's cache is
+#: not among them: plugins note things there at their start, and every session gets along without it.)
+_FOLDERS = ("home", "tmp", "cache", "config", "data", "state", "run", "basetemp", "benchmarks")
 
 _WHEN = {
     "F0": "before anything of the project is imported",
