@@ -139,7 +139,7 @@ class Launcher:
                 await connection.ended.wait()
                 connection.stop_pump()
         except OSError as error:
-            raise _no_pipes(error) from error
+            raise no_pipes(error) from error
         finally:
             await self._finish(connection)
         return connection.close()
@@ -153,7 +153,7 @@ class Launcher:
         except BaseException as error:
             await self._finish(connection)
             if isinstance(error, OSError):
-                raise _no_pipes(error) from error
+                raise no_pipes(error) from error
             raise
         return ControlChannel(connection, self._finish)
 
@@ -258,7 +258,8 @@ def _pipes(command: Command) -> list[str]:
     return ["stdout", "stderr", "records"] if asked else ["stdout", "stderr"]
 
 
-def _no_pipes(error: OSError) -> EnvironmentFault:
+def no_pipes(error: OSError) -> EnvironmentFault:
+    """Return the fault of a machine on which we get no descriptors."""
     return EnvironmentFault(
         "TOO_MANY_FILES",
         f"No pipes can be made for a child: {error}.",

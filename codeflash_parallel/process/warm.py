@@ -24,7 +24,7 @@ from codeflash_parallel.model.workspace import ChannelClosed, Command, Exit, Lim
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel
 from codeflash_parallel.process.guest import parse_records
-from codeflash_parallel.process.launcher import Launcher
+from codeflash_parallel.process.launcher import Launcher, no_pipes
 
 __all__ = ["Ready", "ServerGone", "WarmServer", "start_server"]
 
@@ -65,12 +65,12 @@ class WarmServer:
             EnvironmentFault: no descriptors are left.
         """
         async with self._running:
-            connection = self._launcher.reserve(limits, self._generation + 1)
             with closing(_Gate()) as gate:
+                connection = self._launcher.reserve(limits, self._generation + 1)
                 begin = partial(self._fork, gate, str(spec_path), "")
                 ended = await self._launcher.follow(connection, begin)
                 if not gate.is_passed():  # killed by somebody else before its first step
-                    raise _gone(await self._channel.close(), _Refusal("its fork ended at once"))
+                    raise _gone(await self._channel.close(), _Refusal("its fork ended before its first step"))
             return ended
 
     async def advance(self, until: str, deadline_s: float) -> WarmServer:
@@ -85,8 +85,8 @@ class WarmServer:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
-        connection = self._launcher.reserve(self._command.limits, self._generation + 1)
         with closing(_Gate()) as gate:
+            connection = self._launcher.reserve(self._command.limits, self._generation + 1)
             begin = partial(self._fork, gate, self._command.argv[2], until)
             channel = await self._launcher.hold(connection, begin)
         return await _when_ready(self._launcher, channel, self._command, deadline_s, self._generation + 1)
@@ -130,7 +130,7 @@ class WarmServer:
             connection.handed_over()
             await self._launcher.adopt(connection, pid)
             if connection.ended.is_set():
-                raise _Refusal("its fork ended at once")
+                raise _Refusal("its fork ended before its first step")
             gate.open()
 
     async def _ask(self, order: dict[str, Any], descriptors: list[int]) -> int:
@@ -152,7 +152,10 @@ class _Gate:
     """The pipe before which a fork waits: it goes on when it has read a byte, and leaves when it ends."""
 
     def __init__(self) -> None:
-        self.entrance, self._key = os.pipe2(os.O_CLOEXEC)
+        try:
+            self.entrance, self._key = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise no_pipes(error) from error
 
     def open(self) -> None:
         os.write(self._key, b"g")

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -25,6 +26,7 @@ ACTS = (
     "dies-after-the-fork",
     "kills-its-fork",
     "lies",
+    "fork-does-not-begin",
     "next-never-ready",
 )
 MARKER = "CODEFLASH_PARALLEL_JOB"
@@ -87,10 +89,17 @@ def obey(control, order, ends, act):
     for end in ends:
         os.close(end)
     if act == "kills-its-fork":
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
     elif act == "dies-after-the-fork":
         os.kill(os.getpid(), signal.SIGKILL)
     control.say("forked", order=order["order"], pid=pid)
+
+
+def kill(pid):
+    watch = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    select.select([watch], [], [])  # a process that is only dying may still take a byte from its gate
+    os.close(watch)
 
 
 def fork_twice(order, ends, act):
@@ -119,6 +128,8 @@ def become(order, ends, act):
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.dup2(records, int(sys.argv[2]))
+    if act == "fork-does-not-begin":
+        signal.pause()
     if not os.read(go, 1):
         os._exit(0)
     die_with_the_launcher()

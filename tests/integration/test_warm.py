@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -16,6 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Command, Exit, Limits, ServerGone
 from codeflash_parallel.process.launcher import open_launcher
@@ -300,8 +302,8 @@ async def test_a_template_that_does_not_come_up(lab, act, words):
         ("silent", "does not answer"),
         ("dies-when-asked", "closed its end"),
         ("dies-after-the-fork", "closed its end"),
-        ("kills-its-fork", "ended at once"),
-        ("lies", "ended at once"),
+        ("kills-its-fork", "ended before its first step"),
+        ("lies", "ended before its first step"),
     ],
 )
 async def test_a_template_that_does_not_fork(lab, act, words, monkeypatch):
@@ -316,6 +318,13 @@ async def test_a_template_that_does_not_fork(lab, act, words, monkeypatch):
         assert server.rss_bytes() == 0
         await lab.gone()
         assert open_files() == before
+
+
+async def test_a_fork_that_does_not_begin_is_not_a_check(lab):
+    async with serving(lab, "fork-does-not-begin") as server:
+        with pytest.raises(ServerGone, match="ended before its first step"):
+            await lab.run(server, "pass", wall_s=0.3)
+        assert not lab.alive()
 
 
 async def test_a_template_killed_during_a_check_does_not_end_it(lab, door, tmp_path):
@@ -360,6 +369,25 @@ async def test_a_next_template_that_does_not_come_up(lab):
             await server.advance("F2", 0.3)
         assert open_files() == before
         assert lab.alive() == [server._channel.pid]
+        assert (await lab.run(server, "print('well')")).stdout == "well\n"
+
+
+@pytest.mark.parametrize("granted", [0, 1, 3])
+async def test_no_descriptors_are_left(lab, monkeypatch, granted):
+    async with serving(lab) as server:
+        before, pipe2, made = open_files(), os.pipe2, []
+
+        def scarce(flags: int) -> tuple[int, int]:
+            if len(made) == granted:
+                raise OSError(errno.EMFILE, "Too many open files")
+            made.append(flags)
+            return pipe2(flags)
+
+        with monkeypatch.context() as patches:
+            patches.setattr(os, "pipe2", scarce)
+            with pytest.raises(EnvironmentFault):
+                await lab.run(server, "pass")
+        assert open_files() == before
         assert (await lab.run(server, "print('well')")).stdout == "well\n"
 
 
