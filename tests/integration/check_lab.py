@@ -140,12 +140,11 @@ class CheckLab:
         )
         capture = SelectedRun(wrap=Wrap.CAPTURE, inputs=draft.inputs)
         seen = (await self._run(selected_run_spec(self.guest, self.workspace, draft, capture))).report
-        indexes = [call.index for call in seen.calls if call.captured]
-        replay = (await self._run(replay_spec(self.guest, draft.inputs, (), indexes))).report
-        inside = [call for call in seen.calls if not call.captured]
-        self.baseline = replace(
-            draft, calls={call.index: call for call in replay.calls}, observed=outcomes_by_test(inside)
-        )
+        recorded = {call.index: call for call in seen.calls if call.captured}
+        replay = (await self._run(replay_spec(self.guest, draft.inputs, (), tuple(recorded)))).report
+        calls = {c.index: c for c in replay.calls if c.digest == recorded[c.index].digest}
+        inside = [call for call in seen.calls if call.index not in calls]
+        self.baseline = replace(draft, calls=calls, observed=outcomes_by_test(inside))
 
     async def _run(self, spec: Mapping[str, Any]) -> Any:
         return await run_guest(self.guest, self.workspace, spec, LIMITS)

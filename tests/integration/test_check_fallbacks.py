@@ -1,0 +1,178 @@
+"""Checks that cannot begin where they should: the next point, or a new process, and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+from check_lab import CheckLab, SomeServers, open_check_lab
+
+from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.model.outcome import Code, Ended, Level
+from codeflash_parallel.model.workspace import Exit, Limits, Ready, ServerGone
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class FakeServer:
+    """Ends every check with the same exit, or is gone."""
+
+    exit: Exit | None = None
+    ready: Ready = field(default_factory=lambda: Ready(point="F1", fit=True))
+    forks: int = 0
+
+    async def run(self, spec_path: Path, limits: Limits, /) -> Exit:
+        assert await anyio.Path(spec_path).is_file()
+        self.forks += 1
+        if self.exit is None:
+            raise ServerGone("killed")
+        return self.exit
+
+    def rss_bytes(self) -> int:
+        return 1
+
+
+def records(*lines: str) -> Exit:
+    return Exit(ended=Ended.EXITED, records="\n".join(lines).encode())
+
+
+async def judged(lab: CheckLab, servers: Mapping[tuple[str, Point], FakeServer]) -> CheckOutcome:
+    return await lab.check(lab.body("result = value + result"), SomeServers(servers))
+
+
+async def test_servers_that_do_not_do(tmp_path: Path) -> None:
+    async with open_check_lab(tmp_path) as lab:
+        nobody = await judged(lab, {})
+        unused = "it is not used in this test"
+        assert (nobody.code, nobody.served) == (Code.OK, "fresh")
+        assert nobody.served_why == f"not F2: {unused}; not F1: {unused}; not F0: {unused}"
+
+        gone = await judged(lab, {("tests", Point.F1): FakeServer()})
+        assert (gone.code, gone.served) == (Code.OK, "fresh")
+        assert "not F1: its server is gone (killed)" in gone.served_why
+
+        unswappable = FakeServer(exit=records('{"t": "unswappable", "why": "a decorator is not known"}'))
+        other = await judged(lab, {("tests", Point.F2): unswappable})
+        assert (other.code, other.served, unswappable.forks) == (Code.OK, "fresh", 1)
+        assert other.served_why.startswith("not F2: a decorator is not known; not F1: ")
+
+        # A fork that died, one whose guest failed, one that ran nobody's code: none of them is believed.
+        for end in (
+            Exit(ended=Ended.SIGNALLED, status=-11),
+            records('{"t": "error", "where": "serving", "message": "boom"}', '{"t": "end", "status": 70}'),
+            records('{"t": "end", "status": 0}'),
+        ):
+            server = FakeServer(exit=end)
+            again = await judged(lab, {("tests", Point.F2): server, ("tests", Point.F1): FakeServer()})
+            assert (again.code, again.served, server.forks) == (Code.OK, "fresh", 1)
+            assert again.served_why.startswith("checked again, as a fork could be to blame: ")
+
+        # What a candidate wastes it wastes by itself.
+        spent = await judged(lab, {("tests", Point.F2): FakeServer(exit=Exit(ended=Ended.CPU_DEADLINE))})
+        assert (spent.code, spent.served) == (Code.TIMEOUT, "F2")
+
+
+SURROUNDINGS = {
+    "shop/sums.py": "BASE = 0\n\ndef total(values):\n    return sum(values) + BASE\n",
+    "tests/test_sums.py": """
+from shop import sums
+
+def test_total(monkeypatch):
+    monkeypatch.setattr(sums, "BASE", 5)
+    assert sums.total([1]) > 0
+""",
+    "tests/test_helper.py": "def test_nothing():\n    pass\n",
+}
+
+
+async def test_calls_inside_tests_are_recorded_before_the_import(tmp_path: Path) -> None:
+    async with open_check_lab(tmp_path, files=SURROUNDINGS) as lab:
+        assert lab.baseline.observed
+        assert not lab.baseline.calls
+        for point in (Point.F1, Point.F2):
+            assert await lab.start("tests", point) == ""
+        right = lab.candidate(
+            shop__sums=SURROUNDINGS["shop/sums.py"].replace("sum(values) + BASE", "BASE + sum(values)")
+        )
+        wrong = lab.candidate(shop__sums=SURROUNDINGS["shop/sums.py"].replace("+ BASE", "+ BASE + 1"))
+        for candidate, code in ((right, Code.OK), (wrong, Code.VALUE_DIFFERS)):
+            outcome = await lab.check(candidate, SomeServers(lab.servers))
+            assert (outcome.code, outcome.served) == (code, "F1"), outcome
+            assert outcome.served_why == "calls are recorded inside the tests"
+            assert outcome.values.level is Level.CAPTURED
+        tests_only = await lab.check(wrong, SomeServers(lab.servers), compare_values=False)
+        assert (tests_only.code, tests_only.served) == (Code.OK, "F2")
+
+
+PROCESS = {
+    "conftest.py": "import os\nPID = os.getpid()\n",
+    "tests/test_sums.py": """
+import os
+import conftest
+from shop.sums import total
+
+def test_total():
+    assert total([1, 2]) == 3
+
+def test_same_process():
+    assert conftest.PID == os.getpid() and total([]) == 0
+""",
+}
+
+
+async def test_a_point_that_does_not_tell_the_truth_is_found_out(tmp_path: Path) -> None:
+    async with open_check_lab(tmp_path, files=PROCESS) as lab:
+        why = await lab.start("tests", Point.F1)
+        assert "tests/test_sums.py::test_same_process" in why
+        assert await lab.start("tests", Point.F0) == ""
+        assert await lab.start("replay", Point.F1) == ""
+
+
+async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
+    async with open_check_lab(tmp_path) as lab:
+        plan = lab.plan()
+        for mode in ("tests", "replay"):
+            for end, words in (
+                (Exit(ended=Ended.SIGNALLED, status=-11), "SIGSEGV"),
+                (Exit(ended=Ended.EXITED), "before the tests were over"),
+                (records('{"t": "unswappable", "why": "because"}'), "because"),
+                (
+                    records('{"t": "source", "path": "shop/sums.py", "digest": "x"}', '{"t": "end"}'),
+                    "is not the snapshot's",
+                ),
+                (
+                    records('{"t": "end", "status": 0}'),
+                    "did not run" if mode == "tests" else "another value",
+                ),
+            ):
+                server = FakeServer(exit=end)
+                assert words in await verify(plan, lab.workspace, mode, Point.F2, server)
+            assert "is gone" in await verify(plan, lab.workspace, mode, Point.F1, FakeServer())
+
+
+async def test_a_run_that_is_spread_is_no_last_word(tmp_path: Path) -> None:
+    """One test needs what another has done in the same process."""
+    together = """
+from shop.sums import total
+seen = []
+
+def test_first():
+    assert total([1]) == 1
+    seen.append(1)
+
+def test_second():
+    assert total([2]) == 2 and seen
+"""
+    async with open_check_lab(tmp_path, files={"tests/test_sums.py": together}) as lab:
+        lab.workspace.environment["PYTEST_PLUGINS"] = "xdist.plugin"
+        right = await lab.check(lab.body("result = value + result"), workers=2)
+        wrong = await lab.check(lab.body("result += 1"), workers=2)
+    assert (right.code, right.tests.passed, right.served) == (Code.OK, 2, "fresh")
+    assert "the tests are spread over 2 processes" in right.served_why
+    assert (wrong.code, wrong.tests.failed_ids) == (Code.TESTS_FAILED, ("tests/test_sums.py::test_second",))
