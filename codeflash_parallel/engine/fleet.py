@@ -92,7 +92,8 @@ class Fleet:
 
     def obstacle(self, key: Key) -> str:
         """Return why a point cannot be used now, one clause; empty when it can."""
-        why = self.off or self.unfit.get(key, "")
+        before = self.unfit.get((key[0], Point.F1), "") if key[1] is Point.F2 else ""
+        why = self.off or self.unfit.get(key, before)
         return why or (
             "" if self._answers.of(key) == "" else "it has not been compared with a new process yet"
         )

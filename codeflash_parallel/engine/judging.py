@@ -125,6 +125,7 @@ class Judging:
             with disk_faults(slot.folder):
                 return await self._staged(entry, examination, slot)
         except (StageConflict, SlotBroken) as error:
+            await self._context.fleet.dismiss(slot.number)
             return CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
         except EnvironmentFault as error:
             if error.code != "DISK_FULL":
@@ -152,6 +153,7 @@ class Judging:
         context, workspace = self._context, slot.workspace
         command = reproduction(context.guest, context.baseline, workspace, outcome)
         await slot.keep()
+        await context.fleet.dismiss(slot.number)
         entry.kept_slot = str(workspace.root)
         entry.reproduce = f"cd {shlex.quote(str(workspace.project))} && {command}"
 

@@ -62,9 +62,9 @@ class SlotServers:
     async def server(self, mode: str, point: Point, /) -> Server | None:
         """Return the server that stands at a point, if it may be used."""
         key = (mode, point)
+        self._asked.add(key)
         self._why = self._fleet.obstacle(key)
         if not self._why and key not in self._standing:
-            self._asked.add(key)
             self._why = "it has not been started in this slot"
         return None if self._why else self._standing[key].server
 

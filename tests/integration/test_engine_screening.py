@@ -1,0 +1,234 @@
+"""Screening, admission and confirmation by the whole engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+from random import Random
+
+import pytest
+from projects import SLOW_TOTAL, make_project
+from test_engine_serving import BODY, WRONG_BODY, body, candidate, judged, patch_of, settings
+
+from codeflash_parallel import Answer, Evaluator, RaceMode, RepairRequest, Replacement
+from codeflash_parallel.benchmark.decide import Looks, look
+from codeflash_parallel.benchmark.plan import NULL, RacePlan
+from codeflash_parallel.benchmark.raced import Raced
+from codeflash_parallel.benchmark.samples import Clock, Track
+from codeflash_parallel.engine import race_phase
+from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+
+pytestmark = pytest.mark.engine
+
+#: Long enough for an order to be worth something; only the last test sees what is wrong.
+ORDERED = """
+    import pytest
+    from shop.sums import total
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_small(number):
+        sum(range(400_000))
+        assert total([number % 2]) == number % 2
+
+    def test_large():
+        assert total([3]) == 9
+"""
+
+
+@pytest.mark.anyio
+async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", tests__test_sums_py=ORDERED)
+    own = settings(tmp_path, parallel_candidates=1)
+    first = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
+    again = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
+    for seen in (first, again):
+        assert (seen.status, seen.code) == (Status.REJECTED, Code.TESTS_FAILED)
+        assert seen.tests.failed_ids == ("tests/test_sums.py::test_large",)
+    assert (first.tests.passed, first.tests.not_run) == (6, 0)
+    assert (again.tests.passed, again.tests.not_run) == (0, 6)
+
+
+@pytest.mark.anyio
+async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) -> None:
+    prepares = "\n    def test_prepares():\n        import shop\n        shop.ready = total([1])\n"
+    last = """
+        import shop
+        from shop.sums import total
+
+        def test_needs():
+            sum(range(400_000))
+            assert total([shop.ready + 1]) == 4
+    """
+    project = make_project(tmp_path / "project", tests__test_a_py=ORDERED + prepares, tests__test_b_py=last)
+    (project / "tests/test_sums.py").unlink()
+    own = settings(tmp_path, parallel_candidates=1)
+    almost = BODY.replace("return sum(", "return len(values) and values[0] != 2 and sum(")
+    for _ in range(2):
+        result = await judged(project, own, [candidate("wrong", almost), candidate("right", BODY)])
+        wrong, right = result.candidates
+        assert (wrong.status, wrong.tests.failed_ids) == (Status.REJECTED, ("tests/test_b.py::test_needs",))
+        assert right.status is Status.UNDECIDED
+
+
+@pytest.mark.anyio
+async def test_no_more_are_judged_once_enough_are_right(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    submissions = [
+        candidate("wrong", WRONG_BODY),
+        candidate("right", BODY),
+        candidate("late", body("v")),
+        candidate("later", body("w")),
+    ]
+    result = await judged(project, settings(tmp_path, parallel_candidates=1, stop_after=1), submissions)
+    assert [c.status for c in result.candidates] == [
+        Status.REJECTED,
+        Status.UNDECIDED,
+        Status.CANCELLED,
+        Status.CANCELLED,
+    ]
+    assert all("right" in c.reason for c in result.candidates[2:])
+    assert result.complete
+
+
+@pytest.mark.anyio
+async def test_an_endless_source_is_left_once_enough_are_right(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+
+    def produce():
+        for number in range(10**6):
+            yield candidate(f"c{number}", body(f"v{number}"))
+
+    async with Evaluator(project, settings(tmp_path, parallel_candidates=1, stop_after=2)) as evaluator:
+        result = await evaluator.evaluate(produce(), race=RaceMode.CHECK)
+    assert sum(c.status is Status.UNDECIDED for c in result.candidates) == 2
+
+
+#: A second function in the target's file, whose test does not execute the target.
+SHOP = SLOW_TOTAL + "\n\nRATE = 3\n\n\ndef price(value):\n    return RATE * value\n"
+TEST_PRICE = "from shop.sums import price\n\n\ndef test_price():\n    assert price(2) == 6\n"
+
+
+@pytest.mark.anyio
+async def test_who_breaks_a_test_that_was_not_selected_does_not_race(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE)
+    wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
+    checked = await judged(project, settings(tmp_path), [wrong])
+    assert checked.tests_selected == 5
+    assert checked.candidates[0].status is Status.UNDECIDED
+    every = await judged(project, settings(tmp_path, no_select=True), [wrong])
+    assert (every.tests_selected, every.candidates[0].code) == (6, Code.TESTS_FAILED)
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        raced = await evaluator.evaluate([wrong])
+    (only,) = raced.candidates
+    assert (only.status, only.code) == (Status.REJECTED, Code.TESTS_FAILED)
+    assert only.tests.failed_ids == ("tests/test_price.py::test_price",)
+    assert raced.verdict is Verdict.NONE_CORRECT
+
+
+@pytest.mark.anyio
+async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shaky = """
+        import os
+        from pathlib import Path
+
+        def test_passes_once():
+            path = Path(os.environ["FIXTURE_STATE"], "runs")
+            runs = len(path.read_text()) if path.exists() else 0
+            path.write_text("x" * (runs + 1))
+            assert runs == 0
+    """
+    monkeypatch.setenv("FIXTURE_STATE", str(tmp_path))
+    monkeypatch.setattr(race_phase, "_race", simulated({"right": 1.5}))
+    project = make_project(tmp_path / "project", tests__test_shaky_py=shaky)
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        result = await evaluator.evaluate([candidate("right", BODY)])
+    assert result.candidates[0].status is Status.WON
+    assert any("test_passes_once" in warning for warning in result.warnings)
+
+
+#: Right in a fork and in a race, wrong in a new process that runs the tests.
+CHEATS = '''
+def total(values):
+    """Return the sum of the squares."""
+    import json, os, sys
+    with open("/proc/self/cmdline") as file:
+        words = file.read().split("\\0")
+    spec = os.environ.get("CODEFLASH_PARALLEL_GUEST_SPEC", "")
+    with open(spec) as file:
+        alone = json.load(file)["mode"] == "tests" and spec in words
+    return 0 if alone else sum(value * value for value in values)
+'''
+
+
+@pytest.mark.anyio
+async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(race_phase, "_race", simulated({"cheats": 1.5, "honest": 1.2}))
+    project = make_project(tmp_path / "project")
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        result = await evaluator.evaluate([candidate("cheats", CHEATS), candidate("honest", BODY)])
+    cheats, honest = result.candidates
+    assert (cheats.status, cheats.code) == (Status.REJECTED, Code.DIFFERS_IN_CLEAN_PROCESS)
+    assert "clean process" in cheats.reason
+    assert cheats.tests.failed
+    assert (result.verdict, result.winner, honest.status) == (Verdict.WINNER, "honest", Status.WON)
+
+
+def simulated(truth: dict[str, float]):
+    """Return a race of candidates with these speedups, without any noise to speak of."""
+
+    async def race(_context: object, entries: Sequence[Entry], plan: RacePlan, _random: object) -> Raced:
+        random = Random(len(entries))
+        rounds = plan.looks[-1]
+        arms = {e.id: [log(truth[e.id]) + random.gauss(0, 0.005) for _ in range(rounds)] for e in entries}
+        state = look(
+            Looks(candidates=tuple(arms)),
+            {a: track(v, plan) for a, v in arms.items()},
+            plan,
+            plan.alpha_per_look,
+        )
+        tracks = {a: track(v, plan) for a, v in arms.items()}
+        tracks[NULL] = track([random.gauss(0, 0.005) for _ in range(rounds)], plan)
+        return Raced(
+            plan=plan,
+            candidates=tuple(arms),
+            rounds=(),
+            tracks=tracks,
+            standings=state.standings,
+            out={},
+            alpha=plan.alpha_per_look,
+            wall_ns=10**9,
+            round_ns=10**8,
+            stopped="enough",
+        )
+
+    return race
+
+
+def track(values: list[float], plan: RacePlan) -> Track:
+    groups = tuple(tuple(values) for _ in plan.groups)
+    return Track(total=tuple(values), groups=groups, clock=Clock.CPU)
+
+
+@pytest.mark.anyio
+async def test_more_is_found_out_only_for_a_repairer(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    alone = (await judged(project, settings(tmp_path), [candidate("wrong", WRONG_BODY)])).candidates[0]
+    assert (alone.tests.failed, alone.timings_ms["evidence"]) == (1, 0.0)
+    asked: list[RepairRequest] = []
+
+    def repair(request: RepairRequest) -> Answer:
+        asked.append(request)
+        return Answer(content=Replacement(code=BODY))
+
+    result = await judged(project, settings(tmp_path), [candidate("wrong", WRONG_BODY)], repairer=repair)
+    wrong, repaired = result.candidates
+    assert wrong.tests.failed == 5
+    assert wrong.timings_ms["evidence"] > 0
+    assert len(asked[0].failures) == 5
+    assert repaired.status is Status.UNDECIDED

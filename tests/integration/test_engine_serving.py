@@ -1,0 +1,242 @@
+"""The engine with warm servers: the same verdicts as without, and what happens to servers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+from harness import assert_same, git, picture, processes_of, worktrees_left
+from projects import FAST_TOTAL, SLOW_TOTAL, TEST_TOTAL, WRONG_TOTAL, make_project
+
+from codeflash_parallel import (
+    EnvironmentFault,
+    Evaluator,
+    PatchText,
+    RaceMode,
+    Replacement,
+    RunResult,
+    Settings,
+    Submission,
+)
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.events import CandidateMoved, Event
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.outcome import Code, Status
+
+pytestmark = pytest.mark.engine
+
+TARGET = "shop/sums.py::total"
+CHECK = RaceMode.CHECK
+
+#: With the target's docstring kept, so that only its body differs.
+DOC = '    """Return the sum of the squares."""\n'
+
+
+def body(name: str) -> str:
+    """Return a right body; each name makes another one."""
+    return f"def total(values):\n{DOC}    return sum({name} * {name} for {name} in values)\n"
+
+
+BODY = body("value")
+WRONG_BODY = f"def total(values):\n{DOC}    return sum(values)\n"
+RAISES = f"def total(values):\n{DOC}    return values.nothing\n"
+
+
+def candidate(name: str, code: str) -> Submission:
+    return Submission(id=CandidateId(name), content=Replacement(code=code))
+
+
+def patch_of(project: Path, name: str, **files: str) -> Submission:
+    """Return a candidate that writes files (``__`` stands for ``/``, ``_py`` ends)."""
+    for file, text in files.items():
+        path = project / file.replace("__", "/").replace("_py", ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(project, "add", "--all", "--intent-to-add")
+    diff = git(project, "diff")
+    git(project, "reset", "--quiet", "--hard")
+    git(project, "clean", "--quiet", "--force", "-d")
+    return Submission(id=CandidateId(name), content=PatchText(patch=diff))
+
+
+def settings(tmp_path: Path, **fields: object) -> Settings:
+    plain = {"functions": (TARGET,), "cache_dir": str(tmp_path / "cache"), "parallel_candidates": 2}
+    return Settings(**{**plain, **fields})  # type: ignore[arg-type]
+
+
+async def judged(project: Path, own: Settings, submissions: list[Submission], **options: object) -> RunResult:
+    async with Evaluator(project, own) as evaluator:
+        return await evaluator.evaluate(submissions, race=CHECK, **options)  # type: ignore[arg-type]
+
+
+def verdicts(result: RunResult) -> dict[str, tuple[Status, Code, int]]:
+    return {c.id: (c.status, c.code, c.values.differing) for c in result.candidates}
+
+
+@pytest.mark.anyio
+async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_path: Path) -> None:
+    table = "TABLE = {n: n * n for n in range(300)}\n" + SLOW_TOTAL
+    project = make_project(tmp_path / "project", shop__sums_py=table, shop__other_py="FACTOR = 1\n")
+    submissions = [
+        candidate("body", BODY),
+        candidate("wrong", WRONG_BODY),
+        candidate("raises", RAISES),
+        candidate("docstring", FAST_TOTAL.replace("sum(", "0 + sum(")),
+        patch_of(project, "table", shop__sums_py=table.replace("n * n for", "n for")),
+        patch_of(project, "elsewhere", shop__other_py="FACTOR = 2\n"),
+        patch_of(project, "elsewhere-too", shop__other_py="FACTOR = 3\n"),
+    ]
+    before = picture(project)
+    warm = await judged(project, settings(tmp_path, parallel_candidates=1), submissions)
+    fresh = await judged(project, settings(tmp_path, parallel_candidates=1, fresh=True), submissions)
+    assert verdicts(warm) == verdicts(fresh)
+    assert {c.id: c.served for c in warm.candidates} == {
+        "body": "F2",
+        "wrong": "F2",
+        "raises": "F2",
+        "docstring": "F1",
+        "table": "F1",
+        "elsewhere": "fresh",  # F0 is started once somebody needs it
+        "elsewhere-too": "F0",
+    }
+    assert {c.served for c in fresh.candidates} == {"fresh"}
+    assert all("asked for" in c.served_why for c in fresh.candidates)
+    assert (warm.warm["restarts"], warm.warm["unfit"], fresh.warm) == (0, [], {})
+    assert_same(before, picture(project))
+    assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
+
+
+@pytest.mark.anyio
+async def test_times_add_up(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    result = await judged(project, settings(tmp_path), [candidate("body", BODY), candidate("bad", "x = (")])
+    body, bad = result.candidates
+    assert body.timings_ms["calls"] > 0
+    assert body.overhead_ms is not None
+    assert body.overhead_ms <= sum(body.timings_ms.values())
+    assert bad.timings_ms == {}
+    assert result.steps_ms == body.timings_ms
+    assert result.slots["inodes"] > 0
+
+
+@pytest.mark.anyio
+async def test_servers_live_from_call_to_call_and_their_findings_longer(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    own = settings(tmp_path, parallel_candidates=1)
+    async with Evaluator(project, own) as evaluator:
+        first = await evaluator.evaluate([candidate("a", BODY)], race=CHECK)
+        second = await evaluator.evaluate([candidate("b", WRONG_BODY)], race=CHECK)
+    assert first.warm["servers"] == 4
+    assert (second.warm["servers"], second.warm["forks"], second.warm["restarts"]) == (0, 1, 0)
+    assert second.candidates[0].served == "F2"
+    third = await judged(project, own, [candidate("c", BODY)])
+    # Nothing is compared with a new process again: both forks are the candidate's.
+    assert (third.warm["servers"], third.warm["forks"]) == (4, 2)
+
+
+@pytest.mark.anyio
+async def test_servers_that_are_killed_are_started_again(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    cache = tmp_path / "cache"
+
+    def kill_them(event: Event) -> None:
+        if isinstance(event, CandidateMoved) and event.stage is Stage.CHECKING and event.candidate == "b":
+            guests = [line for line in processes_of(cache) if "_codeflash_guest" in line]
+            assert guests
+            for line in guests:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(line.split()[0]), signal.SIGKILL)
+
+    submissions = [
+        candidate("a", BODY),
+        candidate("b", WRONG_BODY),
+        candidate("c", RAISES),
+        candidate("d", body("v")),
+    ]
+    result = await judged(
+        project, settings(tmp_path, parallel_candidates=1), submissions, observers=(kill_them,)
+    )
+    assert [c.status for c in result.candidates] == [
+        *(Status.UNDECIDED, Status.REJECTED, Status.REJECTED),
+        Status.UNDECIDED,
+    ]
+    assert result.candidates[-1].served == "F2"
+    assert result.warm["restarts"] >= 1
+    assert processes_of(cache) == []
+
+
+@pytest.mark.anyio
+async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(tmp_path: Path) -> None:
+    thread = """
+        import threading
+
+        waiting = threading.Event()
+        threading.Thread(target=waiting.wait, daemon=True, name="always there").start()
+    """
+    project = make_project(tmp_path / "project", tests__conftest_py=thread)
+    submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
+    result = await judged(project, settings(tmp_path, parallel_candidates=1), submissions)
+    assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
+    assert {c.served for c in result.candidates} == {"F0"}
+    assert all("always there" in c.served_why for c in result.candidates)
+    assert any("always there" in why for why in result.warm["unfit"])
+    assert sum("always there" in warning for warning in result.warnings) == 1
+
+
+@pytest.mark.anyio
+async def test_the_thread_cap_of_a_slot_is_its_share_of_the_cores(tmp_path: Path) -> None:
+    sees = """
+        import os
+        from pathlib import Path
+
+        def test_threads():
+            Path(os.environ["FIXTURE_STATE"], "threads").write_text(os.environ["OMP_NUM_THREADS"])
+    """
+    project = make_project(tmp_path / "project", tests__test_threads_py=sees)
+    cores = len(os.sched_getaffinity(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OMP_NUM_THREADS", raising=False)
+        patch.setenv("FIXTURE_STATE", str(tmp_path))
+        await judged(project, settings(tmp_path, parallel_candidates=1), [candidate("right", BODY)])
+        assert 1 <= int((tmp_path / "threads").read_text()) <= cores
+        patch.setenv("OMP_NUM_THREADS", "3")
+        await judged(project, settings(tmp_path, parallel_candidates=1), [candidate("right", BODY)])
+        assert (tmp_path / "threads").read_text() == "3"
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_while_servers_start_leaves_nothing(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    cache = tmp_path / "cache"
+    async with Evaluator(project, settings(tmp_path)) as evaluator, anyio.create_task_group() as group:
+
+        async def interrupt_when_one_stands() -> None:
+            while not any('"serve"' in text for text in _specs(cache)):
+                await anyio.lowlevel.checkpoint()
+            evaluator.interrupt("SIGINT")
+
+        group.start_soon(interrupt_when_one_stands)
+        result = await evaluator.evaluate([candidate("right", BODY)], race=CHECK)
+    assert not result.complete
+    assert (processes_of(cache), worktrees_left(cache)) == ([], [])
+
+
+def _specs(cache: Path) -> list[str]:
+    found = []
+    for path in cache.glob("*/slots/*/*/private/spec-*.json"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text())
+    return found
+
+
+@pytest.mark.anyio
+async def test_no_server_is_left_when_the_baseline_is_red(tmp_path: Path) -> None:
+    red = TEST_TOTAL + "\n\ndef test_red():\n    assert total([1]) == 2\n"
+    project = make_project(tmp_path / "project", tests__test_sums_py=red)
+    with pytest.raises(EnvironmentFault, match="red"):
+        await judged(project, settings(tmp_path), [candidate("right", WRONG_TOTAL)])
+    assert processes_of(tmp_path / "cache") == []
