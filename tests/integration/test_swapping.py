@@ -1,0 +1,233 @@
+"""Whenever code objects are swapped, the module is as if it had been imported with the new text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guest_runs import PYTHONS
+from hypothesis import HealthCheck, event, given, settings
+from swap_cases import Case, cases
+
+from codeflash_parallel.model.bodies import body_change
+from codeflash_parallel.process.guest import PACKAGE, install_guest
+
+DRIVER = Path(__file__).with_name("swap_driver.py")
+
+
+class Driver:
+    """A process that imports and swaps."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        guest = install_guest(folder / "cache") / PACKAGE
+        (folder / "slot").mkdir()
+        self._process = subprocess.Popen(
+            [python, "-B", str(DRIVER), str(folder / "slot"), str(guest)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "1"},
+        )
+
+    def ask(self, case: Case) -> dict[str, Any]:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(asdict(case)) + "\n")
+        self._process.stdin.flush()
+        return dict(json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    driver = Driver(request.param, tmp_path_factory.mktemp("swapping"))
+    yield driver
+    driver.close()
+
+
+@settings(
+    max_examples=int(os.environ.get("CODEFLASH_SWAP_EXAMPLES", "60")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(case=cases())
+def test_swapped_is_as_imported(driver: Driver, case: Case) -> None:
+    answer = driver.ask(case)
+    fresh, swapped = answer["fresh"], answer["swapped"]
+    assert "broken" not in swapped, swapped["broken"]
+    assert "broken" not in fresh, fresh["broken"]
+    change = body_change(case.old, case.new, case.targets)
+    if "why" in swapped:
+        event("bodies only, not swapped" if not change.why else "neither")
+        assert swapped["why"]
+        return
+    event("swapped")
+    assert swapped["facts"] == fresh["facts"]
+
+
+OLD = '''
+import contextlib, functools, inspect, types
+def target(x, y=1):
+    """Say it."""
+    return x + y
+
+def other(x):
+    def inside(): return target(x)
+    return inside
+
+class Thing:
+    def method(self):
+        return 1
+{more}
+'''
+
+
+def case_of(
+    more: str = "", user: str = "from m import *\nimport m\n", target: str = "target", **change: str
+) -> Case:
+    old = OLD.format(more=more)
+    new = old
+    for before, after in (change or {"return x + y": "total = x\n    return total + y"}).items():
+        assert before in old
+        new = new.replace(before, after)
+    return Case(old=old, new=new, user=user, targets=(target,))
+
+
+REFUSED = {
+    "called for a table": (case_of("TABLE = [target(v) for v in range(3)]"), "was called"),
+    "called by a caller": (case_of("TABLE = other(3)()"), "was called"),
+    "called by a module of tests": (case_of(user="import m\nCASES = list(map(m.target, [1]))"), "was called"),
+    "called in a thread": (
+        case_of("import threading\nt = threading.Thread(target=target, args=(1,)); t.start(); t.join()"),
+        "was called",
+    ),
+    "called and failed": (case_of("try: target(1, 'a')\nexcept TypeError: BAD = 1"), "was called"),
+    "a process is started": (
+        case_of("import os\nif os.fork() == 0: os._exit(0)\nos.wait()"),
+        "a process was started",
+    ),
+    "multiprocessing spawns": (
+        case_of(
+            user="import m\nimport multiprocessing.util as u, sys, os\npid = u.spawnv_passfds(os.fsencode(sys.executable), [b'p', b'-c', b''], [])\nos.waitpid(pid, 0); del pid"
+        ),
+        "a process was started",
+    ),
+    "code in a table": (case_of("CODES = {1: target.__code__}"), "code of target was read"),
+    "code in a table, unseen": (
+        case_of("import gc\nCODES = [c for c in gc.get_referents(target) if isinstance(c, types.CodeType)]"),
+        "something besides functions holds the code of target",
+    ),
+    "a copy of the code": (
+        case_of(
+            "import gc\nbefore = gc.get_referents(target)\ncode = next(c for c in before if isinstance(c, types.CodeType))\n"
+            "copy = types.FunctionType(code.replace(co_name='copy'), globals())\ndel before, code"
+        ),
+        "there are copies of the code of target",
+    ),
+    "an unknown decorator": (
+        case_of(more="def deco(f): return f\n@deco\ndef late(): return x + y", target="late"),
+        "late: decorated with deco",
+    ),
+    "an unknown decorator of its class": (
+        case_of(
+            more="def deco(f): return f\n@deco\nclass Late:\n    def late(self): return x + y",
+            target="Late.late",
+        ),
+        "Late.late: decorated with deco",
+    ),
+    "its source is read": (case_of("SOURCE = inspect.getsource(target)"), "the code of target was read"),
+    "its file is read": (case_of("SIZE = len(open(__file__).read())"), "m.py was read at m.py"),
+    "a generator waits": (
+        case_of("def late():\n    yield x + y\nWAITING = late()", target="late"),
+        "something besides functions holds the code of late",
+    ),
+    "a constant of the module": (case_of("A = 1", **{"A = 1": "A = 1.0"}), "the module's own code differs"),
+    "an import": (case_of("A = 1", **{"A = 1": "import string"}), "the module's own code differs"),
+    "a default": (case_of(**{"y=1": "y=2"}), "a constant of the module's own code differs"),
+    "an annotation": (case_of(**{"y=1": "y: int = 1"}), "the module's own code differs"),
+    "a docstring": (case_of(**{"Say it.": "Say."}), "the docstring of target differs"),
+    "no docstring": (case_of(**{'    """Say it."""\n': ""}), "target"),
+    "another kind": (case_of(**{"return x + y": "yield x"}), "target is of another kind"),
+    "another argument": (case_of(**{"x, y=1": "z, y=1", "x + y": "y"}), "the arguments of target differ"),
+    "a keyword-only argument": (case_of(**{"x, y=1": "x, *, y=1"}), "the module's own code differs"),
+    "the cell of the class": (
+        case_of(target="Thing.method", **{"return 1": "return super()"}),
+        "the body of class Thing differs",
+    ),
+    "another function": (case_of(**{"target(x)\n": "target(x + 1)\n"}), "other.<locals>.inside differs"),
+    "the sign of a zero": (
+        case_of("def g(): return 0.0", **{"return 0.0": "return -0.0"}),
+        "a constant of g differs",
+    ),
+    "a method's class": (
+        case_of("class C:\n    v = 12\n", **{"v = 12": "v = 13"}),
+        "a constant of the body of class C",
+    ),
+    "warnings": (case_of(**{"return x + y": "return x is 5"}), "other warnings"),
+    "no Python": (case_of(**{"return x + y": "return ("}), "cannot be compiled"),
+    "no such function": (case_of(target="absent"), "no function of that name"),
+    "moved lines that somebody copied": (
+        case_of("CODE = other.__code__"),
+        "lines move, and something besides functions holds the code of other",
+    ),
+}
+SWAPPED = {
+    "the body": case_of(),
+    "a comment": case_of(**{"return x + y": "# more\n    return x + y"}),
+    "a nested function": case_of(**{"return x + y": "def add(z): return x + z\n    return add(y)"}),
+    "no free variables any more": case_of(**{"return x + y": "return [v + x for v in [y]]"}),
+    "aliases, partials and closures": case_of(
+        "ALIAS = {'a': target}\nPARTIAL = functools.partial(target, 2)\nINSIDE = other(5)\nBOUND = Thing().method"
+    ),
+    "another function with the same code": case_of(
+        "import gc\nSAME = types.FunctionType(next(c for c in gc.get_referents(target) if isinstance(c, types.CodeType)), globals(), 'same', (1,))"
+    ),
+    "signature and kind are asked": case_of("S = inspect.signature(target)\nK = inspect.iscoroutinefunction(target)"),
+    "known decorators": case_of(
+        "@functools.lru_cache(maxsize=4)\ndef late(x, y=3):\n    return x + y\n", target="late",
+        **{"y=3):\n    return x + y": "y=3):\n    return y + x + 1"},
+    ),
+    "a context manager": case_of(
+        "@contextlib.contextmanager\ndef late(x=2, y=3):\n    yield x - y\n", target="late", **{"yield x - y": "y = 9\n    yield y"}
+    ),
+    "a property": case_of(
+        "class Late:\n    @property\n    def late(self):\n        return 7\n    @late.setter\n    def late(self, value): self.v = value",
+        target="Late.late", **{"return 7": "self.u = 2\n        return 8"},
+    ),
+    "a method of a dataclass with slots": case_of(
+        "import dataclasses\n@dataclasses.dataclass\nclass Late:\n    v: int = 2\n    def late(self):\n        return self.v\n    @classmethod\n    def make(cls): return cls()",
+        target="Late.late", **{"return self.v": "w = self.v\n        return w + 1"},
+    ),
+    "super was there already": case_of(
+        "class Late(Thing):\n    def method(self):\n        return super().method()\n", target="Late.method",
+        **{"return super().method()": "before = super().method\n        return before() + 1"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(driver: Driver, name: str) -> None:
+    case, why = REFUSED[name]
+    swapped = driver.ask(case)["swapped"]
+    assert why in swapped.get("why", swapped)
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_swapped(driver: Driver, name: str) -> None:
+    case = SWAPPED[name]
+    answer = driver.ask(case)
+    fresh, swapped = answer["fresh"], answer["swapped"]
+    assert swapped["ready"] == {"called_early": 0, "swappable": True, "why": ""}
+    assert swapped.get("why", "") == ""
+    assert swapped["facts"] == fresh["facts"]
+    assert not body_change(case.old, case.new, case.targets).why
+    digest = hashlib.sha256(case.new.encode()).hexdigest()
+    assert swapped["records"] == [{"t": "source", "path": "m.py", "digest": digest, "module": "m"}]
