@@ -115,7 +115,7 @@ class SessionPlugin:
     def pytest_collection_modifyitems(self, items):
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
-        if current.server() is not None:
+        while current.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
             current.server().stop(items)
         kept = self._wanted(items)
@@ -280,16 +280,24 @@ class Phases:
         self._held = {}
 
     def add(self, phase):
-        """Take one phase, the fields of its record."""
-        test = phase["id"]
-        held = self._held.setdefault(test, [])
-        held.append(phase)
-        plain = phase["outcome"] == "passed" and not phase["xfail"]
-        if not plain or phase["when"] != _PHASES[len(held) - 1]:
+        """Take one phase, the fields of its record; sub-tests count as parts of their test's call."""
+        test, when = phase["id"], phase["when"]
+        if when not in _PHASES or phase["outcome"] != "passed" or phase["xfail"]:
             self._write(test)
-        elif len(held) == len(_PHASES):
+            self._channel.write("phase", **phase)
+            return
+        held = self._held.setdefault(test, {})
+        held[when] = held.get(when, 0) + phase["ns"]
+        if when == _PHASES[-1]:
+            self._end(test)
+
+    def _end(self, test):
+        ns = [self._held[test].get(when) for when in _PHASES]
+        if None in ns:
+            self._write(test)
+        else:
             del self._held[test]
-            self._channel.write("passed", id=test, ns=[phase["ns"] for phase in held])
+            self._channel.write("passed", id=test, ns=ns)
 
     def flush(self):
         """Write what is held: tests that did not come to their end."""
@@ -297,5 +305,5 @@ class Phases:
             self._write(test)
 
     def _write(self, test):
-        for phase in self._held.pop(test):
-            self._channel.write("phase", **phase)
+        for when, ns in self._held.pop(test, {}).items():
+            self._channel.write("phase", id=test, when=when, outcome="passed", xfail=False, ns=ns)

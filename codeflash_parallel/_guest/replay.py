@@ -29,7 +29,7 @@ def _calls(spec, session, channel):
     server = current.server()
     calls = inputs.read_calls(path, spec.get("calls") if server is None else None)
     session.resolve(calls)
-    if current.server() is not None:
+    while current.server() is not None:
         current.server().stop()
     if server is not None:
         started = time.perf_counter_ns()

@@ -92,6 +92,24 @@ def test_a_test_that_passed_is_one_record(tmp_path: Path, project: Path) -> None
     ]
 
 
+def test_sub_tests_that_passed_are_part_of_their_test(tmp_path: Path) -> None:
+    suite = """
+import unittest
+class TestCase(unittest.TestCase):
+    def test_passes(self):
+        for n in range(50):
+            with self.subTest(n=n): pass
+    def test_fails(self):
+        for n in range(50):
+            with self.subTest(n=n): self.assertNotEqual(n, 25)
+"""
+    run = run_guest(tmp_path, write_files(tmp_path / "root", {"test_it.py": suite}))
+    outcomes = [(r["t"], r["id"].rpartition("::")[2]) for r in run.records if r["t"] in ("passed", "phase")]
+    assert ("passed", "test_passes") in outcomes
+    assert len(outcomes) < 10
+    assert run.outcomes == {"TestCase::test_passes": "passed", "TestCase::test_fails": "failed"}
+
+
 def test_what_began_is_told_when_pytest_breaks_down(tmp_path: Path, project: Path) -> None:
     conftest = "def pytest_runtest_teardown(item): raise KeyboardInterrupt\n"
     write_files(project, {"conftest.py": conftest})

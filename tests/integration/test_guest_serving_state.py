@@ -234,6 +234,10 @@ async def test_a_target_that_only_a_test_imports(lab: ServingLab) -> None:
         run = await lab.fork(server)
         assert run.outcomes == {"test_it": "failed"}
         assert run.one("source")["path"] == "mod.py"
+        second = await server.advance("F2", 60)
+        assert second.ready.point == "F2"
+        assert not second.ready.swappable
+        await second.close()
 
 
 async def test_f0_sees_changes_everywhere(lab: ServingLab) -> None:
