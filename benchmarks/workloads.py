@@ -6,6 +6,7 @@ Packages come from the package index by their pins; of their text nothing is kep
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -181,6 +182,7 @@ class Checked:
 
 def prepare(workload: Workload, folder: Path) -> Prepared:
     """Unpack a package into a repository, and make what its tests need."""
+    folder.mkdir(exist_ok=True)
     place = make_place(folder / workload.name)
     archive = _archive(workload, folder / "archives")
     if workload.wheel:
@@ -246,6 +248,17 @@ def generated(prepared: Prepared, right: int, wrong: int, seed: int = 1) -> list
     return found
 
 
+def mutants_of(prepared: Prepared, count: int, seed: int) -> list[Candidate]:
+    """Make mutants of every kind; an id says the module, the seed, the number, the kind and the line."""
+    source = prepared.file.read_text(encoding="utf-8")
+    drawn = mutations.drawn(source, mutations.sites(source), count, seed)
+    stem = prepared.workload.kind
+    return [
+        Candidate(id=f"{stem}-{seed}-{n}-{mutant.kind}-{mutant.line}", text=mutant.text)
+        for n, mutant in enumerate(drawn)
+    ]
+
+
 def _marked(source: str, number: int) -> str:
     return f"{source}\n\n_COPY = {number}\n"
 
@@ -255,6 +268,11 @@ def manifest_of(prepared: Prepared, candidates: Sequence[Candidate], path: Path)
     edits = ({"id": c.id, "edits": {prepared.workload.path: c.text}} for c in candidates)
     path.write_text("".join(json.dumps(line) + "\n" for line in edits), encoding="utf-8")
     return path
+
+
+def functions_in(file: Path) -> tuple[str, ...]:
+    """Return the qualified names of a module's functions and methods."""
+    return tuple(mutations.functions_of(ast.parse(file.read_text(encoding="utf-8"))))
 
 
 def seconds_of(work: Callable[[], object]) -> float:

@@ -222,7 +222,7 @@ def sites(source: str, functions: Sequence[str] = ()) -> list[Site]:
         functions: qualified names; changes inside of functions are made in these only. Empty: in all.
     """
     tree = ast.parse(source)
-    inside = [node for function in functions_of(tree, functions) for node in _within(function)]
+    inside = [node for function in _named(tree, functions) for node in _within(function)]
     found = [site for kind, changes in IN_FUNCTIONS.items() for site in _sites(kind, changes, inside)]
     everywhere = list(ast.walk(tree))
     return found + [
@@ -232,7 +232,7 @@ def sites(source: str, functions: Sequence[str] = ()) -> list[Site]:
 
 def neutral_sites(source: str, functions: Sequence[str] = ()) -> list[Site]:
     """Return the changes after which functions are written otherwise and do the same."""
-    named = functions_of(ast.parse(source), functions)
+    named = _named(ast.parse(source), functions)
     nodes = [node for function in named for node in [function, *_within(function)]]
     return [site for kind, changes in NEUTRAL.items() for site in _sites(kind, changes, nodes)]
 
@@ -256,8 +256,8 @@ def drawn(source: str, found: Sequence[Site], count: int, seed: int) -> list[Mut
     return list(itertools.islice(_made(source, mixed), count))
 
 
-def functions_of(tree: ast.Module, names: Sequence[str] = ()) -> list[Function]:
-    """Return functions by their qualified names; all of the module's and its classes' when none is named."""
+def functions_of(tree: ast.Module) -> dict[str, Function]:
+    """Return the functions of a module and of its classes by their qualified names."""
     found: dict[str, Function] = {}
 
     def visit(node: ast.AST, prefix: str) -> None:
@@ -268,7 +268,12 @@ def functions_of(tree: ast.Module, names: Sequence[str] = ()) -> list[Function]:
                 found[f"{prefix}{inner.name}"] = inner
 
     visit(tree, "")
-    return [found[name] for name in names] if names else list(found.values())
+    return found
+
+
+def _named(tree: ast.Module, names: Sequence[str]) -> list[Function]:
+    found = functions_of(tree)
+    return [found[name] for name in names or found]
 
 
 def _sites(
