@@ -236,7 +236,9 @@ async def test_a_target_that_only_a_test_imports(lab: ServingLab) -> None:
         assert run.one("source")["path"] == "mod.py"
         second = await server.advance("F2", 60)
         assert second.ready.point == "F2"
-        assert not second.ready.swappable
+        run = await lab.fork(second)
+        assert run.outcomes == {"test_it": "failed"}
+        assert run.one("source")["path"] == "mod.py"
         await second.close()
 
 
