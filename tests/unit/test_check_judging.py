@@ -1,0 +1,189 @@
+"""The gravest finding gives the code; faults come before tests, tests before values."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
+from codeflash_parallel.behavior.compare import compare_screened, compare_tests
+from codeflash_parallel.behavior.faults import machinery_fault
+from codeflash_parallel.behavior.judging import (
+    Found,
+    doubt,
+    judged_replay,
+    judged_tests,
+    observable,
+    run_fault,
+)
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
+from codeflash_parallel.model.outcome import Code, Ended, Level
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.workspace import Exit
+
+OLD, NEW = b"old", b"new"
+EDIT = Edit(path="m.py", old_digest=digest_of(OLD), new=NEW)
+CANDIDATE = Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=(EDIT,))
+CALL = CallOutcome(index=0, test="a", target=0, kind="return", digest="d", after="e")
+BASELINE = Baseline(
+    targets=("m.py::f",),
+    python="3.11",
+    pytest="8",
+    plugins=("xdist",),
+    rootdir=".",
+    inifile="",
+    selected=("a", "b"),
+    expected={"a": "passed", "b": "passed"},
+    executing=("a",),
+    order=("b", "a"),
+    order_sensitive=False,
+    asked=("a", "b", "c"),
+    asked_expected={"a": "passed", "b": "passed", "c": "skipped"},
+    spawning=("b",),
+    third_party=("numpy",),
+    durations_ns={"a": 2_000_000_000, "b": 500_000_000},
+    calls={0: CALL},
+    costs_ns={0: 5},
+    observed={("a", 0): Counter({("return", "d", "e"): 2})},
+    rss_bytes=7,
+    loaded={"m.py": digest_of(OLD)},
+)
+SOUND = Exit(ended=Ended.EXITED)
+
+
+def session(*, exit_: Exit = SOUND, digest: str = digest_of(NEW), **outcomes: str) -> Session:
+    report = GuestReport(
+        finished=True,
+        collected=("a", "b"),
+        tests={test: TestOutcome(id=test, outcome=outcome) for test, outcome in outcomes.items()},
+        sources={"m.py": frozenset({digest})} if digest else {},
+    )
+    return Session(report=report, exit=exit_)
+
+
+def judged(run: Session, baseline: Baseline = BASELINE) -> Found:
+    compared = compare_screened(baseline.expected, run.report)
+    return judged_tests(run, compared, CANDIDATE, baseline, {})
+
+
+def test_a_baseline_survives_its_json() -> None:
+    assert from_json(json.loads(json.dumps(to_json(BASELINE)))) == BASELINE
+    assert BASELINE.suite_s == 2.5
+    assert BASELINE.changed_order == ("b", "a")
+    assert replace(BASELINE, order=("a", "b")).changed_order == ()
+
+
+def test_an_older_baseline_cannot_be_read() -> None:
+    data = to_json(BASELINE)
+    del data["asked"]
+    with pytest.raises(KeyError):
+        from_json(data)
+
+
+def test_a_sound_run_is_ok() -> None:
+    found = judged(session(a="passed", b="passed"))
+    assert (found.code, found.counts.level) == (Code.OK, Level.TESTS)
+
+
+@pytest.mark.parametrize(
+    ("exit_", "code"),
+    [
+        (Exit(ended=Ended.SIGNALLED, status=-11), Code.CRASHED),
+        (Exit(ended=Ended.SIGNALLED, status=-9), Code.INFRA_KILLED),
+        (Exit(ended=Ended.SIGNALLED, status=-99), Code.CRASHED),
+        (Exit(ended=Ended.CPU_DEADLINE), Code.TIMEOUT),
+        (Exit(ended=Ended.WALL_DEADLINE), Code.TIMEOUT),
+        (Exit(ended=Ended.MEMORY_LIMIT), Code.OUT_OF_MEMORY),
+        (Exit(ended=Ended.KILLED), Code.INFRA_KILLED),
+        (Exit(ended=Ended.NOT_STARTED, message="no"), Code.INFRA_SLOT),
+        (Exit(ended=Ended.EXITED, leaked=("1 sleep",)), Code.LEAKED_PROCESS),
+    ],
+)
+def test_what_happens_to_the_process_comes_before_its_tests(exit_: Exit, code: Code) -> None:
+    assert judged(session(exit_=exit_, a="failed", b="passed")).code is code
+
+
+def test_only_a_wall_deadline_starves() -> None:
+    faults = [
+        machinery_fault(session(exit_=Exit(ended=e))) for e in (Ended.WALL_DEADLINE, Ended.CPU_DEADLINE)
+    ]
+    assert [fault is not None and fault.starved for fault in faults] == [True, False]
+
+
+def test_a_baseline_that_leaks_excuses_leaks() -> None:
+    run = session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",)), a="passed", b="passed")
+    assert judged(run, replace(BASELINE, leaks=True)).code is Code.OK
+
+
+def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_not() -> None:
+    silent = Session(report=GuestReport(), exit=replace(SOUND, stderr="last words"))
+    broken = Session(report=GuestReport(error="boom", error_where="spec"), exit=SOUND)
+    found = [machinery_fault(run) for run in (silent, broken)]
+    assert [fault.code for fault in found if fault] == [Code.CRASHED, Code.INFRA_SLOT]
+    assert found[0] is not None
+    assert "last words" in found[0].reason
+
+
+def test_code_of_somebody_else_is_no_verdict_on_the_candidate() -> None:
+    for run in (
+        session(digest=digest_of(OLD), a="passed", b="passed"),
+        session(digest="", a="passed", b="passed"),
+    ):
+        assert judged(run).code is Code.WRONG_SOURCE
+    outside = replace(session(a="passed").report, outside=(("m", "/elsewhere/m.py"),))
+    assert judged(Session(report=outside, exit=SOUND)).code is Code.WRONG_SOURCE
+
+
+def test_a_run_that_ended_early_need_not_have_imported_everything() -> None:
+    assert judged(session(digest="", a="failed")).code is Code.TESTS_FAILED
+    assert run_fault(session(digest="", a="passed", b="passed"), CANDIDATE, BASELINE, ()) is None
+
+
+def test_a_replay_adds_values_and_faults() -> None:
+    found = judged(session(a="passed", b="passed"))
+    run = session()
+    same = Session(report=replace(run.report, calls=(CALL,)), exit=SOUND)
+    other = Session(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
+    crashed = Session(report=run.report, exit=Exit(ended=Ended.SIGNALLED, status=-11))
+    results = [judged_replay(found, replay, CANDIDATE, BASELINE) for replay in (same, other, crashed)]
+    assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
+    assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
+
+
+@given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["passed", "failed", "skipped"])))
+def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> None:
+    run = session(**outcomes)
+    assert judged(run).code is compare_tests(BASELINE.expected, run.report).code
+
+
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [
+        (session(a="passed", b="passed"), ""),
+        (session(a="failed"), ""),
+        (session(digest="", a="failed"), ""),
+        (session(exit_=Exit(ended=Ended.CPU_DEADLINE)), ""),
+        (session(exit_=Exit(ended=Ended.MEMORY_LIMIT)), ""),
+        (session(exit_=Exit(ended=Ended.SIGNALLED, status=-11)), "CRASHED"),
+        (session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",))), "LEAKED_PROCESS"),
+        (session(digest="", a="passed"), "WRONG_SOURCE"),
+        (session(digest=digest_of(OLD), a="failed"), "WRONG_SOURCE"),
+        (Session(report=GuestReport(error="boom"), exit=SOUND), "INFRA_SLOT"),
+    ],
+)
+def test_what_a_fork_could_be_to_blame_for(run: Session, code: str) -> None:
+    assert doubt(run, CANDIDATE, BASELINE) == code
+
+
+def test_calls_inside_tests_are_compared_where_only_targets_change() -> None:
+    elsewhere = replace(CANDIDATE, edits=(EDIT, replace(EDIT, path="other.py")))
+    targets = [Target(path="m.py", qualname="f")]
+    assert observable(BASELINE, targets, CANDIDATE) == BASELINE.observed
+    assert observable(BASELINE, targets, elsewhere) == {}
