@@ -51,11 +51,6 @@ class Judging:
         self._recent: deque[Used] = deque(maxlen=RECENT)
         self._adjust()
 
-    @property
-    def at_once(self) -> int:
-        """How many checks may run at the same time, as far as is known by now."""
-        return int(self._limiter.total_tokens)
-
     async def judge(
         self,
         entry: Entry,
@@ -101,8 +96,11 @@ class Judging:
                 taken(slot)
                 outcome = await self._examined(entry, examination, slot)
                 done_ns = monotonic_ns()
-            # The pool has restored the slot.
+            # The pool has restored the slot, or put it aside.
             released_ns = monotonic_ns()
+        if slot.broken:
+            await self._context.fleet.dismiss(slot.number)
+            outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=slot.broken, used=outcome.used)
         entry.time.held_ns += released_ns - held_ns
         entry.time.stage_ns += released_ns - done_ns
         entry.time.add(outcome)
@@ -140,12 +138,8 @@ class Judging:
         entry.time.stage_ns += monotonic_ns() - prepared_ns
         entry.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
         outcome = await examination.run(entry, slot)
-        judged_ns = monotonic_ns()
         if outcome.code is not Code.OK and self._context.settings.keep_slots:
             await self._keep(entry, slot, outcome)
-        else:
-            await slot.discard()
-        entry.time.stage_ns += monotonic_ns() - judged_ns
         return outcome
 
     async def _keep(self, entry: Entry, slot: Slot, outcome: CheckOutcome) -> None:

@@ -104,6 +104,11 @@ class Slot:
         return self.workspace.number
 
     @property
+    def broken(self) -> str:
+        """Why it could not be made what it was; empty while it can."""
+        return self._broken
+
+    @property
     def kept(self) -> bool:
         """Whether it was put aside for a look."""
         return self._kept

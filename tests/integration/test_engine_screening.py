@@ -73,6 +73,30 @@ async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) 
 
 
 @pytest.mark.anyio
+async def test_an_order_that_the_baseline_does_not_bear_is_not_used(tmp_path: Path) -> None:
+    prepares = """
+        import shop
+        from shop.sums import total
+
+        def test_prepares():
+            sum(range(1_000_000))
+            shop.ready = total([1])
+    """
+    needs = """
+        import shop
+        from shop.sums import total
+
+        def test_needs():
+            assert total([shop.ready + 1]) == 4
+    """
+    project = make_project(tmp_path / "project", tests__test_a_py=prepares, tests__test_b_py=needs)
+    submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
+    result = await judged(project, settings(tmp_path), submissions)
+    assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
+    assert (result.quarantined, result.warnings, result.tests_selected) == ((), (), 7)
+
+
+@pytest.mark.anyio
 async def test_no_more_are_judged_once_enough_are_right(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     submissions = [

@@ -1,189 +1,192 @@
-"""The gravest finding gives the code; faults come before tests, tests before values."""
+"""Candidates in slots: how many at once, what is tried again, where their time goes."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
-from codeflash_parallel.behavior.compare import compare_screened, compare_tests
-from codeflash_parallel.behavior.faults import machinery_fault
-from codeflash_parallel.behavior.judging import (
-    Found,
-    doubt,
-    judged_replay,
-    judged_tests,
-    observable,
-    run_fault,
-)
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
-from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.outcome import Code, Ended, Level
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Exit
+from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.steps import Used
+from codeflash_parallel.engine.judging import MAX_ATTEMPTS, Judging
+from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
+from codeflash_parallel.model.outcome import Code
 
-OLD, NEW = b"old", b"new"
-EDIT = Edit(path="m.py", old_digest=digest_of(OLD), new=NEW)
-CANDIDATE = Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=(EDIT,))
-CALL = CallOutcome(index=0, test="a", target=0, kind="return", digest="d", after="e")
-BASELINE = Baseline(
-    targets=("m.py::f",),
-    python="3.11",
-    pytest="8",
-    plugins=("xdist",),
-    rootdir=".",
-    inifile="",
-    selected=("a", "b"),
-    expected={"a": "passed", "b": "passed"},
-    executing=("a",),
-    order=("b", "a"),
-    order_sensitive=False,
-    asked=("a", "b", "c"),
-    asked_expected={"a": "passed", "b": "passed", "c": "skipped"},
-    spawning=("b",),
-    third_party=("numpy",),
-    durations_ns={"a": 2_000_000_000, "b": 500_000_000},
-    calls={0: CALL},
-    costs_ns={0: 5},
-    observed={("a", 0): Counter({("return", "d", "e"): 2})},
-    rss_bytes=7,
-    loaded={"m.py": digest_of(OLD)},
-)
-SOUND = Exit(ended=Ended.EXITED)
+SECOND = 10**9
+OK = CheckOutcome(code=Code.OK, reason="")
+BROKEN = CheckOutcome(code=Code.INFRA_SLOT, reason="it broke")
+STARVED = CheckOutcome(code=Code.TIMEOUT, reason="slow", starved=True)
 
 
-def session(*, exit_: Exit = SOUND, digest: str = digest_of(NEW), **outcomes: str) -> Session:
-    report = GuestReport(
-        finished=True,
-        collected=("a", "b"),
-        tests={test: TestOutcome(id=test, outcome=outcome) for test, outcome in outcomes.items()},
-        sources={"m.py": frozenset({digest})} if digest else {},
+class Slot:
+    def __init__(self, number: int, folder: Path) -> None:
+        self.number, self.folder, self.broken = number, folder, ""
+        self.staged: list[object] = []
+
+    async def stage(self, edits: object) -> None:
+        self.staged.append(edits)
+
+
+class Pool:
+    """Slots without anything in them; knows how many are held and were held at most."""
+
+    def __init__(self, size: int, folder: Path) -> None:
+        self.size, self.held, self.most, self.alone = size, 0, 0, 0
+        self._slots = [Slot(number + 1, folder) for number in range(size)]
+        self._free = anyio.Semaphore(size)
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Slot]:
+        async with self._free:
+            self.held += 1
+            self.most = max(self.most, self.held)
+            slot = self._slots.pop()
+            yield slot
+            self._slots.append(slot)
+            self.held -= 1
+
+    @asynccontextmanager
+    async def acquire_all(self) -> AsyncIterator[tuple[Slot, ...]]:
+        self.alone += 1
+        yield tuple(self._slots)
+
+
+class Examination:
+    """Gives the outcomes that it is told to, one after the other; the last one again and again."""
+
+    def __init__(self, *outcomes: CheckOutcome, breaks: bool = False) -> None:
+        self._outcomes = list(outcomes)
+        self._breaks = breaks
+        self.prepared: list[int] = []
+
+    async def prepare(self, slot: Any, /) -> None:
+        assert slot.staged == []
+        self.prepared.append(slot.number)
+
+    async def run(self, entry: Entry, slot: Any, /) -> CheckOutcome:
+        assert slot.staged.pop() == entry.staged.edits
+        await anyio.lowlevel.checkpoint()
+        slot.broken = "it cannot be restored" if self._breaks else ""
+        return self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
+
+
+def context(
+    pool: Pool, *, cores: float = 8, wall_s: float = 1.0, cpu_s: float = 1.0, rss_bytes: int = 0
+) -> Any:
+    async def dismiss(_number: int) -> None:
+        """There are no servers."""
+
+    baseline = SimpleNamespace(cpu_ns=int(cpu_s * SECOND), wall_ns=int(wall_s * SECOND), rss_bytes=rss_bytes)
+    return SimpleNamespace(
+        pool=pool,
+        baseline=baseline,
+        cores=cores,
+        free_bytes=1 << 30,
+        fleet=SimpleNamespace(bytes_of_a_slot=100 << 20, dismiss=dismiss),
+        settings=SimpleNamespace(keep_slots=False),
     )
-    return Session(report=report, exit=exit_)
 
 
-def judged(run: Session, baseline: Baseline = BASELINE) -> Found:
-    compared = compare_screened(baseline.expected, run.report)
-    return judged_tests(run, compared, CANDIDATE, baseline, {})
+def entry(name: str = "c") -> Entry:
+    made = Entry(submission=Submission(id=CandidateId(name), content=PatchText(patch="")), lineage=())
+    made.candidate = Candidate(id=made.id, origin=Origin.PATCH, edits=())
+    return made
 
 
-def test_a_baseline_survives_its_json() -> None:
-    assert from_json(json.loads(json.dumps(to_json(BASELINE)))) == BASELINE
-    assert BASELINE.suite_s == 2.5
-    assert BASELINE.changed_order == ("b", "a")
-    assert replace(BASELINE, order=("a", "b")).changed_order == ()
+async def judge(
+    judging: Judging, one: Entry, examination: Examination, told: list[str] | None = None
+) -> CheckOutcome:
+    seen: list[str] = [] if told is None else told
+    return await judging.judge(
+        one, examination, taken=lambda slot: seen.append("taken"), again=lambda: seen.append("again")
+    )
 
 
-def test_an_older_baseline_cannot_be_read() -> None:
-    data = to_json(BASELINE)
-    del data["asked"]
-    with pytest.raises(KeyError):
-        from_json(data)
+async def crowd(pool: Pool, surroundings: Any, count: int = 12, outcome: CheckOutcome = OK) -> Pool:
+    judging = Judging(surroundings)
+    async with anyio.create_task_group() as group:
+        for number in range(count):
+            group.start_soon(judge, judging, entry(f"c{number}"), Examination(outcome))
+    return pool
 
 
-def test_a_sound_run_is_ok() -> None:
-    found = judged(session(a="passed", b="passed"))
-    assert (found.code, found.counts.level) == (Code.OK, Level.TESTS)
+@pytest.mark.anyio
+async def test_as_many_at_once_as_there_are_slots(tmp_path: Path) -> None:
+    pool = Pool(4, tmp_path)
+    assert (await crowd(pool, context(pool))).most == 4
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("exit_", "code"),
-    [
-        (Exit(ended=Ended.SIGNALLED, status=-11), Code.CRASHED),
-        (Exit(ended=Ended.SIGNALLED, status=-9), Code.INFRA_KILLED),
-        (Exit(ended=Ended.SIGNALLED, status=-99), Code.CRASHED),
-        (Exit(ended=Ended.CPU_DEADLINE), Code.TIMEOUT),
-        (Exit(ended=Ended.WALL_DEADLINE), Code.TIMEOUT),
-        (Exit(ended=Ended.MEMORY_LIMIT), Code.OUT_OF_MEMORY),
-        (Exit(ended=Ended.KILLED), Code.INFRA_KILLED),
-        (Exit(ended=Ended.NOT_STARTED, message="no"), Code.INFRA_SLOT),
-        (Exit(ended=Ended.EXITED, leaked=("1 sleep",)), Code.LEAKED_PROCESS),
-    ],
+    "surroundings",
+    [{"cores": 2}, {"cores": 4, "cpu_s": 2.0}, {"rss_bytes": 400 << 20}],
+    ids=["cores", "busy", "memory"],
 )
-def test_what_happens_to_the_process_comes_before_its_tests(exit_: Exit, code: Code) -> None:
-    assert judged(session(exit_=exit_, a="failed", b="passed")).code is code
+async def test_no_more_than_cores_and_memory_bear(tmp_path: Path, surroundings: dict[str, float]) -> None:
+    pool = Pool(4, tmp_path)
+    assert (await crowd(pool, context(pool, **surroundings))).most == 2
 
 
-def test_only_a_wall_deadline_starves() -> None:
-    faults = [
-        machinery_fault(session(exit_=Exit(ended=e))) for e in (Ended.WALL_DEADLINE, Ended.CPU_DEADLINE)
-    ]
-    assert [fault is not None and fault.starved for fault in faults] == [True, False]
+@pytest.mark.anyio
+async def test_what_is_measured_counts_from_then_on(tmp_path: Path) -> None:
+    pool = Pool(4, tmp_path)
+    judging = Judging(context(pool, cores=4, cpu_s=0.1))
+    busy = CheckOutcome(code=Code.OK, reason="", used=Used(cpu_ns=4 * SECOND, wall_ns=SECOND))
+    await judge(judging, entry(), Examination(busy))
+    pool.most = 0
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(judge, judging, entry(f"c{number}"), Examination(busy))
+    assert pool.most == 1
 
 
-def test_a_baseline_that_leaks_excuses_leaks() -> None:
-    run = session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",)), a="passed", b="passed")
-    assert judged(run, replace(BASELINE, leaks=True)).code is Code.OK
+@pytest.mark.anyio
+async def test_what_the_machinery_breaks_is_tried_again(tmp_path: Path) -> None:
+    pool, one, told = Pool(1, tmp_path), entry(), list[str]()
+    examination = Examination(BROKEN, OK)
+    assert await judge(Judging(context(pool)), one, examination, told) is OK
+    assert (one.attempts, examination.prepared, told) == (2, [1, 1], ["taken", "again", "taken"])
 
 
-def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_not() -> None:
-    silent = Session(report=GuestReport(), exit=replace(SOUND, stderr="last words"))
-    broken = Session(report=GuestReport(error="boom", error_where="spec"), exit=SOUND)
-    found = [machinery_fault(run) for run in (silent, broken)]
-    assert [fault.code for fault in found if fault] == [Code.CRASHED, Code.INFRA_SLOT]
-    assert found[0] is not None
-    assert "last words" in found[0].reason
+@pytest.mark.anyio
+async def test_it_is_given_up_after_some_times(tmp_path: Path) -> None:
+    pool, one, told = Pool(1, tmp_path), entry(), list[str]()
+    assert await judge(Judging(context(pool)), one, Examination(BROKEN), told) is BROKEN
+    assert one.attempts == MAX_ATTEMPTS
+    assert told == ["taken", "again", "taken", "again", "taken"]
 
 
-def test_code_of_somebody_else_is_no_verdict_on_the_candidate() -> None:
-    for run in (
-        session(digest=digest_of(OLD), a="passed", b="passed"),
-        session(digest="", a="passed", b="passed"),
-    ):
-        assert judged(run).code is Code.WRONG_SOURCE
-    outside = replace(session(a="passed").report, outside=(("m", "/elsewhere/m.py"),))
-    assert judged(Session(report=outside, exit=SOUND)).code is Code.WRONG_SOURCE
+@pytest.mark.anyio
+async def test_a_slot_that_cannot_be_restored_says_nothing_of_a_candidate(tmp_path: Path) -> None:
+    pool = Pool(1, tmp_path)
+    outcome = await judge(Judging(context(pool)), entry(), Examination(OK, breaks=True))
+    assert (outcome.code, outcome.reason) == (Code.INFRA_SLOT, "it cannot be restored")
 
 
-def test_a_run_that_ended_early_need_not_have_imported_everything() -> None:
-    assert judged(session(digest="", a="failed")).code is Code.TESTS_FAILED
-    assert run_fault(session(digest="", a="passed", b="passed"), CANDIDATE, BASELINE, ()) is None
+@pytest.mark.anyio
+@pytest.mark.parametrize(("then", "attempts"), [(OK, 2), (STARVED, 2)])
+async def test_who_starved_is_tried_once_more_alone(
+    tmp_path: Path, then: CheckOutcome, attempts: int
+) -> None:
+    pool, one = Pool(2, tmp_path), entry()
+    assert await judge(Judging(context(pool)), one, Examination(STARVED, then)) is then
+    assert (one.attempts, pool.alone) == (attempts, 1)
 
 
-def test_a_replay_adds_values_and_faults() -> None:
-    found = judged(session(a="passed", b="passed"))
-    run = session()
-    same = Session(report=replace(run.report, calls=(CALL,)), exit=SOUND)
-    other = Session(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
-    crashed = Session(report=run.report, exit=Exit(ended=Ended.SIGNALLED, status=-11))
-    results = [judged_replay(found, replay, CANDIDATE, BASELINE) for replay in (same, other, crashed)]
-    assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
-    assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
+def measured(code: Code) -> CheckOutcome:
+    return CheckOutcome(code=code, reason="", tests_ns=SECOND, timings_ms={"calls": 1000.0})
 
 
-@given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["passed", "failed", "skipped"])))
-def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> None:
-    run = session(**outcomes)
-    assert judged(run).code is compare_tests(BASELINE.expected, run.report).code
-
-
-@pytest.mark.parametrize(
-    ("run", "code"),
-    [
-        (session(a="passed", b="passed"), ""),
-        (session(a="failed"), ""),
-        (session(digest="", a="failed"), ""),
-        (session(exit_=Exit(ended=Ended.CPU_DEADLINE)), ""),
-        (session(exit_=Exit(ended=Ended.MEMORY_LIMIT)), ""),
-        (session(exit_=Exit(ended=Ended.SIGNALLED, status=-11)), "CRASHED"),
-        (session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",))), "LEAKED_PROCESS"),
-        (session(digest="", a="passed"), "WRONG_SOURCE"),
-        (session(digest=digest_of(OLD), a="failed"), "WRONG_SOURCE"),
-        (Session(report=GuestReport(error="boom"), exit=SOUND), "INFRA_SLOT"),
-    ],
-)
-def test_what_a_fork_could_be_to_blame_for(run: Session, code: str) -> None:
-    assert doubt(run, CANDIDATE, BASELINE) == code
-
-
-def test_calls_inside_tests_are_compared_where_only_targets_change() -> None:
-    elsewhere = replace(CANDIDATE, edits=(EDIT, replace(EDIT, path="other.py")))
-    targets = [Target(path="m.py", qualname="f")]
-    assert observable(BASELINE, targets, CANDIDATE) == BASELINE.observed
-    assert observable(BASELINE, targets, elsewhere) == {}
+@pytest.mark.anyio
+async def test_time_is_counted_over_all_attempts(tmp_path: Path) -> None:
+    pool, one = Pool(1, tmp_path), entry()
+    await judge(Judging(context(pool)), one, Examination(measured(Code.INFRA_KILLED), measured(Code.OK)))
+    assert one.time.tests_ns == 2 * SECOND
+    assert one.time.by_step()["calls"] == 2000.0
+    assert one.time.held_ns > one.time.stage_ns > 0
