@@ -102,7 +102,7 @@ class Fleet:
         """Note that a template died; after some times its point is given up."""
         self._deaths[key] += 1
         if self._deaths[key] >= _MOST_DEATHS:
-            self.unfit[key] = why.removesuffix(".")
+            self.unfit[key] = f"{why[:1].lower()}{why[1:].removesuffix('.')}"
 
     def is_unfit(self, key: Key, why: str) -> None:
         """Note that no template can be used at a point, whatever the slot."""

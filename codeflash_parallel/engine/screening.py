@@ -22,8 +22,9 @@ from codeflash_parallel.worktrees.pool import Slot
 
 #: Tests that are run in front of all others, at most: the first of them catch nearly everything.
 MOST_KILLERS = 10
-#: A suite that is over this soon needs no order; trying out a new killer costs a run.
-_LEAST_SUITE_S = 0.05
+#: A suite that is over this soon needs no order: trying out a new killer costs a run, a fork or a process.
+_SHORT_SUITE_S = 0.05
+_SHORT_FRESH_SUITE_S = 1.0
 #: Rejections for which more tests can be shown than the one that decided.
 _OF_TESTS = frozenset({Code.TESTS_FAILED, Code.TESTS_MISSING})
 
@@ -58,7 +59,8 @@ class Screening:
     def _deadliest(self) -> tuple[str, ...]:
         """Return the killers that are worth an order of their own."""
         baseline = self._context.baseline
-        if baseline.order_sensitive or baseline.suite_s < _LEAST_SUITE_S:
+        short_s = _SHORT_FRESH_SUITE_S if self._context.fleet.off else _SHORT_SUITE_S
+        if baseline.order_sensitive or baseline.suite_s < short_s:
             return ()
         known = set(baseline.selected)
         return tuple(test for test in self._kills.order if test in known)[:MOST_KILLERS]

@@ -121,7 +121,7 @@ class Pool:
         """Undo a wait that was cancelled, before or after it was served; the slots were not used."""
         if waiter in self._line:
             self._line.remove(waiter)
-        self._free.extend(waiter.granted or ())
+        self._free.extendleft(reversed(waiter.granted or ()))
         self._serve()
 
     def _serve(self) -> None:
@@ -152,7 +152,8 @@ class Pool:
         if whole is None:
             self._size -= 1
         else:
-            self._free.append(whole)
+            # The next one gets it: servers that stand there are warm, and others need not be started.
+            self._free.appendleft(whole)
         self._serve()
         if whole is slot:
             await slot.sweep()
