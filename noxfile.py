@@ -5,7 +5,9 @@ nox -s real -- --projects 6  all real projects
 nox -s backends              the integration tests under both event loops, every one of them
 nox -s ordinary_user         the tests as a user without privileges
 nox -s campaign -- --kills 20
+nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
 nox -s benchmark -- end_to_end --runs 3
+nox -s benchmark -- checks --candidates 20     and likewise mutants, slots, memory, scaling --quick
 nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code
 """
 
@@ -155,6 +157,26 @@ def campaign(session: nox.Session) -> None:
     parser.add_argument("--kills", type=int, default=20)
     options, rest = parser.parse_known_args(session.posargs)
     pytest(session, "tests/acceptance/test_kill.py", *rest, CODEFLASH_PARALLEL_KILLS=str(options.kills))
+
+
+@nox.session
+def fresh_and_warm(session: nox.Session) -> None:
+    """The same verdicts with and without `--fresh`: fixtures, real projects, random patches, mutants.
+
+    `-- --seeds N` of random patches, `--mutants N` for `--minutes M`; `--file` keeps what is done, so that the
+    next call goes on from there.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s fresh_and_warm --")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--mutants", type=int, default=500)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--file", default="")
+    options, rest = parser.parse_known_args(session.posargs)
+    tests = ("tests/acceptance/test_fresh_and_warm.py", "tests/real_projects/test_both_ways.py")
+    pytest(session, *PARALLEL, *tests, *rest, CODEFLASH_PARALLEL_SEEDS=str(options.seeds))
+    sizes = ["--mutants", str(options.mutants), "--minutes", str(options.minutes)]
+    kept = ["--file", options.file] if options.file else []
+    python(session, "benchmarks/agreement.py", *sizes, *kept)
 
 
 @nox.session

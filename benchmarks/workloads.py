@@ -95,9 +95,9 @@ WORKLOADS = {
         Workload(
             kind="slow-tests",
             pin="networkx==3.6.1",
-            path="networkx/algorithms/shortest_paths/weighted.py",
-            functions=("_dijkstra_multisource",),
-            tests=("networkx/algorithms/shortest_paths", "networkx/algorithms/centrality"),
+            path="networkx/algorithms/cycles.py",
+            functions=("_johnson_cycle_search", "_chordless_cycle_search"),
+            tests=("networkx/algorithms/tests/test_cycles.py",),
             requirements=("numpy",),
             wheel=True,
         ),
