@@ -24,6 +24,7 @@ import warnings
 from . import current, forking, swapping
 from .fitness import Fitness, Watch
 from .records import move_high
+from .session import GuestFailure
 
 _ORDER_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 8
@@ -36,7 +37,12 @@ def begin(spec, channel, control):
 
     Args:
         control: descriptor of the socket on which orders come.
+
+    Raises:
+        GuestFailure: the tests are to be run by other processes.
     """
+    if spec.get("workers"):
+        raise GuestFailure("serving", "a template cannot be forked for xdist's workers")
     current.set_server(Server(spec, channel, control))
 
 
@@ -267,9 +273,9 @@ class Served:
             os._exit(0)
         os.close(go)
         forking.die_with_parent(server._parent)
+        server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         server.reconnect(stdout, stderr)
         forking.separate(server._files)
-        server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         os.chdir(server._cwd)
         server.renew(order)
         self._refresh()
@@ -291,7 +297,11 @@ class Served:
         importlib.invalidate_caches()
         linecache.clearcache()
         self._server._chance.renew()
-        gc.unfreeze()
+        if self._server.until:
+            # The next template looks through all objects. A check leaves them out of the collector's sight:
+            # pytest collects garbage at its end, which goes through all of them, and copies every page of
+            # theirs; that was two thirds of the CPU time of a short check.
+            gc.unfreeze()
 
 
 class Chance:
