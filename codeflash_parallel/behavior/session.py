@@ -189,7 +189,8 @@ def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:
     if any(_configures_pytest(folder) for folder in inside):
         return ()
     empty = workspace.private / "pytest.ini"
-    empty.write_text("[pytest]\n", encoding="utf-8")
+    if not empty.exists():
+        empty.write_text("[pytest]\n", encoding="utf-8")
     return (f"--rootdir={workspace.project}", "-c", str(empty))
 
 

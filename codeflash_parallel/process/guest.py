@@ -99,7 +99,9 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -
     data = json.dumps(full, sort_keys=True).encode()
     # Named by content: equal specs share a file, different ones never meet.
     path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
-    write_atomically(path, data)
+    # Replacing a file makes some file systems write it out at once, which takes longer than a short check.
+    if not path.is_file() or path.read_bytes() != data:
+        write_atomically(path, data)
     return path
 
 
