@@ -146,7 +146,8 @@ class Fleet:
             return None
         servers = self._slots.setdefault(slot.number, servers or SlotServers(self, slot))
         await servers.prepare()
-        await anyio.to_thread.run_sync(self._answers.write)
+        if self._answers.are_new:
+            await anyio.to_thread.run_sync(self._answers.write)
         return servers
 
     async def warm_up(self, pool: Pool, slots: int) -> None:
@@ -217,6 +218,10 @@ class _Answers:
     def note(self, key: Key, why: str) -> None:
         self._known[key] = why
 
+    @property
+    def are_new(self) -> bool:
+        return self._known != self._written
+
     def read(self) -> dict[Key, str]:
         """Read what earlier runs found out; what cannot be read is not known. Blocks."""
         try:
@@ -228,9 +233,7 @@ class _Answers:
         return dict(self._known)
 
     def write(self) -> None:
-        """Write what is new. Blocks; what cannot be written is found out again."""
-        if self._known == self._written:
-            return
+        """Blocks; what cannot be written is found out again."""
         self._written = dict(self._known)
         data = [[mode, point.value, why] for (mode, point), why in sorted(self._known.items())]
         with suppress(OSError):

@@ -188,6 +188,38 @@ async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(t
 
 
 @pytest.mark.anyio
+async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: Path) -> None:
+    knows_its_process = """
+        import os
+
+        import pytest
+
+        STARTED = os.getpid()
+
+        @pytest.fixture
+        def started():
+            return STARTED
+    """
+    asks = """
+        import os
+        from shop.sums import total
+
+        def test_the_process(started):
+            assert total([1]) == 1
+            assert started == os.getpid()
+    """
+    project = make_project(tmp_path / "project", tests__conftest_py=knows_its_process, tests__test_p_py=asks)
+    own = settings(tmp_path, parallel_candidates=1)
+    for told in (1, 0):  # what was found out is kept, and said when it is
+        result = await judged(project, own, [candidate("right", BODY), candidate("wrong", WRONG_BODY)])
+        assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
+        assert {c.served for c in result.candidates} == {"F0"}
+        assert "test_the_process" in result.candidates[0].served_why
+        assert sum("test_the_process" in warning for warning in result.warnings) == told
+        assert any("test_the_process" in why for why in result.warm["unfit"])
+
+
+@pytest.mark.anyio
 async def test_the_thread_cap_of_a_slot_is_its_share_of_the_cores(tmp_path: Path) -> None:
     sees = """
         import os
