@@ -94,6 +94,14 @@ def _seen(status: os.stat_result) -> Seen:
     return (mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
+def names_in(folder: Path) -> list[str]:
+    """Return what lies in a folder, nothing when it is none."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names are what is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def parents(path: str) -> list[str]:
     """Return the folders above a path, the outermost, which is the root, first."""
     parts = path.split("/")[:-1]

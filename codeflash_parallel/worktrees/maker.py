@@ -13,12 +13,21 @@ from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Workspace
-from codeflash_parallel.worktrees.git import TreeEntry, blob_id
+from codeflash_parallel.worktrees.git import Git, TreeEntry, blob_id
 from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
-from codeflash_parallel.worktrees.kinds import SlotKind, clone_tree, probe
+from codeflash_parallel.worktrees.kinds import (
+    Made,
+    Pristine,
+    SlotKind,
+    clones_work,
+    cost_of,
+    overlays_pay,
+    share,
+)
 from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import locked
 from codeflash_parallel.worktrees.mirror import Mirror, mend
+from codeflash_parallel.worktrees.overlay import UPPER, WORK, unmount_and_remove
 from codeflash_parallel.worktrees.recovery import drop_worktrees
 from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, Contents, Slot
 from codeflash_parallel.worktrees.snapshot import Snapshot
@@ -49,25 +58,41 @@ class SlotMaker:
         """Where the run's slots lie."""
         return self.mirror.home.slots / self.run_id
 
-    def make(self, number: int, like: Slot | None = None) -> Slot:
+    def make(self, number: int, pristine: Pristine | None = None) -> Slot:
         """Make a slot.
 
         Args:
-            like: a slot in which nothing has run yet, whose files may be shared.
+            pristine: what it may share its files with.
 
         Raises:
             EnvironmentFault: the disk is full, or git cannot do it.
         """
-        return self._clean_make(number, self.folder / f"{number}", like)
+        return self._clean_make(number, self.folder / f"{number}", pristine)
 
-    def find_kind(self) -> SlotKind:
-        """Find out how further slots of this run can be made, by doing it once.
+    def make_lower(self) -> Pristine | None:
+        """Make the tree that overlays share, if they are allowed here and worth it.
+
+        Raises:
+            EnvironmentFault: as `make`.
+        """
+        home, lower = self.mirror.home, self.folder / "lower"
+        with cache_faults(home.path), home.scratch() as scratch:
+            if not overlays_pay(scratch, len(self.mirror.entries(self.snapshot))):
+                return None
+            remove_tree(lower)  # of an attempt that failed
+            (lower / "tree").mkdir(parents=True, mode=0o700)
+            git = self.mirror.git.having(GIT_WORK_TREE=lower / "tree", GIT_INDEX_FILE=lower / "index")
+            self._check_out(git, lower / "tree")
+        return Pristine(kind=SlotKind.OVERLAY, tree=lower / "tree", index=lower / "index")
+
+    def find_shareable(self, slot: Slot) -> Pristine | None:
+        """Return a slot's tree, in which nothing has run yet, if the file system lets others share its files.
 
         Raises:
             EnvironmentFault: the cache cannot be written.
         """
         with cache_faults(self.mirror.home.path), self.mirror.home.scratch() as scratch:
-            return probe(scratch)
+            return slot.as_pristine() if clones_work(scratch) else None
 
     def make_again(self, number: int) -> Slot:
         """Make a slot after candidates have run: they may have reached the mirror, so look at every file.
@@ -86,24 +111,24 @@ class SlotMaker:
             )
         return slot
 
-    def _clean_make(self, number: int, folder: Path, like: Slot | None) -> Slot:
+    def _clean_make(self, number: int, folder: Path, pristine: Pristine | None) -> Slot:
         """Make a slot in a new folder, and leave nothing when that fails."""
         try:
             # Told before anything is removed: afterwards a full disk is not full any more.
             with cache_faults(self.mirror.home.path):
                 folder.mkdir(parents=True, mode=0o700)
-                return self._make(number, folder, like)
+                return self._make(number, folder, pristine)
         except BaseException:
             with cache_faults(self.mirror.home.path):
                 self._remove(folder)
             raise
 
-    def _make(self, number: int, folder: Path, like: Slot | None) -> Slot:
+    def _make(self, number: int, folder: Path, pristine: Pristine | None) -> Slot:
         repository = self.mirror.repository
         tree = folder / _tree_name(repository.root.name)
         admin = self._add_worktree(tree)
         link = Original(data=(tree / ".git").read_bytes(), mode=stat.S_IFREG | 0o644)
-        kind = self._fill(tree, admin, like)
+        kind = self._fill(tree, admin, pristine)
         write_file(tree / ".git", link)
         contents = Contents(
             git=self.mirror.git, entries=self.mirror.entries(self.snapshot), own={".git": link}
@@ -123,7 +148,8 @@ class SlotMaker:
             Guard(tree, contents, waste.drop),
             Guard(admin, _Saved(admin), waste.drop),
         )
-        return Slot(workspace, folder, guards, contents, waste, kind)
+        made = Made(kind=kind, lower=pristine.tree if pristine else None, cost=cost_of(kind, folder, guards))
+        return Slot(workspace, folder, guards, contents, waste, made)
 
     def _environment(self, private: Path, number: int) -> Mapping[str, str]:
         for folder in (private, private / "home", private / "tmp"):
@@ -143,22 +169,24 @@ class SlotMaker:
             )
         return Path(os.fsdecode((tree / ".git").read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n")))
 
-    def _fill(self, tree: Path, admin: Path, like: Slot | None) -> SlotKind:
+    def _fill(self, tree: Path, admin: Path, pristine: Pristine | None) -> SlotKind:
         """Give a new worktree its files, in the cheapest way that works here."""
-        if like is not None and clone_tree(like.workspace.root, tree):
-            shutil.copyfile(like.admin / "index", admin / "index")
-            return SlotKind.REFLINK
-        git = self.mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree)
+        if pristine is not None and share(pristine, tree, tree.parent):
+            shutil.copyfile(pristine.index, admin / "index")
+            return pristine.kind
+        self._check_out(self.mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree), tree)
+        return SlotKind.WORKTREE
+
+    def _check_out(self, git: Git, tree: Path) -> None:
         git.run("read-tree", "--reset", "-u", self.snapshot.tree)
         _age(tree, self.mirror.entries(self.snapshot))
-        return SlotKind.WORKTREE
 
     def remove(self, slot: Slot) -> None:
         """Remove a slot and its worktree; what cannot be removed is left to the next start."""
         self._remove(slot.folder)
 
     def _remove(self, folder: Path) -> None:
-        remove_tree(folder)
+        unmount_and_remove(folder)
         with locked(self.mirror.home.mirror_lock):
             drop_worktrees(self.mirror.home, lambda tree: tree.parent == folder)
 
@@ -187,7 +215,7 @@ class _Saved:
 def _tree_name(name: str) -> str:
     """Return the name of the user's root: a project may be imported by it."""
     usable = name and not name.startswith(".") and "\n" not in name
-    return name if usable and name not in {"private", "journal", "kept.json"} else "tree"
+    return name if usable and name not in {"private", "journal", "kept.json", UPPER, WORK} else "tree"
 
 
 def _age(tree: Path, entries: Mapping[str, TreeEntry]) -> None:

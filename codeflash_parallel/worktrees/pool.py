@@ -18,10 +18,11 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.worktrees.kinds import SlotKind
-from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
+from codeflash_parallel.worktrees.kinds import Pristine
+from codeflash_parallel.worktrees.layout import cache_faults
 from codeflash_parallel.worktrees.maker import EnvironmentFor, SlotMaker
 from codeflash_parallel.worktrees.mirror import Mirror, mend
+from codeflash_parallel.worktrees.overlay import unmount_and_remove
 from codeflash_parallel.worktrees.owner import Owner
 from codeflash_parallel.worktrees.recovery import remove_run, unkept
 from codeflash_parallel.worktrees.slot import Slot, SlotBroken
@@ -224,18 +225,18 @@ async def _open(maker: SlotMaker, size: int) -> AsyncIterator[Pool]:
     with cache_faults(home.path):
         owner = await _in_thread(partial(Owner, home, maker.run_id))
     try:
-        baseline = await _in_thread(partial(_healing, maker, partial(maker.make, 0)))
-        kind = await _in_thread(maker.find_kind)
-        like = baseline if kind is SlotKind.REFLINK else None
-        slots, warnings = await _make_others(maker, size, like)
+        lower = await _in_thread(partial(_healing, maker, maker.make_lower))
+        baseline = await _in_thread(partial(_healing, maker, partial(maker.make, 0, lower)))
+        pristine = lower or await _in_thread(partial(maker.find_shareable, baseline))
+        slots, warnings = await _make_others(maker, size, pristine)
         yield Pool(maker, baseline, slots, warnings)
     finally:
         with anyio.CancelScope(shield=True):
             await _close(maker, owner)
 
 
-def _healing(maker: SlotMaker, make: Callable[[], Slot]) -> Slot:
-    """Make a slot; if the mirror lost something, put that back and try again."""
+def _healing(maker: SlotMaker, make: Callable[[], _T]) -> _T:
+    """Make something of the mirror's files; if the mirror lost something, put that back and try again."""
     try:
         return make()
     except EnvironmentFault as fault:
@@ -245,13 +246,15 @@ def _healing(maker: SlotMaker, make: Callable[[], Slot]) -> Slot:
         return make()
 
 
-async def _make_others(maker: SlotMaker, size: int, like: Slot | None) -> tuple[list[Slot], list[str]]:
+async def _make_others(
+    maker: SlotMaker, size: int, pristine: Pristine | None
+) -> tuple[list[Slot], list[str]]:
     made: dict[int, Slot] = {}
     faults: dict[int, EnvironmentFault] = {}
 
     async def make(number: int) -> None:
         try:
-            made[number] = await _in_thread(partial(maker.make, number, like))
+            made[number] = await _in_thread(partial(maker.make, number, pristine))
         except EnvironmentFault as fault:
             faults[number] = fault
 
@@ -289,7 +292,7 @@ async def _close(maker: SlotMaker, owner: Owner) -> None:
 
 def _try_to_remove(folder: Path) -> None:
     with contextlib.suppress(OSError):  # `remove_run` tries again, and says why it cannot
-        remove_tree(folder)
+        unmount_and_remove(folder)
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:

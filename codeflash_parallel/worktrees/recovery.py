@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, locked, try_lock
+from codeflash_parallel.worktrees.overlay import unmount_and_remove
 from codeflash_parallel.worktrees.owner import is_free, owner_path
 from codeflash_parallel.worktrees.slot import KEPT_MARK
 
@@ -94,7 +95,7 @@ def _remove_temporary(home: Home) -> None:
     """Remove indexes of a moment, unless somebody may be using one at this moment."""
     lock = try_lock(home.use_lock)
     if lock is not None:
-        remove_tree(home.temporary)
+        unmount_and_remove(home.temporary)
         lock.release()
 
 
@@ -107,7 +108,7 @@ def remove_run(home: Home, run_id: str) -> list[Path]:
     folder = home.slots / run_id
     going = unkept(folder)
     for slot in going:
-        remove_tree(slot)
+        unmount_and_remove(slot)
     with locked(home.mirror_lock):
         drop_worktrees(home, lambda tree: tree.parent in going or not tree.parent.exists())
     if folder.is_dir() and not any(folder.iterdir()):
@@ -215,7 +216,7 @@ def _sweep(leftovers: Iterable[Leftover], before: float, mode: CleanMode) -> lis
     old = [leftover for leftover in leftovers if leftover.path.lstat().st_mtime <= before]
     if mode is CleanMode.REMOVE:
         for leftover in old:
-            remove_tree(leftover.path)
+            unmount_and_remove(leftover.path)
     return old
 
 

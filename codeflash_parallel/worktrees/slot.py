@@ -17,11 +17,12 @@ from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, blob_id, read_blobs
-from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, look, write_file
+from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, look, names_in, write_file
 from codeflash_parallel.worktrees.journal import JOURNAL, note_undone, staged_in
-from codeflash_parallel.worktrees.kinds import SlotCost, SlotKind
+from codeflash_parallel.worktrees.kinds import Made, Pristine, SlotCost, SlotKind
 from codeflash_parallel.worktrees.layout import cache_faults
-from codeflash_parallel.worktrees.staging import StageConflict, Stager, is_bytecode, names_in
+from codeflash_parallel.worktrees.overlay import UPPER, WORK
+from codeflash_parallel.worktrees.staging import StageConflict, Stager, is_bytecode
 from codeflash_parallel.worktrees.ticks import find_grain
 from codeflash_parallel.worktrees.waste import Waste
 
@@ -74,7 +75,6 @@ class Slot:
     Attributes:
         workspace: where the project can be run.
         folder: what belongs to the slot: the tree and, beside it, its private folder and its journal.
-        kind: how its tree was made.
     """
 
     def __init__(
@@ -84,16 +84,18 @@ class Slot:
         guards: tuple[Guard, Guard],
         contents: Contents,
         waste: Waste,
-        kind: SlotKind,
+        made: Made,
     ) -> None:
         self.workspace = workspace
         self.folder = folder
-        self.kind = kind
         self._tree, self._admin = guards
         self._contents = contents
         self._waste = waste
+        self._made = made
+        self._overlay = made.overlay(folder, workspace.root)
         self._stager = Stager(tree=self._tree, folder=folder, grain=find_grain(folder))
         self._identity = _identity(folder)
+        self._device = os.lstat(workspace.root).st_dev
         self._private = _folders(workspace.private)
         self._broken = ""
         self._kept = False
@@ -119,14 +121,18 @@ class Slot:
         return self._admin.root
 
     @property
+    def kind(self) -> SlotKind:
+        """How its tree was made."""
+        return self._made.kind
+
+    @property
     def cost(self) -> SlotCost:
         """What it takes of the disk, as it was made: tree, private folder, record in the mirror."""
-        guards = (self._tree, self._admin)
-        blocks = sum(guard.blocks for guard in guards)
-        blocks -= self._tree.files if self.kind is SlotKind.REFLINK else 0
-        # Folders of a slot that was just made: its own, the private one and those in it, all empty.
-        inodes = sum(len(guard.known) for guard in guards) + 2 + len(self._private)
-        return SlotCost(bytes=512 * blocks, inodes=inodes)
+        return self._made.cost
+
+    def as_pristine(self) -> Pristine:
+        """Return its tree as one whose files others may share. Only while nothing has run in it."""
+        return Pristine(kind=SlotKind.REFLINK, tree=self.workspace.root, index=self.admin / "index")
 
     async def stage(self, edits: Sequence[Edit]) -> None:
         """Write a candidate's edits.
@@ -179,6 +185,8 @@ class Slot:
         return await anyio.to_thread.run_sync(work)
 
     def _mark_kept(self) -> None:
+        if self._overlay is not None:
+            self._overlay.dissolve()
         mark = {"tree": str(self.workspace.root), "slot": self.number, "staged": staged_in(self.folder)}
         (self.folder / KEPT_MARK).write_text(json.dumps(mark), encoding="utf-8")
 
@@ -204,8 +212,14 @@ class Slot:
     def _restore(self) -> None:
         if _identity(self.folder) != self._identity:  # else we would clean up somewhere else
             raise NotRestored(f"{self.folder} was replaced")
+        with suppress(FileNotFoundError):
+            if os.lstat(self.workspace.root).st_dev != self._device:
+                raise NotRestored(f"{self.workspace.root} was mounted or unmounted")
         self._wipe_beside()
         self._tree.restore()
+        stray = self._overlay.stray(self._tree.known) if self._overlay else ""
+        if stray:
+            raise NotRestored(f"{stray} was put behind the overlay")
         self._admin.restore()
         self._wipe_private()
         note_undone(self.folder)
@@ -230,6 +244,7 @@ class Slot:
     def _wipe_beside(self) -> None:
         """Remove what a candidate left above its tree: the next one would find it."""
         ours = {self.workspace.root.name, self.workspace.private.name, JOURNAL, *self._waste.names}
+        ours |= {UPPER, WORK} if self._overlay else set()
         for name in names_in(self.folder):
             if name not in ours:
                 self._waste.drop(self.folder / name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.paths import refuse_form
-from codeflash_parallel.worktrees.guard import Guard, Original, look, parents, write_file
+from codeflash_parallel.worktrees.guard import Guard, Original, look, names_in, parents, write_file
 from codeflash_parallel.worktrees.journal import note_staging
 from codeflash_parallel.worktrees.ticks import Grain, wait_past
 
@@ -135,14 +134,6 @@ def is_bytecode(path: str) -> bool:
     if name == "__pycache__":
         return True
     return folder.rpartition("/")[2] == "__pycache__" and name.endswith(".pyc")
-
-
-def names_in(folder: Path) -> list[str]:
-    """Return what lies in a folder, nothing when it is none."""
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - names are what is wanted
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _read(path: Path) -> bytes | None:
