@@ -262,6 +262,28 @@ class SessionPlugin:
             self._started = now
 
 
+class NoSummary:
+    """Leaves out what plugins add to the summary, which nobody reads; that of hypothesis imports all of it."""
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session):
+        """Have nobody asked while the session ends."""
+        hook = session.config.hook
+        asked, hook.pytest_terminal_summary = hook.pytest_terminal_summary, _Nobody()
+        yield
+        hook.pytest_terminal_summary = asked
+
+
+class _Nobody:
+    """A hook without implementations."""
+
+    def __call__(self, **_arguments):
+        return []
+
+    def get_hookimpls(self):
+        return []
+
+
 def plugin_names(manager):
     """Return the names of the plugins that came from distributions."""
     distributed = [plugin for plugin, _ in manager.list_plugin_distinfo()]
