@@ -19,15 +19,13 @@ from codeflash_parallel.engine.judging import INFRA, Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.screening import EvidenceWanted, Screening
+from codeflash_parallel.engine.sources import Entries
 from codeflash_parallel.engine.store import save_diff
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission, Unappliable
 from codeflash_parallel.model.fingerprint import fingerprint
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.worktrees.materialise import materialise
-
-Entries = AsyncIterable[Entry] | Iterable[Entry]
-
 
 #: Where a candidate is that was not judged yet.
 _NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Protocol
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.faults import machinery_fault
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import (
     Guest,
@@ -30,6 +29,7 @@ from codeflash_parallel.behavior.session import (
     run_guest,
     selected_run_spec,
 )
+from codeflash_parallel.engine.demands import forced_edits, must_be_forced, must_have_run
 from codeflash_parallel.engine.findings import (
     Choice,
     agreement,
@@ -43,8 +43,6 @@ from codeflash_parallel.engine.findings import (
 )
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.functions import force_failure
-from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Limits, Workspace
 
 #: A baseline has no earlier run to take a deadline from; an hour is "hung" for any suite one would race.
@@ -146,7 +144,7 @@ class Preflight:
         workspace = hashed(self.slot.workspace, _SEEDS[0])
         spec = first_run_spec(self.guest, workspace, seconds=60.0)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
-        _must_have_run(session, self.ignored)
+        must_have_run(session, self.ignored)
         self._must_be_ours(session.report)
         return session
 
@@ -158,7 +156,7 @@ class Preflight:
         run = SelectedRun(wrap=wrap, seconds=seconds, inputs=str(self.inputs), order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
-        _must_have_run(session, self.ignored)
+        must_have_run(session, self.ignored)
         return session
 
     def _settle(
@@ -166,7 +164,7 @@ class Preflight:
     ) -> Baseline:
         expected, quarantined, red = agreement(draft.selected, first, second.report, shaky)
         if red:
-            raise _red(red, second.report, self.ignored)
+            raise red_baseline(red, second.report, self.ignored)
         if not expected:
             names = ", ".join(quarantined[:_NAMED])
             raise EnvironmentFault(
@@ -219,7 +217,7 @@ class Preflight:
         return session.report
 
     async def _forced_failure(self, draft: Baseline) -> Baseline:
-        edits = _forced_edits(self.guest, self.sources)
+        edits = forced_edits(self.guest, self.sources)
         await self.slot.stage(edits)
         try:
             run = SelectedRun(stop=Stop.FIRST_FAILURE)
@@ -228,7 +226,7 @@ class Preflight:
             session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         finally:
             await self.slot.discard()
-        _must_be_forced(session.report, edits)
+        must_be_forced(session.report, edits)
         if saw_failure(session):
             return draft
         names = ", ".join(draft.targets)
@@ -252,63 +250,3 @@ class Preflight:
         for path, text in self.sources.items():
             if report.sources.get(path, frozenset()) - {digest_of(text)}:
                 raise EnvironmentFault("WRONG_SOURCE", f"The {path} that ran is not the snapshot's.")
-
-
-def _must_have_run(session: Session, ignored: Sequence[str]) -> None:
-    report, done = session.report, session.exit
-    words = (done.stderr or done.stdout).strip()[-600:]
-    if report.error_where == "pytest":
-        raise EnvironmentFault(
-            "NO_PYTEST",
-            f"The project's interpreter cannot import pytest: {report.error}",
-            "Install pytest there, or name another interpreter with --python.",
-        )
-    fault = machinery_fault(session)
-    if fault is not None and fault.code is not Code.OK:
-        raise EnvironmentFault(
-            "BASELINE_CRASHED", f"The baseline's tests could not be run. {fault.reason}", words
-        )
-    broken = [t for t in report.tests.values() if t.phase == "collect"]
-    if broken:
-        raise _red([t.id for t in broken], report, ignored)
-    if not report.collected:
-        raise EnvironmentFault(
-            "NO_TESTS",
-            f"pytest found no tests (exit status {report.status}). {words}".strip(),
-            "Name them with --tests, -k or -m.",
-        )
-
-
-def _red(tests: Sequence[str], report: GuestReport, ignored: Sequence[str]) -> EnvironmentFault:
-    named = ", ".join(tests[:_NAMED]) + (f" and {len(tests) - _NAMED} more" if len(tests) > _NAMED else "")
-    message = next(
-        (report.tests[t].message for t in tests if t in report.tests and report.tests[t].message), ""
-    )
-    absent = [path for path in ignored if Path(path).name in message or Path(path).stem in message]
-    hint = (
-        f"It mentions {absent[0]}, which git ignores and the snapshot lacks: --include-ignored {absent[0]}."
-        if absent
-        else "Mend them, or leave them out with --tests, -k or -m."
-    )
-    last = message.strip().splitlines()[-1][:300] if message.strip() else ""
-    return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
-
-
-def _forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
-    """Make every target raise."""
-    edits = []
-    for path in sorted({target.path for target in guest.targets}):
-        text = sources[path].decode("utf-8")
-        for target in guest.targets:
-            if target.path == path:
-                text = force_failure(text, target.qualname)
-        edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=text.encode("utf-8")))
-    return tuple(edits)
-
-
-def _must_be_forced(report: GuestReport, edits: Sequence[Edit]) -> None:
-    for edit in edits:
-        if report.sources.get(edit.path, frozenset()) - {digest_of(edit.new or b"")}:
-            raise EnvironmentFault(
-                "WRONG_SOURCE", f"A staged change of {edit.path} did not reach the tests: other code ran."
-            )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
 from random import Random
 from time import monotonic_ns
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import anyio
 
 from codeflash_parallel.engine.admission import Admission
-from codeflash_parallel.engine.behavior_phase import BehaviorPhase, Entries
+from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.conclusion import conclusion, finish_all
 from codeflash_parallel.engine.context import Announcer, RunContext
 from codeflash_parallel.engine.judging import Judging
@@ -22,6 +21,7 @@ from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals, summed
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
 from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
+from codeflash_parallel.engine.sources import Entries, entering, peek
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
@@ -105,7 +105,7 @@ class Run:
         if isinstance(source, Sequence):
             return [self._ledger.add(submission) for submission in source]
         if isinstance(source, AsyncIterable):
-            return _entering(self._ledger, source)
+            return entering(self._ledger, source)
         return map(self._ledger.add, source)
 
     async def _within_budget(self, source: Entries) -> None:
@@ -155,7 +155,7 @@ class Run:
         mirror = self._around.mirror
         if self._settings.functions:
             return source, named_targets(mirror, snapshot, self._settings.functions)
-        seen, source = await _peek(source)
+        seen, source = await peek(source)
         return source, await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
 
     async def _rounds(self, context: RunContext, source: Entries, providing: Providing) -> None:
@@ -280,35 +280,3 @@ class Run:
             await anyio.to_thread.run_sync(partial(save_run, self._run_dir, result, candidates))
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
-
-
-async def _entering(ledger: Ledger, source: AsyncIterable[Submission]) -> AsyncIterator[Entry]:
-    async for submission in source:
-        yield ledger.add(submission)
-
-
-async def _peek(source: Entries) -> tuple[Sequence[Entry], Entries]:
-    """Return what is there; of a source that is still producing, the first, and put it back in front."""
-    if isinstance(source, Sequence):
-        return source, source
-    if isinstance(source, AsyncIterable):
-        iterator = aiter(source)
-        first = [entry async for entry in _at_most_one(iterator)]
-        return first, _chained(first, iterator)
-    plain = iter(source)
-    first = list(islice(plain, 1))
-    return first, chain(first, plain)
-
-
-async def _at_most_one(iterator: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
-    try:
-        yield await anext(iterator)
-    except StopAsyncIteration:
-        return
-
-
-async def _chained(first: Iterable[Entry], rest: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
-    for entry in first:
-        yield entry
-    async for entry in rest:
-        yield entry

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,20 @@ import anyio
 
 from codeflash_parallel import __version__
 from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
+from codeflash_parallel.engine.baselines import IRRELEVANT, load, save
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.preflight import Preflight, Selected
 from codeflash_parallel.engine.scheduling import threads_each
 from codeflash_parallel.model.candidate import digest_of
-from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import project_environment
-from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
@@ -194,7 +192,7 @@ class Surroundings:
         await self._compile_guest(pool)
         key = self._key(guest, snapshot)
         folder = self.home / "baselines" / key
-        found = self._baselines.get(key) or await anyio.to_thread.run_sync(_load, folder)
+        found = self._baselines.get(key) or await anyio.to_thread.run_sync(load, folder)
         if found is None:
             found = await self._learn(guest, snapshot, pool, folder, candidates)
         plan = self._plan(guest, snapshot, found)
@@ -270,7 +268,7 @@ class Surroundings:
             ignored=snapshot.ignored_left_out,
         )
         found = await preflight.run()
-        await anyio.to_thread.run_sync(_save, folder, found)
+        await anyio.to_thread.run_sync(save, folder, found)
         return found
 
     async def _warm_up(self, guest: Guest, baseline: Baseline, pool: Pool) -> None:
@@ -284,7 +282,7 @@ class Surroundings:
 
     def _key(self, guest: Guest, snapshot: Snapshot) -> str:
         """Name a baseline by everything that it depends on."""
-        environment = {k: v for k, v in os.environ.items() if k not in _IRRELEVANT}
+        environment = {k: v for k, v in os.environ.items() if k not in IRRELEVANT}
         parts: list[Any] = [
             __version__,
             guest.directory.name,
@@ -298,27 +296,3 @@ class Surroundings:
             sorted(environment.items()),
         ]
         return digest_of(json.dumps(parts).encode())[:24]
-
-
-#: Variables that change from shell to shell and that no test may depend on in a slot anyway.
-_IRRELEVANT = frozenset(
-    {"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_TTY", "PYTEST_CURRENT_TEST"}
-)
-
-
-def _load(folder: Path) -> Baseline | None:
-    """Read a baseline from disk; one that cannot be read, or whose inputs are gone, is none."""
-    try:
-        baseline = from_json(json.loads((folder / "baseline.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if baseline.calls and not (folder / "inputs").is_file():
-        return None
-    return replace(baseline, inputs=str(folder / "inputs"))
-
-
-def _save(folder: Path, baseline: Baseline) -> None:
-    try:
-        write_atomically(folder / "baseline.json", json.dumps(to_json(baseline)).encode())
-    except OSError as error:
-        raise EnvironmentFault("CACHE_UNWRITABLE", f"{folder} cannot be written: {error}.") from error

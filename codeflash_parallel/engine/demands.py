@@ -1,0 +1,85 @@
+"""What a run of the baseline has to be, so that candidates can be held against it; and what is said if not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from codeflash_parallel.behavior.faults import machinery_fault
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.session import Guest, Session
+from codeflash_parallel.model.candidate import Edit, digest_of
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.functions import force_failure
+from codeflash_parallel.model.outcome import Code
+
+#: How many test ids one message names.
+_NAMED = 5
+
+
+def must_have_run(session: Session, ignored: Sequence[str]) -> None:
+    """Raise unless a run of the baseline came to its end and ran tests.
+
+    Args:
+        session: the run.
+        ignored: git-ignored files that the snapshot lacks, for a hint.
+    """
+    report, done = session.report, session.exit
+    words = (done.stderr or done.stdout).strip()[-600:]
+    if report.error_where == "pytest":
+        raise EnvironmentFault(
+            "NO_PYTEST",
+            f"The project's interpreter cannot import pytest: {report.error}",
+            "Install pytest there, or name another interpreter with --python.",
+        )
+    fault = machinery_fault(session)
+    if fault is not None and fault.code is not Code.OK:
+        raise EnvironmentFault(
+            "BASELINE_CRASHED", f"The baseline's tests could not be run. {fault.reason}", words
+        )
+    broken = [t for t in report.tests.values() if t.phase == "collect"]
+    if broken:
+        raise red_baseline([t.id for t in broken], report, ignored)
+    if not report.collected:
+        raise EnvironmentFault(
+            "NO_TESTS",
+            f"pytest found no tests (exit status {report.status}). {words}".strip(),
+            "Name them with --tests, -k or -m.",
+        )
+
+
+def red_baseline(tests: Sequence[str], report: GuestReport, ignored: Sequence[str]) -> EnvironmentFault:
+    """Return the fault of a baseline in which some tests fail."""
+    named = ", ".join(tests[:_NAMED]) + (f" and {len(tests) - _NAMED} more" if len(tests) > _NAMED else "")
+    message = next(
+        (report.tests[t].message for t in tests if t in report.tests and report.tests[t].message), ""
+    )
+    absent = [path for path in ignored if Path(path).name in message or Path(path).stem in message]
+    hint = (
+        f"It mentions {absent[0]}, which git ignores and the snapshot lacks: --include-ignored {absent[0]}."
+        if absent
+        else "Mend them, or leave them out with --tests, -k or -m."
+    )
+    last = message.strip().splitlines()[-1][:300] if message.strip() else ""
+    return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
+
+
+def forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
+    """Return edits that make every target raise."""
+    edits = []
+    for path in sorted({target.path for target in guest.targets}):
+        text = sources[path].decode("utf-8")
+        for target in guest.targets:
+            if target.path == path:
+                text = force_failure(text, target.qualname)
+        edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=text.encode("utf-8")))
+    return tuple(edits)
+
+
+def must_be_forced(report: GuestReport, edits: Sequence[Edit]) -> None:
+    """Raise unless what ran was what was staged."""
+    for edit in edits:
+        if report.sources.get(edit.path, frozenset()) - {digest_of(edit.new or b"")}:
+            raise EnvironmentFault(
+                "WRONG_SOURCE", f"A staged change of {edit.path} did not reach the tests: other code ran."
+            )
