@@ -1,4 +1,4 @@
-"""What a run of the baseline has to be, so that candidates can be held against it; and what is said if not."""
+"""What a run of the baseline has to be, so that candidates can be held against it, and else what is said."""
 
 from __future__ import annotations
 

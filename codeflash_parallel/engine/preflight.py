@@ -29,7 +29,12 @@ from codeflash_parallel.behavior.session import (
     run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.engine.demands import forced_edits, must_be_forced, must_have_run
+from codeflash_parallel.engine.demands import (
+    forced_edits,
+    must_be_forced,
+    must_have_run,
+    red_baseline,
+)
 from codeflash_parallel.engine.findings import (
     Choice,
     agreement,
