@@ -163,8 +163,8 @@ def campaign(session: nox.Session) -> None:
 def fresh_and_warm(session: nox.Session) -> None:
     """The same verdicts with and without `--fresh`: fixtures, real projects, random patches, mutants.
 
-    `-- --seeds N` of random patches, `--mutants N` for `--minutes M`; `--file` keeps what is done, so that the
-    next call goes on from there.
+    `-- --seeds N` of random patches, `--mutants N` for `--minutes M`; `--file` keeps what is done, so that
+    the next call goes on from there.
     """
     parser = argparse.ArgumentParser(prog="nox -s fresh_and_warm --")
     parser.add_argument("--seeds", type=int, default=8)
