@@ -153,13 +153,25 @@ class Fleet:
     async def warm_up(self, pool: Pool, slots: int) -> None:
         """Make the servers of some slots ready, all at once, before the first candidate comes.
 
-        A longer suite is verified when the first candidate is there, while others are checked without.
+        A longer suite is verified when the first candidate is there, while others are checked without. Where
+        there is nothing to verify, each slot is made ready when it gets its first candidate.
         """
-        if self.off or (self._complete and self.plan.baseline.suite_s > _SHORT_SUITE_S):
+        long = self._complete and self.plan.baseline.suite_s > _SHORT_SUITE_S
+        if self.off or long or self._all_is_known():
             return
         async with anyio.create_task_group() as group:
             for _ in range(min(slots, pool.size)):
                 group.start_soon(self._warm_up_one, pool)
+
+    def _all_is_known(self) -> bool:
+        return self._complete and all(map(self._is_known, self.modes))
+
+    def _is_known(self, mode: str) -> bool:
+        """Say whether a mode's usual points have been looked at; there is no F2 where F1 is unfit."""
+        if not self.has_gate:
+            return self._answers.of((mode, Point.F0)) is not None
+        first, second = (self._answers.of((mode, point)) for point in (Point.F1, Point.F2))
+        return bool(first) or (first is not None and second is not None)
 
     async def _warm_up_one(self, pool: Pool) -> None:
         async with pool.acquire() as slot:
