@@ -25,6 +25,8 @@ _HARMLESS = {
         "iscoroutinefunction",
     },
     "typing.py": {"overload"},
+    # Where pytest says that a test or fixture stands.
+    "source.py": {"getrawcode"},
 }
 
 #: Readers of source files that show lines of it to people; whoever asked them stands above in the stack.
@@ -87,18 +89,16 @@ def _prepend(node, number):
 
 
 class ReadingWatch:
-    """Notes who reads the code objects of targets, by (path, qualname), or their source files, by path.
+    """Notes who reads code objects of the targets' files, by (path, qualname), or these files, by path.
 
     Args:
         files: the targets' absolute paths by relative path.
-        targets: their qualnames by relative path.
     """
 
-    def __init__(self, files, targets):
+    def __init__(self, files):
         self.code_readers, self.file_readers = {}, {}
         self._files = {absolute: relative for relative, absolute in files.items()}
         self._names = {os.path.basename(absolute) for absolute in self._files}
-        self._qualnames = {name for names in targets.values() for name in names}
         self._watching = True
 
     def install(self):
@@ -119,7 +119,7 @@ class ReadingWatch:
             self._file_read(os.path.abspath(args[0]), sys._getframe(1))
 
     def _code_read(self, function, frame):
-        if type(function) is not types.FunctionType or function.__qualname__ not in self._qualnames:
+        if type(function) is not types.FunctionType:
             return
         relative = self._files.get(function.__globals__.get("__file__"))
         code = frame.f_code

@@ -49,7 +49,7 @@ class Probe:
         self._loads, self._processes, self._refused = [], [], {}
         self._counter = probing.CallCounter(self._targets)
         files = {path: os.path.join(spec["root"], path) for path in self._targets}
-        self._reading = probing.ReadingWatch(files, self._targets).install()
+        self._reading = probing.ReadingWatch(files).install()
         watching.on_process_start(self._processes.append)
         guard.proof.probe = self
 
@@ -83,6 +83,8 @@ class Probe:
         self._proof.probe = None
         self._reading.stop()
         census.take(self._loads)
+        for load in self._loads:
+            load.note_readers(self._reading.code_readers)
         keys = [(path, name) for path, names in sorted(self._targets.items()) for name in sorted(names)]
         refused = ((key, self._objection(key, items)) for key in keys)
         self._refused = {key: why for key, why in refused if why}
@@ -99,8 +101,6 @@ class Probe:
             return "a process was started before the tests ran (%s)" % self._processes[0]
         if self._counter.counts.get(key):
             return "%s was called while modules were imported or tests collected" % qualname
-        if key in self._reading.code_readers:
-            return "the code of %s was read at %s" % (qualname, self._reading.code_readers[key])
         if path in self._reading.file_readers:
             return "%s was read at %s" % (path, self._reading.file_readers[path])
         if any(_is_doctest_of(item, os.path.join(self._spec["root"], path)) for item in items):
@@ -181,6 +181,13 @@ class Load:
     def __init__(self, loader, name, relative, data, targets):
         self.loader, self.name, self.relative, self.data, self.targets = loader, name, relative, data, targets
         self.functions, self.classes, self.stuck = {}, {}, {}
+
+    def note_readers(self, readers):
+        """Note which code was read, and where: what it says of its lines may be kept."""
+        for index, (name, _) in enumerate(self.live):
+            if (self.relative, name) in readers:
+                place = readers[self.relative, name]
+                self.stuck.setdefault(index, "the code of %s was read at %s" % (name, place))
 
     def objection(self, qualname):
         """Return why a target's code cannot be swapped, as far as this load tells."""

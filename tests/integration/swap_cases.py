@@ -83,7 +83,7 @@ TABLES = (
     ),
     "TEXT = len(open(__file__).read())",
     "RENAMED = types.FunctionType({f}.__code__.replace(co_name='renamed'), globals())",
-    "import threading\nOUT = []\nthread = threading.Thread(target=lambda: OUT.append(outcome({f})))\nthread.start(); thread.join(); del thread",
+    "import threading\nOUT = []\nthread = threading.Thread(target=lambda: OUT.append(str({f})))\nthread.start(); thread.join(); del thread",
     "MAPPED = list(map({f}, [1, 2]))",
     "COUNTED = {f}.__code__.co_argcount",
     "CALLER = lambda: {f}(2)",

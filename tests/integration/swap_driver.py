@@ -80,9 +80,8 @@ def observed(value):
         return [shape(value), outcome(value)]
     if isinstance(value, type) and value.__module__ == "m":
         return [source_of(value), getattr(value, "__firstlineno__", None), members(value)]
-    if callable(value):
-        return [plain(value.__class__), outcome(value)]
-    return settled(value)
+    # One value may have two names: a coroutine cannot be awaited twice.
+    return [plain(value.__class__), outcome(value)]
 
 
 def members(cls):

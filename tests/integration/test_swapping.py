@@ -120,7 +120,10 @@ REFUSED = {
         ),
         "a process was started",
     ),
-    "code in a table": (case_of("CODES = {1: target.__code__}"), "code of target was read"),
+    "code in a table": (
+        case_of("CODES = {1: target.__code__}"),
+        "something besides functions holds the code of target",
+    ),
     "code in a table, unseen": (
         case_of("import gc\nCODES = [c for c in gc.get_referents(target) if isinstance(c, types.CodeType)]"),
         "something besides functions holds the code of target",
@@ -143,7 +146,11 @@ REFUSED = {
         ),
         "Late.late: decorated with deco",
     ),
-    "its source is read": (case_of("SOURCE = inspect.getsource(target)"), "the code of target was read"),
+    "its source is read": (case_of("SOURCE = inspect.getsource(target)"), "m.py was read at inspect.py"),
+    "its code is read": (
+        case_of("SIZE = len(target.__code__.co_code)"),
+        "the code of target was read at m.py",
+    ),
     "its file is read": (case_of("SIZE = len(open(__file__).read())"), "m.py was read at m.py"),
     "a generator waits": (
         case_of("def late():\n    yield x + y\nWAITING = late()", target="late"),
@@ -177,6 +184,10 @@ REFUSED = {
     "moved lines that somebody copied": (
         case_of("CODE = other.__code__"),
         "lines move, and something besides functions holds the code of other",
+    ),
+    "moved lines that somebody read": (
+        case_of("LINE = Thing.method.__code__.co_firstlineno"),
+        "lines move, and the code of Thing.method was read at m.py",
     ),
 }
 SWAPPED = {
