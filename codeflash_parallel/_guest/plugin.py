@@ -31,7 +31,8 @@ def run_session(spec, channel, runtestloop=None):
     from . import hooks
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
-    status = _main(pytest, arguments(spec), [plugin, hooks.NoSummary(), *_watches(spec, channel, guard)], channel)
+    plugins = [plugin, hooks.NoSummary(), *_watches(spec, channel, guard)]
+    status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
     recording.finish()
     guard.audit()
