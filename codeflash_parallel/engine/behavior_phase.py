@@ -199,8 +199,9 @@ class BehaviorPhase:
     def _stop_if_enough(self, passed: Entry) -> None:
         """End the phase once as many are right as were wanted; refinements do not count."""
         wanted = self._context.settings.stop_after
-        right = sum(entry.passed for entry in self._ledger if not _is_refinement(entry))
-        if wanted and right >= wanted and not _is_refinement(passed):
+        if not wanted or _is_refinement(passed):
+            return
+        if sum(entry.passed for entry in self._ledger if not _is_refinement(entry)) >= wanted:
             self._enough.cancel()
 
 

@@ -83,6 +83,8 @@ class Screening:
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""
         baseline, cores = self._context.baseline, int(self._context.cores)
+        if baseline.suite_s < LONG_SUITE_S or cores == 1:
+            return 0
         stages = [entry.stage for entry in self._ledger]
         has_xdist = "xdist" in baseline.plugins
         waiting = sum(stage in {Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED} for stage in stages)
@@ -93,7 +95,7 @@ class Screening:
             waiting=waiting,
             has_xdist=has_xdist,
         )
-        if not has_xdist and baseline.suite_s >= LONG_SUITE_S and cores > 1:
+        if not has_xdist:
             self._ledger.warn("The suite is long and pytest-xdist is not installed: idle cores stay idle.")
         return workers
 
