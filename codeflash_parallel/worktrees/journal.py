@@ -54,4 +54,5 @@ def _paths(line: bytes) -> Iterator[str]:
         found = json.loads(line)["staged"]
     except (ValueError, KeyError, TypeError):
         return
-    yield from (path for path in found if isinstance(path, str))
+    if isinstance(found, list):
+        yield from (path for path in found if isinstance(path, str))

@@ -2,7 +2,7 @@
 
 A mount is seen by every process of the machine, the launcher's children and ours alike, and it outlives us
 when we are killed: whoever removes a slot's folder unmounts what is below it first. Only root can mount; a
-mount in a user namespace would change what tests see (docs/decisions/0010).
+mount in a user namespace would change what tests see (docs/decisions/0011).
 """
 
 from __future__ import annotations

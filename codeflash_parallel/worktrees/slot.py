@@ -253,12 +253,14 @@ class Slot:
         if self._tree.is_expecting:
             words = f"Slot {self.number} holds a candidate, whose bytecode must go with it."
             raise InternalError("BYTECODE_OF_CANDIDATE", words)
-        accepted = [path for path in self._tree.changes() if is_bytecode(path)]
-        for path in accepted:
+        accepted = []
+        for path in filter(is_bytecode, self._tree.changes()):
             place = self.workspace.root / path
-            if place.is_file() and not place.is_symlink():
-                data, status = place.read_bytes(), place.stat()
-                self._contents.own[path] = Original(data=data, mode=status.st_mode)
+            seen = look(place)
+            if seen is not None and stat.S_ISREG(seen[0]):
+                self._contents.own[path] = Original(data=place.read_bytes(), mode=seen[0])
+            if seen is None or stat.S_ISREG(seen[0]) or stat.S_ISDIR(seen[0]):
+                accepted.append(path)
         self._tree.adopt(accepted)
 
     def _take_bytecode(self, other: Slot) -> None:

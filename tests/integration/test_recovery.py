@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, request, world
 
+from codeflash_parallel.worktrees.journal import staged_in
+from codeflash_parallel.worktrees.overlay import probe_overlay
 from codeflash_parallel.worktrees.recovery import CleanMode, LeftoverKind, clean, list_leftovers, recover
 
 __all__ = ["world"]
@@ -25,11 +27,17 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def is_mounted(folder: Path) -> bool:
+    return str(folder) in Path("/proc/self/mountinfo").read_text()
+
+
 @contextmanager
-def running(world: World, run_id: str, until: str, mode: str = "step") -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    world: World, run_id: str, until: str, mode: str = "step", *options: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a child up to a word; on leaving it ends as its stdin does."""
     child = subprocess.Popen(
-        [sys.executable, str(CHILD), str(world.root), str(world.cache), run_id, mode],
+        [sys.executable, str(CHILD), str(world.root), str(world.cache), run_id, mode, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
@@ -70,6 +78,33 @@ async def test_what_a_killed_run_leaves_is_removed(world: World, until: str) -> 
         pool.acquire() as slot,
     ):
         assert (slot.workspace.root / "pkg/mod.py").read_text() == MODULE
+
+
+async def test_the_journal_of_a_killed_run_tells_what_was_staged(world: World) -> None:
+    world.init()
+    world.freeze()
+    with running(world, "dead", "using", "straight") as child:
+        child.send_signal(signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+    slots = list(world.cache.glob("*/slots/dead/*"))
+    assert sorted(staged_in(slot) for slot in slots) == [(), (), ("staged.py",)]
+    await recover(world.cache)
+
+
+@pytest.mark.parametrize("until", ["slot 0", "slot 2", "using"])
+async def test_mounts_of_a_killed_run_are_removed(world: World, until: str) -> None:
+    (world.base / "probe").mkdir()
+    if not probe_overlay(world.base / "probe"):
+        pytest.skip("overlays cannot be mounted here")
+    world.init()
+    world.freeze()
+    with running(world, "dead", until, "step", "overlay") as child:
+        child.send_signal(signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+    assert is_mounted(world.cache)
+    await recover(world.cache)
+    assert not is_mounted(world.cache)
+    assert world.left_behind() == []
 
 
 async def test_a_living_run_is_left_alone(world: World) -> None:
