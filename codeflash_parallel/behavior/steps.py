@@ -20,12 +20,18 @@ def steps_of_tests(report: GuestReport, run_ns: int) -> Counter[str]:
 
     The guest's words cannot add up to more than the launcher's clock has seen: tests that ran beside each
     other count as long as they took together. What happened before the guest's first clock and after its
-    last is `start`.
+    last is `start`; of a run that did not come to its end, what is left belongs to where it was.
     """
     steps = {name: _sum(report, names) for name, names in _BEFORE.items()}
     session_ns = report.timings_ns.get("session", 0)
     calls_ns = min(report.tests_ns, session_ns) if session_ns else report.tests_ns
-    return _split(run_ns, {**steps, "calls": calls_ns, "other": max(0, session_ns - calls_ns)}, "start")
+    return _split(run_ns, {**steps, "calls": calls_ns, "other": max(0, session_ns - calls_ns)}, _last(report))
+
+
+def _last(report: GuestReport) -> str:
+    if "session" in report.timings_ns:
+        return "start"
+    return "calls" if "collect" in report.timings_ns else "import"
 
 
 def steps_of_replay(report: GuestReport, run_ns: int) -> Counter[str]:

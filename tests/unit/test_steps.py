@@ -40,6 +40,14 @@ def test_each_step_has_its_part() -> None:
     assert dict(steps) == {"import": 30, "collect": 5, "calls": 40, "other": 10, "start": 15}
 
 
+def test_a_run_that_hangs_hangs_where_it_was() -> None:
+    imported = {"import_pytest": 10, "config": 20}
+    at_import = steps_of_tests(GuestReport(timings_ns=imported), 100)
+    in_a_test = steps_of_tests(GuestReport(timings_ns={**imported, "collect": 5}), 100)
+    assert (at_import["import"], at_import["start"]) == (100, 0)
+    assert (in_a_test["calls"], in_a_test["start"]) == (65, 0)
+
+
 def test_what_processes_used() -> None:
     exits = [
         Exit(ended=Ended.EXITED, cpu_ns=1, wall_ns=2, max_rss_bytes=30),
