@@ -69,7 +69,12 @@ def _interface_change(name: str, old: FunctionNode, new: FunctionNode) -> str:
         return f"{name} becomes a function of another kind"
     if _outer_names(name, old) != _outer_names(name, new):
         return f"{name} uses other variables of the scopes around it"
-    return ""
+    return "" if _globals(old) == _globals(new) else f"{name} declares other names as global"
+
+
+def _globals(node: FunctionNode) -> set[str]:
+    """Return the names that a body declares as global: the module's own code is compiled accordingly."""
+    return {name for item in ast.walk(node) if isinstance(item, ast.Global) for name in item.names}
 
 
 def _outer_names(name: str, node: FunctionNode) -> set[str]:
