@@ -42,6 +42,7 @@ class Screening:
 
     def __init__(self, context: RunContext, ledger: Ledger, kills: Kills, wanted: EvidenceWanted) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
+        self._selected = frozenset(context.baseline.selected)
         self._tried: set[str] = set()
         self._trusted: set[str] = set()
 
@@ -62,8 +63,7 @@ class Screening:
         short_s = _SHORT_FRESH_SUITE_S if self._context.fleet.off else _SHORT_SUITE_S
         if baseline.order_sensitive or baseline.suite_s < short_s:
             return ()
-        known = set(baseline.selected)
-        return tuple(test for test in self._kills.order if test in known)[:MOST_KILLERS]
+        return tuple(test for test in self._kills.order if test in self._selected)[:MOST_KILLERS]
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         """Screen what is staged."""
