@@ -17,6 +17,8 @@ from codeflash_parallel.process.files import write_atomically
 
 #: Tests that one history names at most.
 MOST_TESTS = 200
+#: Histories, one for each set of targets, that one repository has at most.
+MOST_HISTORIES = 200
 #: Weight that a kill keeps from one run to the next: a test that catches nothing any more falls behind.
 _KEPT = 0.8
 #: Below this a kill is forgotten (some twenty runs ago).
@@ -55,6 +57,7 @@ class Kills:
             with contextlib.suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self._path, json.dumps(bounded(self._merged())).encode())
+                _forget_the_oldest(self._path.parent)
 
     def _merged(self) -> dict[str, float]:
         return merged(self._before, self._now)
@@ -74,6 +77,13 @@ def ranked(weights: Mapping[str, float]) -> tuple[str, ...]:
 def bounded(weights: Mapping[str, float]) -> dict[str, float]:
     """Return the heaviest weights, as many as are kept."""
     return {test: weights[test] for test in ranked(weights)[:MOST_TESTS] if weights[test] >= _LEAST}
+
+
+def _forget_the_oldest(folder: Path) -> None:
+    """Remove the histories that were not written for longest, beyond those that are kept."""
+    by_age = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in by_age[MOST_HISTORIES:]:
+        path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> dict[str, float]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.engine.kills import MOST_TESTS, Kills, bounded, merged, ranked
+from codeflash_parallel.engine.kills import MOST_HISTORIES, MOST_TESTS, Kills, bounded, merged, ranked
 from codeflash_parallel.model.target import Target
 
 TARGETS = (Target(path="a.py", qualname="f"), Target(path="a.py", qualname="g"))
@@ -80,6 +80,16 @@ def test_a_file_is_whole_and_holds_only_so_many(tmp_path: Path) -> None:
     kills.save()
     assert len(json.loads(only_file(tmp_path).read_text())) == MOST_TESTS
     assert len(list((tmp_path / "kills").iterdir())) == 1
+
+
+def test_there_are_only_so_many_histories(tmp_path: Path) -> None:
+    for number in range(MOST_HISTORIES + 3):
+        kills = Kills.load(tmp_path, (Target(path="a.py", qualname=f"f{number}"),))
+        kills.add("t::a")
+        kills.save()
+    assert kills.order == ("t::a",)
+    assert len(list((tmp_path / "kills").iterdir())) == MOST_HISTORIES
+    assert Kills.load(tmp_path, (Target(path="a.py", qualname=f"f{number}"),)).order == ("t::a",)
 
 
 weights = st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0.001, 100), max_size=20)
