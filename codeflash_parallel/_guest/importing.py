@@ -80,24 +80,19 @@ class Guard:
     def find_spec(self, name, path=None, target=None):
         """Find a module through the other finders and look at where it lies."""
         self.stay_first()
-        spec = self._find(name, path, target)
+        spec = self._ask_others(name, path, target)
         server = current.server()
         if server is not None and spec is not None and server.imports(self.places, spec):
             # In a fork: the files have changed since.
-            spec = self._find(name, path, target)
+            spec = self._ask_others(name, path, target)
         if spec is None:
+            self._look_for_absent(name, path)
             return None
+        spec = self._inside(name, spec)
         loader = self.proof.loader_for(name, spec) if spec.has_location else None
         if loader is not None:
             spec.loader = loader
         return spec
-
-    def _find(self, name, path, target):
-        spec = self._ask_others(name, path, target)
-        if spec is None:
-            self._look_for_absent(name, path)
-            return None
-        return self._inside(name, spec)
 
     def _ask_others(self, name, path, target):
         for finder in list(sys.meta_path):

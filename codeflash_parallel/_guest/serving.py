@@ -90,9 +90,11 @@ class Server:
     def imports(self, places, found):
         """Look at a module that is about to be imported; return True in a fork that was made here."""
         self._chance.look()
-        if any(map(places.in_tree, _locations(found))):
+        where = [places.mapped(place) or place for place in _locations(found)]
+        is_projects = any(map(places.in_tree, where))
+        if is_projects:
             self._watch.enter_project()
-        if not self._is_gated(places, found):
+        if not (is_projects if self.until == "F0" else self._is_target(places, where)):
             return False
         if self._preimporting:
             self._complaint = "a package of others imports the project: " + self._preimporting
@@ -100,10 +102,8 @@ class Server:
         self.stop()
         return True
 
-    def _is_gated(self, places, found):
-        if self.until == "F0":
-            return any(map(places.in_tree, _locations(found)))
-        return self.until == "F1" and places.relative(found.origin) in self._gate
+    def _is_target(self, places, where):
+        return self.until == "F1" and any(places.relative(place) in self._gate for place in where)
 
     def _is_changing(self, path):
         places = self._guard.places

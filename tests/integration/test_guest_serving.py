@@ -136,6 +136,25 @@ def test_seeded_by_randomly(): assert random.random() < 0
         assert by_kind(forked.essence) == by_kind(fresh.essence)
 
 
+@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
+async def test_each_fork_follows_its_own_spec(lab: ServingLab, until: str) -> None:
+    write_files(lab.root, EVERY_KIND)
+    ids = [f"test_one.py::{name}" for name in ("test_fails", "test_warns", "Case::test_wrong", "test_skips")]
+    common = {"args": ["-o", "addopts="]}
+    async with lab.server(until, **common) as server:
+        for fields in (
+            {"select": ids[1:]},
+            {"order": ids, "stop": "first-failure", "tracebacks": "native"},
+            {"order": ids[::-1], "stop": "decisive", "tolerated": ids[2:], "tracebacks": "none"},
+            {"order": ids[::-1], "stop": "decisive", "tracebacks": "short", "seed": 8},
+            {"select": []},
+        ):
+            fresh = await lab.fresh(**common, **fields)
+            run = await lab.fork(server, **common, **fields)
+            assert by_kind(run.essence) == by_kind(fresh.essence)
+            assert run.status == fresh.status
+
+
 async def test_each_fork_runs_what_the_gate_holds_now(lab: ServingLab) -> None:
     lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
     async with lab.server() as server:
@@ -268,3 +287,47 @@ async def test_no_fork_harms_a_later_one(lab: ServingLab, body: str, ended: Ende
         last = await lab.fork(server)
         assert last.essence == first.essence
         assert last.outcomes == {"test_f": "passed"}
+
+
+@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
+async def test_what_a_finder_brings_from_the_users_checkout(lab: ServingLab, until: str) -> None:
+    conftest = """
+import importlib.util, sys
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in ("mod", "other"):
+            return importlib.util.spec_from_file_location(name, PLACE + name + ".py")
+sys.meta_path.insert(0, Finder)
+"""
+    elsewhere = write_files(
+        lab.base / "elsewhere", {"mod.py": "PLACE = 'user'\n", "other.py": "PLACE = 'user'\n"}
+    )
+    lab.write(
+        conftest=conftest.replace("PLACE", repr(f"{elsewhere}/")),
+        mod="PLACE = 'slot'\ndef f(x): return x\n",
+        other="PLACE = 'slot'\n",
+        test_it="import other, mod\ndef test_it(): assert mod.PLACE == other.PLACE == 'slot'\n",
+    )
+    fresh = await lab.fresh()
+    assert len(fresh.named("remapped")) == 2
+    async with lab.server(until) as server:
+        for _ in range(2):
+            run = await lab.fork(server)
+            assert by_kind(run.essence) == by_kind(fresh.essence)
+
+
+async def test_a_template_does_not_grow(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
+    async with lab.server() as server:
+        pid = server._channel.pid
+        await lab.fork(server)
+        before, files = server.rss_bytes(), descriptors(pid)
+        for _ in range(40):
+            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
+        assert descriptors(pid) == files
+        assert server.rss_bytes() - before < 2**20
+
+
+def descriptors(pid: int) -> list[Path]:
+    return sorted(Path(f"/proc/{pid}/fd").iterdir())
