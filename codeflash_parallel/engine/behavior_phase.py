@@ -7,6 +7,7 @@ or with a repairer.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable
+from time import monotonic_ns
 from typing import Protocol
 
 import anyio
@@ -166,6 +167,7 @@ class BehaviorPhase:
             self._ledger.finish(entry, Status.DUPLICATE, Code.SAME_CODE, reason, duplicate_of=original)
             return
         self._ledger.move(entry, Step.ENQUEUE)
+        entry.time.waits(monotonic_ns())
 
     def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice."""

@@ -88,11 +88,11 @@ class Judging:
         *,
         alone: bool,
     ) -> CheckOutcome:
-        queued_ns = monotonic_ns()
+        entry.time.waits(monotonic_ns())
         async with self._limiter:
             async with self._slot(alone=alone) as slot:
                 held_ns = monotonic_ns()
-                entry.time.queue_ns += held_ns - queued_ns
+                entry.time.served(held_ns)
                 taken(slot)
                 outcome = await self._examined(entry, examination, slot)
                 done_ns = monotonic_ns()

@@ -25,6 +25,7 @@ class Spent:
         stage_ns: of `held_ns`: staging, audit, undoing.
         tests_ns: of `held_ns`: the tests' own setups, calls and teardowns.
         steps_ms: of `held_ns`: what the checks themselves measured, by the names of `STEPS`.
+        since_ns: when the wait began that goes on now; 0: it does not wait.
     """
 
     queue_ns: int = 0
@@ -32,6 +33,16 @@ class Spent:
     stage_ns: int = 0
     tests_ns: int = 0
     steps_ms: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    since_ns: int = 0
+
+    def waits(self, now_ns: int) -> None:
+        """Note that it waits for a slot, if it does not already."""
+        self.since_ns = self.since_ns or now_ns
+
+    def served(self, now_ns: int) -> None:
+        """Note that the wait is over."""
+        self.queue_ns += now_ns - self.since_ns
+        self.since_ns = 0
 
     def add(self, outcome: CheckOutcome) -> None:
         """Add what one check measured."""

@@ -28,6 +28,16 @@ def test_what_no_step_claims_is_other() -> None:
     assert spent.tests_ns == 50 * MS
 
 
+def test_a_wait_lasts_until_a_slot_is_there() -> None:
+    spent = Spent(held_ns=MS)
+    spent.waits(10 * MS)
+    spent.waits(20 * MS)
+    spent.served(30 * MS)
+    spent.waits(50 * MS)
+    spent.served(51 * MS)
+    assert spent.by_step()["queue"] == pytest.approx(21.0)
+
+
 def test_what_a_check_calls_other_is_part_of_it() -> None:
     spent = Spent(held_ns=100 * MS)
     spent.add(outcome(0, other=40.0, calls=30.0))
