@@ -81,21 +81,34 @@ def write_manifest(path: Path, patches: Sequence[Patch]) -> Path:
     return path
 
 
-def random_patches(project: Path, package: str, count: int, seed: int) -> list[Patch]:
-    """Make patches of one to three changes each: in functions, at import, whole files.
+def random_patches(project: Path, targets: Sequence[str], count: int, seed: int) -> list[Patch]:
+    """Make patches: of a target's body alone, or of one to three changes of any kind in its package.
 
     Args:
         project: folder whose files are changed; it is only read.
-        package: folder in it; only files below it are changed.
+        targets: `package/module.py::name`; only files below the package are changed.
         count: how many patches.
         seed: the same seed makes the same patches.
     """
+    package = targets[0].partition("/")[0]
     texts = {
         str(path.relative_to(project)): path.read_text(encoding="utf-8")
         for path in sorted((project / package).rglob("*.py"))
     }
     rng = random.Random(seed)
-    return [(f"p{seed}-{number}", _patch(texts, package, rng)) for number in range(count)]
+    made = [
+        _patch(texts, package, rng) if number % 2 else _body(texts, targets, rng) for number in range(count)
+    ]
+    return [(f"p{seed}-{number}", edits) for number, edits in enumerate(made)]
+
+
+def _body(texts: Mapping[str, str], targets: Sequence[str], rng: random.Random) -> dict[str, str | None]:
+    """Change the body of one target, for better or worse."""
+    path, _, name = rng.choice(targets).partition("::")
+    changed = [site for site in mutations.sites(texts[path], [name]) if site.kind in mutations.IN_FUNCTIONS]
+    neutral = mutations.neutral_sites(texts[path], [name])
+    (made,) = mutations.drawn(texts[path], rng.choice([changed, neutral]), 1, rng.randrange(2**32))
+    return {path: made.text}
 
 
 def _patch(texts: Mapping[str, str], package: str, rng: random.Random) -> dict[str, str | None]:
