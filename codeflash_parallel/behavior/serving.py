@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, Protocol
@@ -35,11 +35,32 @@ class Servers(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Why:
+    """Why a run did not begin further on.
+
+    Attributes:
+        reason: one clause.
+        point: the point that did not do for this reason; empty where it is about the edits.
+    """
+
+    reason: str
+    point: str = ""
+
+
+def told(whys: Iterable[Why]) -> str:
+    """Return reasons as one text: each is said once, and points that share one are named together."""
+    points: dict[str, dict[str, None]] = {}
+    for why in whys:
+        points.setdefault(why.reason, {}).update({why.point: None} if why.point else {})
+    return "; ".join(f"not {', '.join(at)}: {reason}" if at else reason for reason, at in points.items())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Served:
     """One run of a guest, and where it began.
 
     Attributes:
-        why: why it did not begin further on; empty at F2.
+        whys: why it did not begin further on; none at F2.
         run_ns: wall time of the run that counts.
         abandoned_ns: of runs before it that did not count.
         reading_ns: of reading its records.
@@ -48,7 +69,7 @@ class Served:
     session: Session
     point: Point
     run_ns: int
-    why: str = ""
+    whys: tuple[Why, ...] = ()
     abandoned_ns: int = 0
     reading_ns: int = 0
 
@@ -75,7 +96,7 @@ class _Refusal:
         fallbacks: the points to try instead; none: a new process.
     """
 
-    why: str
+    why: Why
     fallbacks: tuple[Point, ...]
 
 
@@ -96,40 +117,43 @@ async def run_served(
         InternalError, EnvironmentFault: the launcher is gone, or descriptors are.
     """
     began = monotonic_ns()
-    whys = [serving.why]
+    whys = [Why(reason=serving.why)] if serving.why else []
     points = serving.point.downwards()
     while points:
-        started = monotonic_ns()
         got = await _attempt(place, spec, points, serving.swap)
-        if isinstance(got, Exit):
-            served = _read(got, points[0], started)
-            refused = _second_thoughts(served, points, doubt)
-            if refused is None:
-                return replace(served, why="; ".join(filter(None, whys)), abandoned_ns=started - began)
-            got = refused
+        if isinstance(got, Served):
+            got = _second_thoughts(got, points, doubt) or got
+        if isinstance(got, Served):
+            return _accounted(got, whys, began)
         whys.append(got.why)
         points = got.fallbacks
     started = monotonic_ns()
     command = guest_command(place.workspace, spec, place.limits, place.guest.directory)
-    served = _read(await place.guest.runner.run(command), Point.FRESH, started)
-    return replace(served, why="; ".join(filter(None, whys)), abandoned_ns=started - began)
+    return _accounted(_read(await place.guest.runner.run(command), Point.FRESH, started), whys, began)
+
+
+def _accounted(served: Served, whys: Sequence[Why], began_ns: int) -> Served:
+    """Add why it did not begin further on, and what was tried before it."""
+    abandoned_ns = monotonic_ns() - began_ns - served.run_ns - served.reading_ns
+    return replace(served, whys=tuple(whys), abandoned_ns=max(0, abandoned_ns))
 
 
 async def _attempt(
     place: Place, spec: Mapping[str, Any], points: tuple[Point, ...], swap: Sequence[Target]
-) -> Exit | _Refusal:
+) -> Served | _Refusal:
     point, others = points[0], points[1:]
     if place.servers is None:
-        return _Refusal(why="there is no server for these tests", fallbacks=())
+        return _Refusal(why=Why(reason="there is no server for these tests"), fallbacks=())
     server = await place.servers.server(str(spec["mode"]), point)
     if server is None:
-        return _Refusal(why=f"not {point}: {place.servers.why()}", fallbacks=others)
+        return _Refusal(why=Why(reason=place.servers.why(), point=point), fallbacks=others)
     more = {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]} if point is Point.F2 else {}
+    started = monotonic_ns()
     path = write_spec(place.workspace, {**spec, **more}, place.guest.directory)
     try:
-        return await server.run(path, place.limits)
+        return _read(await server.run(path, place.limits), point, started)
     except ServerGone as gone:
-        return _Refusal(why=f"not {point}: its server is gone ({gone})", fallbacks=others)
+        return _Refusal(why=Why(reason=f"its server is gone ({gone})", point=point), fallbacks=others)
 
 
 def _read(done: Exit, point: Point, started_ns: int) -> Served:
@@ -143,14 +167,12 @@ def _second_thoughts(
     served: Served, points: tuple[Point, ...], doubt: Callable[[Session], str]
 ) -> _Refusal | None:
     if served.session.report.unswappable:
-        why = f"not {points[0]}: {served.session.report.unswappable}"
+        why = Why(reason=served.session.report.unswappable, point=points[0])
         return _Refusal(why=why, fallbacks=points[1:])
     doubtful = doubt(served.session)
-    return (
-        _Refusal(why=f"checked again, as a fork could be to blame: {doubtful}", fallbacks=())
-        if doubtful
-        else None
-    )
+    if not doubtful:
+        return None
+    return _Refusal(why=Why(reason=f"checked again, as a fork could be to blame: {doubtful}"), fallbacks=())
 
 
 def template_spec(

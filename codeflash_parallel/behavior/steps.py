@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from codeflash_parallel.behavior.points import weakest
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.serving import Served
+from codeflash_parallel.behavior.serving import Served, told
 from codeflash_parallel.model.workspace import Exit
 
 #: What the guest's own clocks say before its tests run, by step; the first ones are spent first.
@@ -110,7 +110,7 @@ class Account:
     @property
     def served_why(self) -> str:
         """Return why no run began further on."""
-        return "; ".join(dict.fromkeys(run.why for run in self._runs if run.why))
+        return told(why for run in self._runs for why in run.whys)
 
     @property
     def used(self) -> Used:
