@@ -12,9 +12,9 @@ import threading
 
 from . import forking
 
-#: The folders of the private one that are emptied between candidates and seen by tests. (pytest's cache is
-#: not among them: plugins note things there at their start, and every session gets along without it.)
-_FOLDERS = ("home", "tmp", "cache", "config", "data", "state", "run", "basetemp", "benchmarks")
+#: Folders below the private one that are emptied between candidates. Those for caches are not among them:
+#: whoever has filled one (matplotlib does while it is imported) expects it to be empty some day.
+_FOLDERS = ("home", "tmp", "run", "data", "state", "basetemp")
 
 _WHEN = {
     "F0": "before anything of the project is imported",

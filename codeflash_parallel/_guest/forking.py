@@ -84,9 +84,7 @@ def _overwrite_marker(marker):
     at = 0 if block.startswith(key) else block.find(b"\0" + key) + 1
     if not block[at:].startswith(key):
         return
-    with open("/proc/self/mem", "r+b", buffering=0) as memory:
-        memory.seek(_environment_start() + at + len(key))
-        memory.write(marker)
+    ctypes.memmove(_environment_start() + at + len(key), marker, len(marker))
 
 
 def _environment_start():
