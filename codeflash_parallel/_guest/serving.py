@@ -15,19 +15,16 @@ import importlib
 import json
 import linecache
 import os
-import random
-import socket
 import sys
 import time
 import warnings
 
 from . import current, forking, swapping
+from .chance import Chance
 from .fitness import Fitness, Watch
-from .records import move_high
+from .link import Link
 from .session import GuestFailure
 
-_ORDER_BYTES = 1 << 16
-_MOST_DESCRIPTORS = 8
 #: What a fork cannot take from its own spec any more: the template has acted on it.
 _FIXED = ("mode", "args", "also", "root", "project", "user_root", "private", "guest", "targets", "workers")
 
@@ -72,7 +69,7 @@ class Server:
         channel.keep()
 
     def _connect(self, control):
-        self._link = socket.socket(fileno=move_high(control))
+        self._link = Link(control)
         self._fitness.ours(0, 1, 2, self._link.fileno(), self._channel.fileno())
 
     def watch(self, guard):
@@ -141,9 +138,9 @@ class Server:
         gc.collect()
         gc.freeze()
         self._files = forking.regular_files()
-        self._say("ready", point=self.until, fit=not unfit, unfit=unfit, **swappable, **_size())
+        self._link.say("ready", point=self.until, fit=not unfit, unfit=unfit, **swappable, **_size())
         while True:
-            order, descriptors = self._receive()
+            order, descriptors = self._link.receive()
             if order["op"] == "quit":
                 os._exit(0)
             if self._obey(order, descriptors, unfit):
@@ -174,9 +171,9 @@ class Server:
         for number in descriptors:
             os.close(number)
         if why:
-            self._say("refused", order=order.get("order"), why=why)
+            self._link.say("refused", order=order.get("order"), why=why)
         else:
-            self._say("forked", order=order["order"], pid=pid)
+            self._link.say("forked", order=order["order"], pid=pid)
         return False
 
     def _take(self, order, descriptors):
@@ -199,31 +196,6 @@ class Server:
             return "nothing is said about what to swap"
         watched = spec["mode"] == "tests" and spec.get("wrap", "none") != "none"
         return "calls cannot be watched any more" if self.until == "F2" and watched else ""
-
-    # ---- the link
-
-    def _say(self, t, **fields):
-        try:
-            self._link.sendall(json.dumps(dict(fields, t=t)).encode() + b"\n")
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the next `_receive` says so
-
-    def _receive(self):
-        """Return the next order and the descriptors that came with it."""
-        data, numbers = b"", []
-        while not data.endswith(b"\n"):
-            try:
-                more, extras, _, _ = self._link.recvmsg(
-                    _ORDER_BYTES, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
-                )
-            except ConnectionResetError:
-                more, extras = b"", []
-            for _, _, raw in extras:
-                numbers += memoryview(raw[: len(raw) // 4 * 4]).cast("i").tolist()
-            if not more:
-                return {"op": "quit"}, numbers
-            data += more
-        return json.loads(data), numbers
 
     # ---- in a fork
 
@@ -302,40 +274,6 @@ class Served:
             # pytest collects garbage at its end, which goes through all of them, and copies every page of
             # theirs; that was two thirds of the CPU time of a short check.
             gc.unfreeze()
-
-
-class Chance:
-    """Random states: as the system gave them, or as somebody has set them."""
-
-    def __init__(self):
-        self._initial = self._held = random.getstate()
-        self._numpy = None
-
-    def look(self):
-        """Note the state of numpy's generator as soon as there is one; nobody can have seeded it before."""
-        if self._numpy is None:
-            generator = _numpy_generator()
-            self._numpy = None if generator is None else _state(generator)
-
-    def hold(self):
-        """Keep the state of `random`: the interpreter seeds it anew in every fork."""
-        self._held = random.getstate()
-
-    def renew(self):
-        """Restore what somebody has set, and seed anew what nobody has touched."""
-        if self._held != self._initial:
-            random.setstate(self._held)
-        generator = _numpy_generator()
-        if generator is not None and _state(generator) == self._numpy:
-            generator.seed()
-
-
-def _numpy_generator():
-    return getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-
-
-def _state(generator):
-    return [getattr(part, "tolist", lambda part=part: part)() for part in generator.get_state()]
 
 
 def _locations(found):
