@@ -1,13 +1,16 @@
 """What a slot costs: create, stage, audit, discard, close at several sizes of a project; git beside it.
 
-    python benchmarks/slots.py [--sizes 100 1000 7000 20000] [--rounds 5] [--folder DIR]
+    python benchmarks/slots.py [--sizes 100 1000 7000 20000] [--rounds 5] [--folder DIR] [--overlay-from N]
 
 Milliseconds, medians of the rounds; both ways are measured in turn, in the same folder. `stage` writes a
 candidate's edit of one module; a "run" then leaves what tests leave (bytecode, temporary files, one file of
 the tree changed); `audit` names what changed; `discard` makes the slot the snapshot again and verifies it; an
-`idle discard` is that of a slot where only the staged file changed. With git: write the file, look with
-`git status --ignored`, then `git reset --hard && git clean -fdxq`, which does not know of changes that keep a
-file's size and time.
+`idle discard` is that of a slot where only the staged file changed; `sweep` removes what was put out of the
+way, when the next one has the slot already. With git: write the file, look with `git status --ignored`, then
+`git reset --hard && git clean -fdxq`, which does not know of changes that keep a file's size and time.
+
+A line for each way in which slots can be made here: a worktree written by git, clones that share blocks, an
+overlay (as root, from 2,000 files on; `--overlay-from` says otherwise).
 """
 
 from __future__ import annotations
@@ -20,8 +23,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,16 +31,18 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.model.candidate import Edit, digest_of
+from codeflash_parallel.worktrees import kinds
+from codeflash_parallel.worktrees.kinds import Pristine, SlotCost
 from codeflash_parallel.worktrees.maker import SlotMaker
-from codeflash_parallel.worktrees.mirror import Mirror, open_mirror
+from codeflash_parallel.worktrees.mirror import open_mirror
 from codeflash_parallel.worktrees.owner import Owner
 from codeflash_parallel.worktrees.repository import find_repository
 from codeflash_parallel.worktrees.slot import Slot
-from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest
+from codeflash_parallel.worktrees.snapshot import SnapshotRequest
 
 #: Modules in one folder, as a large project has them.
 A_FOLDER = 20
-STEPS = ("create", "stage", "audit", "discard", "idle discard", "close")
+STEPS = ("create", "stage", "audit", "discard", "sweep", "idle discard", "close")
 GIT = ("git", "-c", "user.name=b", "-c", "user.email=b@localhost", "-c", "core.hooksPath=/dev/null")
 
 
@@ -70,6 +74,9 @@ class Clock:
         work()
         self.ms[step].append(1e3 * (time.perf_counter() - began))
 
+    def median(self, step: str) -> str:
+        return f"{statistics.median(self.ms[step]):.1f}" if self.ms[step] else "-"
+
     async def atime(self, step: str, work: Callable[[], Awaitable[object]]) -> None:
         began = time.perf_counter()
         await work()
@@ -92,18 +99,20 @@ def leave_traces(root: Path, private: Path) -> None:
 CHANGED = "part0/p0/module0.py"
 
 
-async def ours(clock: Clock, maker: SlotMaker, mirror: Mirror, snapshot: Snapshot, number: int) -> Slot:
+async def ours(clock: Clock, maker: SlotMaker, pristine: Pristine | None, number: int) -> Slot:
     made: list[Slot] = []
-    make = partial(maker.make, number)
-    await clock.atime("create", lambda: anyio.to_thread.run_sync(lambda: made.append(make())))
+    await clock.atime(
+        "create", lambda: anyio.to_thread.run_sync(lambda: made.append(maker.make(number, pristine)))
+    )
     (slot,) = made
-    old = mirror.read(snapshot, CHANGED)
+    old = maker.mirror.read(maker.snapshot, CHANGED)
     assert old is not None
     edits = [Edit(path=CHANGED, old_digest=digest_of(old), new=b"value = -1\n")]
     await clock.atime("stage", partial(slot.stage, edits))
     leave_traces(slot.workspace.root, slot.workspace.private / "tmp")
     await clock.atime("audit", slot.audit)
     await clock.atime("discard", slot.discard)
+    await clock.atime("sweep", slot.sweep)
     await slot.stage(edits)
     await clock.atime("idle discard", slot.discard)
     remove = partial(maker.remove, slot)
@@ -131,33 +140,41 @@ def gits(clock: Clock, root: Path, folder: Path, number: int) -> None:
 
 async def measure(files: int, rounds: int, folder: Path) -> None:
     root = make_repository(folder, files)
-    own, plain = Clock(), Clock()
-    kinds = set()
+    clocks: dict[str, Clock] = defaultdict(Clock)
+    costs: dict[str, SlotCost] = {}
     async with open_mirror(folder / "cache", find_repository(root)) as mirror:
-        snapshot = await mirror.snapshot(SnapshotRequest())
         maker = SlotMaker(
             mirror=mirror,
-            snapshot=snapshot,
+            snapshot=await mirror.snapshot(SnapshotRequest()),
             run_id="benchmark",
             interpreter=Path(sys.executable),
             environment_for=lambda _private, _number: {},
         )
         owner = Owner(mirror.home, maker.run_id)
+        first = maker.make(0)
+        began = time.perf_counter()
+        shared = {"overlay": maker.make_lower(), "reflink": maker.find_shareable(first)}
+        shared_ms = 1e3 * (time.perf_counter() - began)
+        ways = {"worktree": None, **{name: found for name, found in shared.items() if found}}
         for number in range(1, rounds + 1):
-            slot = await ours(own, maker, mirror, snapshot, number)
-            with suppress(AttributeError):
-                kinds.add(f"{slot.kind}, {slot.cost.bytes / 2**20:.1f} MiB, {slot.cost.inodes} inodes")
-            gits(plain, root, folder, number)
+            for name, pristine in ways.items():
+                costs[name] = (await ours(clocks[name], maker, pristine, number)).cost
+            gits(clocks["git"], root, folder, number)
+        maker.remove(first)
         owner.release()
-    show(files, {"ours": own.ms, "git": plain.ms}, "; ".join(sorted(kinds)))
+    show(files, clocks, costs)
+    if "overlay" in ways:
+        print(f"  once a run, the tree that overlays share: {shared_ms:.0f} ms")
 
 
-def show(files: int, ways: Mapping[str, Mapping[str, Sequence[float]]], note: str) -> None:
-    print(f"\n{files} files ({note}), load {os.getloadavg()[0]:.2f}")
-    print("          " + "".join(f"{step:>14}" for step in STEPS))
-    for name, steps in ways.items():
+def show(files: int, clocks: Mapping[str, Clock], costs: Mapping[str, SlotCost]) -> None:
+    print(f"\n{files} files, load {os.getloadavg()[0]:.2f}")
+    print("          " + "".join(f"{step:>13}" for step in STEPS) + "          MiB       inodes")
+    for name, clock in clocks.items():
+        times = "".join(f"{clock.median(step):>13}" for step in STEPS)
+        cost = costs.get(name)
         print(
-            f"  {name:8}" + "".join(f"{statistics.median(steps[step]):14.1f}" for step in STEPS), flush=True
+            f"  {name:8}{times}" + (f"{cost.bytes / 2**20:13.1f}{cost.inodes:13}" if cost else ""), flush=True
         )
 
 
@@ -166,7 +183,9 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[100, 1000, 7000, 20000])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="where to work: the file system decides what can be shared")
+    parser.add_argument("--overlay-from", type=int, default=kinds.LEAST_FILES_OF_AN_OVERLAY)
     options = parser.parse_args()
+    kinds.LEAST_FILES_OF_AN_OVERLAY = options.overlay_from
     cores, python = len(os.sched_getaffinity(0)), sys.version.split()[0]
     print(
         f"cores {cores}, load {os.getloadavg()[0]:.2f}, Python {python}; "

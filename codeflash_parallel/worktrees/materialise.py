@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +22,7 @@ from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.functions import functions_of
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.paths import collisions, refuse_form, refuse_new, refuse_path
+from codeflash_parallel.model.source import parse_file
 from codeflash_parallel.model.splice import SpliceError, splice
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.worktrees.drafts import Change, DoesNotApply, Draft, draft_of_files, draft_of_patch
@@ -267,14 +266,10 @@ def _syntax_fault(source: bytes) -> str:
     Runs on the event loop's thread: the filter of warnings belongs to the whole process.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source)
+        parse_file(source)
     except SyntaxError as error:
         where = f" (line {error.lineno})" if error.lineno else ""
         return f"{error.msg}{where}"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return str(error) or type(error).__name__
     return ""
 
 

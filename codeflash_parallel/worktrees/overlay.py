@@ -69,7 +69,7 @@ class Overlay:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_DEADLINE_S, process_group=0)
         if done.returncode:
             raise OSError(errno.EIO, os.fsdecode(done.stderr).strip())
-        unmount_below(self.folder)
+        unmount_all(self.folder)
         for place in (self.tree, self.folder / UPPER, self.folder / WORK):
             remove_tree(place)
         copy.rename(self.tree)
@@ -118,15 +118,15 @@ def probe_overlay(folder: Path) -> bool:
     except OSError:
         return False
     finally:
-        unmount_below(folder)
+        unmount_all(folder)
 
 
-def unmount_below(folder: Path) -> None:
-    """Unmount whatever is mounted below a folder: by us, by a run that was killed, or by a test."""
-    place = os.path.realpath(folder)
+def unmount_all(folder: Path) -> None:
+    """Unmount whatever is mounted in a folder or on it: by us, by a run that was killed, or by a test."""
+    place = f"{os.path.realpath(folder)}/"
     unmount = ctypes.CDLL(None).umount2
     for mounted in reversed([_point(line) for line in _MOUNTS.read_bytes().splitlines()]):
-        if os.fsdecode(mounted).startswith(place + "/"):
+        if f"{os.fsdecode(mounted)}/".startswith(place):
             unmount(mounted, _DETACH)
 
 
@@ -144,5 +144,5 @@ def unmount_and_remove(folder: Path) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    unmount_below(folder)
+    unmount_all(folder)
     remove_tree(folder)

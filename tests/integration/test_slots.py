@@ -17,7 +17,7 @@ from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.worktrees import kinds, slot, ticks
 from codeflash_parallel.worktrees.journal import JOURNAL, note_staging, note_undone, staged_in
 from codeflash_parallel.worktrees.kinds import SlotKind
-from codeflash_parallel.worktrees.overlay import probe_overlay
+from codeflash_parallel.worktrees.overlay import Overlay, probe_overlay, unmount_and_remove
 from codeflash_parallel.worktrees.pool import Pool, Slot
 from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, SlotBroken
 from codeflash_parallel.worktrees.waste import Waste
@@ -571,3 +571,19 @@ async def test_a_slot_that_cannot_be_restored_stays_broken(world: World) -> None
             with pytest.raises(SlotBroken):
                 await one.discard()
         assert one.broken
+
+
+@pytest.mark.parametrize(("name", "works"), [("with space", True), ("back\\slash", False), ("com,ma", False)])
+def test_mounts_are_found_whatever_they_are_called(tmp_path: Path, name: str, works: bool) -> None:
+    (tmp_path / "plain").mkdir()
+    if not probe_overlay(tmp_path / "plain"):
+        pytest.skip("overlays cannot be mounted here")
+    folder = tmp_path / name
+    for place in (folder / "lower", folder / "tree"):
+        place.mkdir(parents=True)
+    (folder / "lower/file").write_bytes(b"shared")
+    assert Overlay(lower=folder / "lower", folder=folder, tree=folder / "tree").mount() == works
+    assert (folder / "tree/file").exists() == works
+    unmount_and_remove(folder / "tree")
+    assert (folder / "lower/file").read_bytes() == b"shared"
+    shutil.rmtree(folder)
