@@ -53,6 +53,7 @@ class BehaviorPhase:
         self._screening = Screening(context, ledger, kills, repairs)
         self._enough = anyio.CancelScope()
         self._seen: dict[str, CandidateId] = {}
+        self._prints: dict[tuple[str, ...], str] = {}
         self._open = 0
         self._admitted = 0
 
@@ -171,14 +172,18 @@ class BehaviorPhase:
 
     def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice."""
-        context = self._context
-        old = {e.path: context.mirror.read(context.snapshot, e.path) for e in candidate.edits}
-        new = {e.path: e.new for e in candidate.edits}
+        new = {edit.path: edit.new for edit in candidate.edits}
         print_ = fingerprint(new)
-        if not new or fingerprint(old) == print_:
+        if not new or self._print_of_the_snapshot(tuple(new)) == print_:
             return "baseline"
         first = self._seen.setdefault(print_, candidate.id)
         return "" if first == candidate.id else first
+
+    def _print_of_the_snapshot(self, paths: tuple[str, ...]) -> str:
+        if paths not in self._prints:
+            context = self._context
+            self._prints[paths] = fingerprint({p: context.mirror.read(context.snapshot, p) for p in paths})
+        return self._prints[paths]
 
     async def _check(self, entry: Entry) -> None:
         entry.outcome = await self._judging.judge(

@@ -125,7 +125,7 @@ class Fleet:
         if why and not server.rss_bytes():
             self.died(key, why)
         elif why:
-            self.is_unfit(key, f"the baseline is not the same there: {why}")
+            self.is_unfit(key, f"the baseline is not the same there: {why.removesuffix('.')}")
         else:
             self._answers.note(key, "")
         return True

@@ -2,14 +2,23 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from codeflash_parallel.model.candidate import digest_of
-from codeflash_parallel.model.source import skeleton
+from codeflash_parallel.model.source import (
+    decoded,
+    parse_anew,
+    parse_file,
+    skeleton,
+    statements,
+    without_prose,
+)
 
 #: A larger file counts by its bytes: its tree would take seconds, in which nothing else of a run goes on.
 MAX_TREE_BYTES = 1_000_000
+#: Outermost statements whose digests are kept: those of the largest modules there are, several times.
+_KNOWN = 8_192
 
 
 def fingerprint(files: Mapping[str, bytes | None]) -> str:
@@ -35,9 +44,30 @@ def _digest(path: str, data: bytes | None) -> str:
     if not path.endswith(".py") or len(data) > MAX_TREE_BYTES:
         return f"raw {digest_of(data)}"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return f"tree {digest_of(chr(10).join(_parts(data)).encode())}"
+    except SyntaxError:
         return f"raw {digest_of(data)}"
-    return f"tree {digest_of(skeleton(tree).encode(errors='surrogatepass'))}"
+
+
+def _parts(data: bytes) -> Iterator[str]:
+    """Yield a digest of each outermost statement; that of a text that was seen before is known."""
+    text = decoded(data)
+    if text is None:
+        yield from map(_part, without_prose(parse_file(data).body))
+        return
+    found = statements(text)
+    first = len(found) - len(without_prose([statement.node for statement in found]))
+    for statement in found[first:]:
+        alone = statement.alone
+        yield _known(text[statement.start : statement.end]) if alone else _part(statement.node)
+
+
+@lru_cache(maxsize=_KNOWN)
+def _known(text: str) -> str:
+    """Return the digest of a text that is one outermost statement."""
+    (node,) = parse_anew(text).body
+    return _part(node)
+
+
+def _part(node: ast.stmt) -> str:
+    return digest_of(skeleton(node).encode(errors="surrogatepass"))

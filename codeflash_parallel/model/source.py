@@ -9,6 +9,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeGuard
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -17,23 +18,88 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 #: What Python's own tokenizer takes for the end of a line (`str.splitlines` knows many more).
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _BREAK = re.compile(r"\r\n|\r")
+_ENDS = re.compile(r"\r\n|\r|\n")
+#: Parsed texts that are kept: all candidates of a run are made of the same few files.
+_KEPT = 4
 #: Tokens that open a string which other tokens may follow inside (Python 3.12 and later).
 _STRING_STARTS = frozenset({"FSTRING_START", "TSTRING_START"})
 _STRING_ENDS = frozenset({"FSTRING_END", "TSTRING_END"})
 
 
+@lru_cache(maxsize=_KEPT)
 def parse(text: str) -> ast.Module:
     """Parse Python source; whatever is wrong with it, it is a `SyntaxError`.
 
-    A byte order mark is ignored, and warnings about the source (invalid escapes) are not shown.
+    A byte order mark is ignored, and warnings about the source (invalid escapes) are not shown. The tree
+    is shared with whoever else asks: it is not to be changed.
     """
+    return parse_anew(text.removeprefix("\ufeff"))
+
+
+def parse_anew(source: str | bytes) -> ast.Module:
+    """Parse without looking at what was parsed before; a file's bytes may name their encoding."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(text.removeprefix("\ufeff"))
+            return ast.parse(source)
         except (ValueError, RecursionError, MemoryError) as error:
             # NUL bytes, lone surrogates and absurd nesting are not reported as syntax errors by every version
             raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
+
+
+def parse_file(data: bytes) -> ast.Module:
+    """Parse a Python file in whatever encoding it names.
+
+    Raises:
+        SyntaxError: it is not Python for the interpreter that runs us.
+    """
+    text = decoded(data)
+    return parse_anew(data) if text is None else parse(text)
+
+
+def decoded(data: bytes) -> str | None:
+    """Return the text of a file in UTF-8 that names no encoding; `None` for any other."""
+    if b"coding" in b"".join(data.splitlines(keepends=True)[:2]):
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """A statement of a module's outermost scope, and where it stands in the text.
+
+    Attributes:
+        start, end: offsets of its first line's beginning and of its last line's end.
+        alone: no other statement shares its lines.
+    """
+
+    node: ast.stmt
+    start: int
+    end: int
+    alone: bool
+
+
+def statements(text: str) -> list[Statement]:
+    """Return the outermost statements of a text.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    mark = len(text) - len(text.removeprefix("\ufeff"))
+    starts = [mark, *(match.end() for match in _ENDS.finditer(text, mark)), len(text)]
+    body = parse(text).body
+    spans = [(first_line(node), node.end_lineno or node.lineno) for node in body]
+    alone = [
+        (not n or spans[n - 1][1] <= start) and (n + 1 == len(spans) or spans[n + 1][0] >= end)
+        for n, (start, end) in enumerate(spans)
+    ]
+    return [
+        Statement(node=node, start=starts[start], end=starts[end], alone=single)
+        for node, (start, end), single in zip(body, spans, alone, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +117,7 @@ class Source:
     inside: frozenset[int] = field(repr=False)
 
     @classmethod
+    @lru_cache(maxsize=_KEPT)
     def read(cls, text: str) -> Source:
         """Parse a text.
 
@@ -170,6 +237,11 @@ def _is_prose(statement: ast.stmt) -> bool:
     return is_docstring(statement) and ">>>" not in ast.dump(statement)
 
 
+def without_prose(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return a body without its docstring (a doctest in one is code, though)."""
+    return body[1:] if body and _is_prose(body[0]) else body
+
+
 def same(one: ast.AST, other: ast.AST) -> bool:
     """Tell whether two trees mean the same: positions, formatting, comments and docstrings apart."""
     return skeleton(one) == skeleton(other)
@@ -199,8 +271,8 @@ def _pieces(node: ast.AST) -> list[object]:
     """Return a node's name and fields, without its docstring (a doctest in one is code, though)."""
     pieces: list[object] = [f"{type(node).__name__}("]
     for name, value in ast.iter_fields(node):
-        if name == "body" and isinstance(node, Definition | ast.Module) and value and _is_prose(value[0]):
-            pieces.append(value[1:])
+        if name == "body" and isinstance(node, Definition | ast.Module):
+            pieces.append(without_prose(value))
         elif name not in {"type_comment", "type_ignores"}:
             pieces.append(repr(value) if isinstance(value, str) else value)
     return [*pieces, ")"]
