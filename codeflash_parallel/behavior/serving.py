@@ -49,10 +49,13 @@ class Why:
 
 def told(whys: Iterable[Why]) -> str:
     """Return reasons as one text: each is said once, and points that share one are named together."""
-    points: dict[str, dict[str, None]] = {}
+    points: dict[str, set[str]] = {}
     for why in whys:
-        points.setdefault(why.reason, {}).update({why.point: None} if why.point else {})
-    return "; ".join(f"not {', '.join(at)}: {reason}" if at else reason for reason, at in points.items())
+        points.setdefault(why.reason, set()).update({why.point} - {""})
+    return "; ".join(
+        f"not {', '.join(sorted(at, reverse=True))}: {reason}" if at else reason
+        for reason, at in points.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
