@@ -60,6 +60,7 @@ class Watch:
         self._channel, self._places = channel, places
         self._test, self._told, self._pid = "", set(), os.getpid()
         self._started = False
+        self._before = frozenset(sys.modules)
         on_process_start(self._tell)
 
     def pytest_runtest_logstart(self, nodeid):
@@ -75,7 +76,8 @@ class Watch:
 
     def pytest_unconfigure(self):
         """Tell which modules there are."""
-        self._channel.write("modules", names=third_party(self._places))
+        names = [name for name in third_party(self._places) if name not in self._before]
+        self._channel.write("modules", names=names)
 
     def _tell(self, event):  # noqa: ARG002 - which way it was started does not matter
         self._started = True
