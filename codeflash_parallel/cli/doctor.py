@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,7 +64,11 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield _git()
     yield from _project(project, settings)
     yield from _machine(settings)
-    yield _cache(cache_root(settings))
+    cache = cache_root(settings)
+    existing = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+    yield _cache(cache, existing)
+    if os.access(existing, os.W_OK):
+        yield _slots(existing)
 
 
 def _git() -> Finding:
@@ -136,8 +141,33 @@ def _at_once(asked: Parallel, fits: int) -> Finding:
     return Finding(name="parallel candidates", value=f"{slots} {unit}{busy}{fewer if slots > 1 else ''}")
 
 
-def _cache(cache: Path) -> Finding:
-    existing = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+def _slots(folder: Path) -> Finding:
+    """Say how slots below a folder get their files, by trying it there."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-", dir=folder) as scratch:
+            return Finding(name="slots", value=_kinds(Path(scratch)))
+    except OSError as error:
+        return Finding(name="slots", value="", problem=f"{folder} cannot be written: {error.strerror}.")
+
+
+def _kinds(scratch: Path) -> str:
+    from codeflash_parallel.worktrees.kinds import (
+        LEAST_FILES_OF_AN_OVERLAY,
+        SlotKind,
+        clones_work,
+        overlays_pay,
+    )
+
+    clones, overlay = scratch / "clones", scratch / "overlay"
+    clones.mkdir()
+    overlay.mkdir()
+    kind = SlotKind.REFLINK if clones_work(clones) else SlotKind.WORKTREE
+    if overlays_pay(overlay, LEAST_FILES_OF_AN_OVERLAY):
+        return f"{kind}; {SlotKind.OVERLAY} from {LEAST_FILES_OF_AN_OVERLAY:,} files on"
+    return kind
+
+
+def _cache(cache: Path, existing: Path) -> Finding:
     free = shutil.disk_usage(existing).free
     value = f"{cache}, {free / 2**30:.1f} GiB free"
     if not os.access(existing, os.W_OK):

@@ -90,3 +90,11 @@ def test_doctor_says_how_many_checks_run_at_once(capsys, monkeypatch, asked: str
         line for line in capsys.readouterr().out.splitlines() if line.startswith("parallel candidates")
     )
     assert words in line
+
+
+def test_doctor_says_what_slots_would_be(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    main(["doctor", "--python", sys.executable, "--cache-dir", str(tmp_path / "cache")])
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("slots"))
+    assert line.split()[1].rstrip(";") in {"worktree", "reflink"}
+    assert list(tmp_path.iterdir()) == []
