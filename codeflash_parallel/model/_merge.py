@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 
 from codeflash_parallel.model._imports import LineEdit, Rank
@@ -43,7 +44,7 @@ class Merge:
         """Merge the statements of one scope."""
         keys = {id(node): key for key, node in keyed(new_body).items()}
         functions = keyed(flat(old_body))
-        known = frozenset(map(skeleton, old_body))
+        known = cache(lambda: frozenset(map(skeleton, old_body)))
         added: list[ast.stmt] = []
         replaced: list[tuple[int, ast.stmt]] = []
         for statement in new_body:
@@ -79,9 +80,11 @@ class Merge:
         named = [s for s in new_body if isinstance(s, ast.ClassDef) and s.name == new.name]
         return dict(zip(map(id, named), found, strict=False)).get(id(new))
 
-    def _needs_nothing(self, old_body: Sequence[ast.stmt], new: ast.stmt, known: frozenset[str]) -> bool:
+    def _needs_nothing(
+        self, old_body: Sequence[ast.stmt], new: ast.stmt, known: Callable[[], frozenset[str]]
+    ) -> bool:
         """Tell what needs no edit of its own: placeholders, what the original has, imports of the module."""
-        if ignorable(new) or skeleton(new) in known:
+        if ignorable(new) or skeleton(new) in known():
             return True
         return old_body is self._old.tree.body and isinstance(new, ast.Import | ast.ImportFrom)
 
