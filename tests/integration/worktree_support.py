@@ -38,6 +38,8 @@ GIT = (
     "protocol.file.allow=always",
     "-c",
     "init.templateDir=",
+    "-c",
+    "gc.auto=0",  # else git tidies up behind our back, and the repository is not what it was
 )
 ALL_IGNORED = ("*.so", "*.py", ".env")
 MODULE = "def double(x):\n    return x + x\n\n\ndef triple(x):\n    return x + x + x\n"
