@@ -155,6 +155,16 @@ def test_observed_outcomes_are_a_multiset() -> None:
     assert compare_observed(expected, GuestReport(calls=(one,)), TARGETS).code is Code.VALUE_DIFFERS
 
 
+def test_of_calls_that_were_sampled_only_those_that_were_seen_count() -> None:
+    one, two, other = call(0, digest="1"), call(1, digest="2"), call(2, digest="3")
+    expected = outcomes_by_test([one, two])
+    sampled = {("t", 0): 2}
+    assert compare_observed(expected, GuestReport(executed=sampled), TARGETS).code is Code.OK
+    assert compare_observed(expected, GuestReport(calls=(two,), executed=sampled), TARGETS).code is Code.OK
+    differs = compare_observed(expected, GuestReport(calls=(other,), executed=sampled), TARGETS)
+    assert differs.code is Code.VALUE_DIFFERS
+
+
 def test_reading_records() -> None:
     report = read_report(
         [
