@@ -135,14 +135,7 @@ def measure(kind: str, options: argparse.Namespace, folder: Path) -> None:
         show(way, checked.wall_s, serial_s, count, remark)
         show("  judging only", checked.judging_s, serial_s, count, f"overhead {overheads(checked)}")
         counted = checked.document["tests_selected"]
-        print(f"  {'':22}{counted} tests selected; {steps(checked)}")
-
-
-def steps(checked: Checked) -> str:
-    """Return where the candidates' time went, in milliseconds a candidate."""
-    found = checked.document.get("steps_ms", {})
-    count = len(checked.document["candidates"])
-    return "ms each: " + ", ".join(f"{name} {ms / count:.0f}" for name, ms in found.items())
+        print(f"  {'':22}{counted} tests selected; {checked.steps}")
 
 
 def main() -> None:

@@ -208,6 +208,7 @@ def show(name: str, checked: Checked, theirs: Theirs) -> None:
         f"  {name:14}{checked.wall_s:7.1f} s whole {rate:6.1f} a second, {len(killed)} killed; "
         f"{ratio:.2f} x mutmut; judging only {judging:.1f} a second"
     )
+    print(f"    {checked.steps}")
     reasons = {c["id"]: f"{c['status']} {c['code']}: {c['reason']}" for c in checked.document["candidates"]}
     for mutant in sorted(killed ^ theirs.killed):
         print(f"    differs: {mutant}: mutmut's exit {theirs.exits[mutant]}; ours {reasons[mutant]}")

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,6 +175,15 @@ class Checked:
     def judging_s(self) -> float:
         """Seconds in which candidates were judged: snapshot and baseline left out."""
         return float(self.document["timings"]["behavior"]) / 1e3
+
+    @property
+    def steps(self) -> str:
+        """Where the candidates' time went, in milliseconds a candidate, and who served how many."""
+        candidates = self.document["candidates"]
+        steps = self.document["steps_ms"].items()
+        served = Counter(c["served"] for c in candidates if c["served"])
+        each = ", ".join(f"{name} {ms / len(candidates):.0f}" for name, ms in steps)
+        return f"ms each: {each}; served " + ", ".join(f"{name} {n}" for name, n in served.most_common())
 
     @property
     def rejected(self) -> set[str]:
