@@ -85,14 +85,14 @@ class Probe:
         census.take(self._loads)
         for load in self._loads:
             load.note_readers(self._reading.code_readers)
-        keys = [(path, name) for path, names in sorted(self._targets.items()) for name in sorted(names)]
+        keys = ((path, name) for path, names in sorted(self._targets.items()) for name in sorted(names))
         refused = ((key, self._objection(key, items)) for key in keys)
         self._refused = {key: why for key, why in refused if why}
         for load in self._loads:
             load.calm()
         why = "; ".join(list(dict.fromkeys(self._refused.values()))[:_MOST_REASONS])
         called = sum(self._counter.counts.values())
-        return {"called_early": called, "swappable": len(self._refused) < len(keys), "why": why}
+        return {"called_early": called, "swappable": not self._refused, "why": why}
 
     def _objection(self, key, items):
         """Return why a target cannot be swapped, one clause; empty if it can."""
