@@ -20,6 +20,10 @@ _STARTS = frozenset(
     }
 )
 
+#: Programs that libraries ask about the machine while they are imported (`ctypes.util`, `platform`, with them
+#: trio and many others); none of them runs Python.
+_TOOLS = frozenset({"ldconfig", "ld", "gcc", "cc", "objdump", "uname", "file", "nproc", "lscpu"})
+
 #: Distributions of pytest itself: there wherever tests run.
 _PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_guest"})
 
@@ -27,12 +31,19 @@ _PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_co
 def on_process_start(tell):
     """Have `tell` called with an event's name each time this process starts another; cannot be undone."""
 
-    def hook(event, args):  # noqa: ARG001 - the signature of audit hooks
-        if event in _STARTS:
+    def hook(event, args):
+        if event in _STARTS and not _is_tool(event, args):
             tell(event)
 
     sys.addaudithook(hook)
     _wrap_multiprocessing(tell)
+
+
+def _is_tool(event, args):
+    if event not in ("subprocess.Popen", "os.posix_spawn"):
+        return False
+    program = args[0]
+    return isinstance(program, (str, bytes)) and os.path.basename(os.fsdecode(program)) in _TOOLS
 
 
 def _wrap_multiprocessing(tell):
@@ -42,7 +53,9 @@ def _wrap_multiprocessing(tell):
     fork_exec = _posixsubprocess.fork_exec
 
     def watched(*args):
-        tell("fork_exec")
+        # `subprocess` has raised its audit event.
+        if sys._getframe(1).f_globals.get("__name__") != "subprocess":
+            tell("fork_exec")
         return fork_exec(*args)
 
     _posixsubprocess.fork_exec = watched

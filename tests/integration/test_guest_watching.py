@@ -65,6 +65,12 @@ FILES = {
     "test_processes.py": TESTS,
     "conftest.py": "import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''])\n",
 }
+TOOLS = """
+import ctypes.util, os, platform, subprocess
+ctypes.util.find_library("pthread")
+platform.processor()
+subprocess.run(["uname", "-a"], check=True)
+"""
 SPAWNING = [
     *("", "test_popen", "test_fork", "test_system", "test_posix_spawn", "test_multiprocessing", "test_exec"),
     *("test_first_of_the_server", "test_second_of_the_server", "test_last_of_the_server[1]"),
@@ -93,3 +99,11 @@ def test_watch(tmp_path: Path, python: str) -> None:
 def test_no_watch(tmp_path: Path) -> None:
     run = watched(tmp_path, PYTHONS[0])
     assert run.named("spawned") == run.named("modules") == []
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_questions_about_the_machine_are_no_processes(tmp_path: Path, python: str) -> None:
+    root = write_files(tmp_path / "slot", {"conftest.py": TOOLS, "test_nothing.py": "def test_it(): pass\n"})
+    run = run_guest(tmp_path, root, python=python, watch=True)
+    assert run.outcomes == {"test_it": "passed"}
+    assert run.named("spawned") == []
