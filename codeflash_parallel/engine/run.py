@@ -177,6 +177,7 @@ class Run:
                 return
             self._phase("race")
             await context.fleet.close()
+            await self._around.share_bytecode(context.plan, context.pool)
             random = Random(self._seed)  # noqa: S311 - no secret
             self._finding = await hold_race(context, self._ledger, self._finding, random, admission.confirm)
             self._clock.lap("race")

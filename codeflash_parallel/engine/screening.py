@@ -83,7 +83,7 @@ class Screening:
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""
         baseline, cores = self._context.baseline, int(self._context.cores)
-        if baseline.suite_s < LONG_SUITE_S or cores == 1:
+        if baseline.suite_s < LONG_SUITE_S or cores <= 1:
             return 0
         stages = [entry.stage for entry in self._ledger]
         has_xdist = "xdist" in baseline.plugins

@@ -197,12 +197,10 @@ class Surroundings:
             found = await self._learn(guest, snapshot, pool, folder, candidates)
         plan = self._plan(guest, snapshot, found)
         fleet = await self._fleet_for(plan, folder)
-        if self._warm is not pool and fleet.off:
-            await self._warm_up(guest, found, pool)
-            await pool.share_bytecode()
+        if fleet.off:
+            await self.share_bytecode(plan, pool)
         await fleet.complete(plan)
         await fleet.warm_up(pool, candidates)
-        self._warm = pool
         self._baselines[key] = found
         return plan, fleet
 
@@ -271,11 +269,19 @@ class Surroundings:
         await anyio.to_thread.run_sync(save, folder, found)
         return found
 
-    async def _warm_up(self, guest: Guest, baseline: Baseline, pool: Pool) -> None:
-        """Run the baseline's tests once in new slots: every candidate then starts with its bytecode."""
+    async def share_bytecode(self, plan: CheckPlan, pool: Pool) -> None:
+        """Run the baseline's tests once in new slots, so that everybody starts with its bytecode.
+
+        A preflight has done it already. Servers do it for their own slot, not for the baseline's, which
+        must not differ from the others in a race.
+        """
+        if self._warm is pool:
+            return
         workspace = pool.baseline.workspace
-        spec = selected_run_spec(guest, workspace, baseline, SelectedRun())
-        await run_guest(guest, workspace, spec, Limits(wall_s=_WARM_UP_S))
+        spec = selected_run_spec(plan.guest, workspace, plan.baseline, SelectedRun())
+        await run_guest(plan.guest, workspace, spec, Limits(wall_s=_WARM_UP_S))
+        await pool.share_bytecode()
+        self._warm = pool
 
     def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
         return {t.path: self.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
