@@ -1,0 +1,156 @@
+"""F2 in real templates: what pytest and the import system add to swapping code objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from guest_runs import PYTHONS, write_files
+from serving_lab import ServingLab, open_lab
+
+pytestmark = pytest.mark.anyio
+
+MODULE = '''"""A module."""
+
+def f(x):
+    """Add one.
+
+    >>> f(1)
+    2
+    """
+    return x + 1
+
+def g(x):
+    return f(x) * 2
+
+class Error(Exception): pass
+
+def fails(x):
+    raise Error(x)
+'''
+FASTER = "result = x\n    result += 1\n    return result"
+TESTS = """
+import inspect, pytest, traceback
+import mod
+from mod import f, g
+
+def test_f(): assert f(1) == 2
+def test_g(): assert g(1) == 4
+def test_source(): assert "return x" not in inspect.getsource(g) and inspect.getsource(mod.fails).count("raise") == 1
+def test_line(): assert mod.fails.__code__.co_firstlineno == inspect.getsourcelines(mod.fails)[1]
+def test_trace():
+    with pytest.raises(mod.Error) as caught:
+        mod.fails(1)
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].line == "raise Error(x)"
+def test_failing(): assert mod.fails(f(1)) == 1
+"""
+
+
+STARTER = """
+import subprocess, sys
+OUT = subprocess.run([sys.executable, "-c", "import mod; mod.f(1)"])
+def test_f(): import mod
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def lab(tmp_path: Path):
+    async with open_lab(tmp_path) as made:
+        yield made
+
+
+async def assert_swapped(lab: ServingLab, changed: str, file: str = "mod.py", **fields: object) -> None:
+    """Assert that a fork for a changed file tells what a process of its own tells."""
+    async with lab.server("F2", **fields) as server:
+        assert server.ready.fit, server.ready.unfit
+        assert server.ready.swappable, server.ready.why
+        write_files(lab.root, {file: changed})
+        forked = await lab.fork(server, **fields)
+    fresh = await lab.fresh(**fields)
+    assert "unswappable" not in {record["t"] for record in forked.records}, forked.one("unswappable")
+    assert sorted(map(str, forked.essence)) == sorted(map(str, fresh.essence))
+    assert forked.status == fresh.status
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+async def test_lines_and_messages_are_the_candidates(tmp_path: Path, python: str) -> None:
+    async with open_lab(tmp_path, python=python) as lab:
+        lab.write(mod=MODULE, test_it=TESTS)
+        for body in (FASTER, FASTER + " + 1", "raise KeyError(x)", "import os\n    os._exit(3)"):
+            lab.write(mod=MODULE)
+            await assert_swapped(lab, MODULE.replace("return x + 1", body))
+
+
+async def test_a_target_that_a_test_imports(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="def test_f():\n    import mod\n    assert mod.f(1) == 2\n")
+    await assert_swapped(lab, MODULE.replace("return x + 1", FASTER + " + 1"))
+
+
+async def test_a_target_among_the_tests(lab: ServingLab) -> None:
+    lab.targets = ("test_it.py::helper",)
+    text = "def helper(x):\n    assert x != 5\n    return x\ndef test_one(): assert helper(1) == 1\ndef test_two(): helper(5)\n"
+    lab.write(test_it=text)
+    await assert_swapped(lab, text.replace("return x", "assert x == 2, 'no'\n    return x"), "test_it.py")
+
+
+async def test_two_targets_in_two_files(lab: ServingLab) -> None:
+    lab.targets = ("mod.py::f", "other.py::h")
+    other = "import mod\ndef h(x):\n    return mod.f(x)\n"
+    lab.write(mod=MODULE, other=other, test_it="import other\ndef test_h(): assert other.h(1) == 2\n")
+    await assert_swapped(lab, other.replace("mod.f(x)", "1 + mod.f(x)"), "other.py")
+    await assert_swapped(lab, MODULE.replace("return x + 1", FASTER))
+
+
+@pytest.mark.parametrize(
+    ("tests", "options", "why"),
+    [
+        ("import mod\nCASES = [mod.f(1)]\ndef test_f(): pass\n", [], "f was called while"),
+        (
+            "import mod, pytest\n@pytest.mark.parametrize('x', [mod.g(2)])\ndef test_f(x): assert x\n",
+            [],
+            "f was called while",
+        ),
+        (TESTS, ["--doctest-modules"], "mod.py was read at|doctests|the code of f was read"),
+        (
+            STARTER,
+            [],
+            "a process was started before the tests ran",
+        ),
+    ],
+)
+async def test_what_cannot_be_swapped(lab: ServingLab, tests: str, options: list[str], why: str) -> None:
+    lab.write(mod=MODULE, test_it=tests)
+    async with lab.server("F2", args=options) as server:
+        assert not server.ready.swappable
+        assert any(word in server.ready.why for word in why.split("|")), server.ready.why
+        forked = await lab.fork(server, args=options)
+    assert forked.one("unswappable")["why"] in server.ready.why
+    assert forked.status == 75
+    assert not forked.outcomes
+
+
+async def test_files_that_nobody_swaps(lab: ServingLab) -> None:
+    lab.targets = ("mod.py::f", "other.py::h")
+    lab.write(
+        mod=MODULE,
+        other="def h(): return 1\n",
+        third="X = 1\n",
+        test_it="import mod, other, third\ndef test_it(): pass\n",
+    )
+    first, second = lab.spec()["targets"]
+    async with lab.server("F2") as server:
+        lab.write(other="def h(): return 2\n")
+        forked = await lab.fork(server, swap=[first])
+        assert "h differs" in forked.one("unswappable")["why"]
+        assert not (await lab.fork(server, swap=[first, second])).named("unswappable")
+        lab.write(other="# the same\ndef h(): return 1\n")
+        assert len((await lab.fork(server, swap=[first])).named("source")) == 2
+        late = await lab.fork(server, prove=["mod.py", "other.py", "third.py"])
+        assert late.one("unswappable")["why"] == "third.py was imported before the fork"
+        unknown = await lab.fork(server, swap=[{"path": "mod.py", "qualname": "g"}])
+        assert unknown.one("unswappable")["why"] == "g is no target"
