@@ -12,6 +12,7 @@ Exits 1 if any verdict differs.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 
 from workloads import Candidate, Prepared, Workload, functions_in, machine, manifest_of, mutants_of, prepare
 
+#: Where no function is named, all are targets and calls are recorded inside tests; named ones can be swapped.
 MODULES = (
     Workload(
         kind="boltons",
@@ -37,21 +39,45 @@ MODULES = (
         kind="boltons-strings",
         pin="boltons==26.2.0",
         path="boltons/strutils.py",
-        functions=(),
+        functions=(
+            "asciify",
+            "strip_ansi",
+            "human_readable_list",
+            "cardinalize",
+            "ordinalize",
+            "pluralize",
+            "indent",
+            "is_uuid",
+            "parse_int_list",
+            "format_int_list",
+            "complement_int_list",
+            "int_ranges_from_int_list",
+        ),
         tests=("tests/test_strutils.py",),
     ),
     Workload(
         kind="toolz",
         pin="toolz==1.2.0",
         path="toolz/itertoolz.py",
-        functions=(),
+        functions=("isdistinct", "get", "nth", "last", "frequencies", "reduceby", "groupby", "count", "topk"),
         tests=("toolz/tests/test_itertoolz.py",),
     ),
     Workload(
         kind="more-itertools",
         pin="more-itertools==11.2.1",
         path="more_itertools/recipes.py",
-        functions=(),
+        functions=(
+            "all_equal",
+            "quantify",
+            "dotproduct",
+            "first_true",
+            "nth",
+            "polynomial_eval",
+            "polynomial_derivative",
+            "polynomial_from_roots",
+            "sum_of_squares",
+            "nth_combination",
+        ),
         tests=("tests/test_recipes.py",),
         keyword="not Prime and not Sieve",
     ),
@@ -59,7 +85,7 @@ MODULES = (
         kind="packaging",
         pin="packaging==26.3",
         path="src/packaging/licenses/__init__.py",
-        functions=(),
+        functions=("canonicalize_license_expression",),
         tests=("tests/test_licenses.py", "tests/test_metadata.py"),
         editable=True,
     ),
@@ -67,7 +93,13 @@ MODULES = (
         kind="packaging-utils",
         pin="packaging==26.3",
         path="src/packaging/utils.py",
-        functions=(),
+        functions=(
+            "canonicalize_name",
+            "canonicalize_version",
+            "is_normalized_name",
+            "parse_wheel_filename",
+            "parse_sdist_filename",
+        ),
         tests=("tests/test_utils.py",),
         editable=True,
     ),
@@ -76,6 +108,7 @@ MODULES = (
 OPTIONS = ("--timeout", "2", "-j", "2")
 
 Cell = dict[str, Any]
+Work = tuple[Prepared, Sequence[Candidate]]
 
 
 class Cells:
@@ -133,12 +166,27 @@ def batches(candidates: Sequence[Candidate], size: int) -> Iterator[Sequence[Can
         yield candidates[begin : begin + size]
 
 
-def campaign(
-    prepared: Prepared, cells: Cells, count: int, deadline: float, options: argparse.Namespace
-) -> None:
-    """Judge the mutants of one module that have no line yet, until the time is over."""
-    found = [c for c in mutants_of(prepared, count, options.seed) if c.id not in cells.done]
-    for batch in batches(found, options.batch):
+def work(
+    chosen: Sequence[Workload], cells: Cells, folder: Path, options: argparse.Namespace
+) -> Iterator[Work]:
+    """Yield what has no line yet, in batches, the modules in turn."""
+    count = -(-options.mutants // len(chosen))
+    prepared = [prepare_module(workload, folder) for workload in chosen]
+    found = [[c for c in mutants_of(own, count, options.seed) if c.id not in cells.done] for own in prepared]
+    rows = itertools.zip_longest(*(batches(candidates, options.batch) for candidates in found))
+    for row in rows:
+        yield from ((own, batch) for own, batch in zip(prepared, row, strict=True) if batch)
+
+
+def prepare_module(workload: Workload, folder: Path) -> Prepared:
+    prepared = prepare(workload, folder / workload.kind)
+    functions = workload.functions or functions_in(prepared.file)
+    return replace(prepared, workload=replace(workload, functions=functions))
+
+
+def campaign(found: Iterator[Work], cells: Cells, deadline: float) -> None:
+    """Judge batches until the time is over."""
+    for prepared, batch in found:
         if time.monotonic() > deadline:
             return
         made = judged(prepared, batch)
@@ -184,11 +232,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="agreement-") as name:
         cells = Cells(options.file or Path(name) / "cells.jsonl")
         chosen = [workload for workload in MODULES if workload.kind in options.modules]
-        for workload in chosen:
-            prepared = prepare(workload, Path(name) / workload.kind)
-            functions = functions_in(prepared.file)
-            prepared = replace(prepared, workload=replace(workload, functions=functions))
-            campaign(prepared, cells, -(-options.mutants // len(chosen)), deadline, options)
+        campaign(work(chosen, cells, Path(name), options), cells, deadline)
         status = report(cells)
     print(f"load {os.getloadavg()[0]:.2f}")
     return status

@@ -261,7 +261,8 @@ def generated(prepared: Prepared, right: int, wrong: int, seed: int = 1) -> list
 def mutants_of(prepared: Prepared, count: int, seed: int) -> list[Candidate]:
     """Make mutants of every kind; an id says the module, the seed, the number, the kind and the line."""
     source = prepared.file.read_text(encoding="utf-8")
-    drawn = mutations.drawn(source, mutations.sites(source), count, seed)
+    sites = mutations.sites(source, prepared.workload.functions)
+    drawn = mutations.drawn(source, sites, count, seed)
     stem = prepared.workload.kind
     return [
         Candidate(id=f"{stem}-{seed}-{n}-{mutant.kind}-{mutant.line}", text=mutant.text)
