@@ -219,8 +219,9 @@ def print_candidate(
 ) -> None:
     """Print everything that is known about one candidate, its diff last; before that, the appendix."""
     console.print(details(candidate))
-    if served := served_by_candidate([candidate]):
-        console.print(served)
+    if candidate.served:
+        why = f": {candidate.served_why}" if candidate.served_why else ""
+        console.print(Text(one_line(f"served {candidate.served}{why}"), style="dim"))
     for part in appendix:
         console.print()
         console.print(part)

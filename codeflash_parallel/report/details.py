@@ -28,7 +28,7 @@ def details(candidate: CandidateResult) -> RenderableType:
     parts += [_failure(failure) for failure in candidate.failures]
     parts += _lists(candidate)
     if candidate.tests.not_run:
-        parts.append(Text(f"not started, it was decided: {candidate.tests.not_run} tests", style="dim"))
+        parts.append(Text(f"tests not started after that: {candidate.tests.not_run}", style="dim"))
     parts += [Text(one_line(note), style="dim") for note in candidate.notes]
     parts += _groups(candidate)
     return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]))
