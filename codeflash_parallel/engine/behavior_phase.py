@@ -77,7 +77,7 @@ class BehaviorPhase:
 
     def _cancel_the_rest(self) -> None:
         wanted = self._context.settings.stop_after
-        reason = f"{wanted} candidates are right, and no more were wanted."
+        reason = f"No more than {wanted} right candidates were wanted."
         for entry in self._ledger:
             if entry.stage in _NOT_JUDGED:
                 self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, reason)
