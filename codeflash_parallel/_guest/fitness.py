@@ -10,7 +10,7 @@ import stat
 import sys
 import threading
 
-from . import forking
+from . import auditing, forking
 
 #: Folders below the private one that are emptied between candidates. Those for caches are not among them:
 #: whoever has filled one (matplotlib does while it is imported) expects it to be empty some day.
@@ -105,7 +105,7 @@ class Watch:
         self.is_on = False
         self._changing = changing
         self._among_project = False
-        sys.addaudithook(self._hear)
+        auditing.listen(["open", *_STARTS], self._hear)
 
     def enter_project(self):
         """Note that code of the project runs from now on: what plugins have started is not its doing."""

@@ -10,7 +10,7 @@ import os
 import sys
 import types
 
-from . import instrument
+from . import auditing, instrument
 
 _CALLED = "__codeflash_called__"
 
@@ -99,24 +99,25 @@ class ReadingWatch:
         self.code_readers, self.file_readers = {}, {}
         self._files = {absolute: relative for relative, absolute in files.items()}
         self._names = {os.path.basename(absolute) for absolute in self._files}
-        self._watching = True
 
-    def install(self):
+    def start(self):
         """Watch until `stop`; returns the watch."""
-        sys.addaudithook(self._hook)
+        auditing.listen(["object.__getattr__"], self._attribute_read)
+        auditing.listen(["open"], self._opened)
         return self
 
     def stop(self):
-        """Note nothing more (an audit hook cannot be removed)."""
-        self._watching = False
+        """Note nothing more."""
+        auditing.stop(self._attribute_read)
+        auditing.stop(self._opened)
 
-    def _hook(self, event, args):
-        if not self._watching:
-            return
-        if event == "object.__getattr__" and args[1] == "__code__":
-            self._code_read(args[0], sys._getframe(1))
-        elif event == "open" and isinstance(args[0], str) and os.path.basename(args[0]) in self._names:
-            self._file_read(os.path.abspath(args[0]), sys._getframe(1))
+    def _attribute_read(self, event, args):  # noqa: ARG002 - the signature of listeners
+        if args[1] == "__code__":
+            self._code_read(args[0], sys._getframe(2))
+
+    def _opened(self, event, args):  # noqa: ARG002
+        if isinstance(args[0], str) and os.path.basename(args[0]) in self._names:
+            self._file_read(os.path.abspath(args[0]), sys._getframe(2))
 
     def _code_read(self, function, frame):
         if type(function) is not types.FunctionType:

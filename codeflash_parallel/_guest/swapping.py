@@ -49,7 +49,7 @@ class Probe:
         self._loads, self._processes, self._refused = [], [], {}
         self._counter = probing.CallCounter(self._targets)
         files = {path: os.path.join(spec["root"], path) for path in self._targets}
-        self._reading = probing.ReadingWatch(files).install()
+        self._reading = probing.ReadingWatch(files).start()
         watching.on_process_start(self._processes.append)
         guard.proof.probe = self
 

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 
+from . import auditing
 from .places import both_forms, under
 
 #: Audit events of starting a process or becoming another program.
@@ -29,13 +30,13 @@ _PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_co
 
 
 def on_process_start(tell):
-    """Have `tell` called with an event's name each time this process starts another; cannot be undone."""
+    """Have `tell` called with an event's name each time this process starts another."""
 
-    def hook(event, args):
-        if event in _STARTS and not _is_tool(event, args):
+    def heard(event, args):
+        if not _is_tool(event, args):
             tell(event)
 
-    sys.addaudithook(hook)
+    auditing.listen(_STARTS, heard)
     _wrap_multiprocessing(tell)
 
 
