@@ -191,6 +191,9 @@ class Load:
 
     def objection(self, qualname):
         """Return why a target's code cannot be swapped, as far as this load tells."""
+        unlike = codes.difference(self.plain[0][1], self.live[0][1], self.targets)
+        if unlike:
+            return "an import hook compiles %s differently each time: %s" % (self.relative, unlike)
         decorated = probing.decorated(self.data, self.loader.path, qualname)
         if decorated:
             return "%s: %s" % (qualname, decorated)

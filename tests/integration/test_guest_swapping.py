@@ -154,3 +154,28 @@ async def test_files_that_nobody_swaps(lab: ServingLab) -> None:
         assert late.one("unswappable")["why"] == "third.py was imported before the fork"
         unknown = await lab.fork(server, swap=[{"path": "mod.py", "qualname": "g"}])
         assert unknown.one("unswappable")["why"] == "g is no target"
+
+
+HOOK = """
+import importlib.machinery, importlib.util, itertools, os, sys
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mod.py")
+
+class Loader(importlib.machinery.SourceFileLoader):
+    numbers = itertools.count()
+    def source_to_code(self, data, path, **options):
+        code = super().source_to_code(data, path, **options)
+        return code.replace(co_consts=(*code.co_consts, next(self.numbers)))
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.util.spec_from_file_location(name, PATH, loader=Loader(name, PATH)) if name == "mod" else None
+
+sys.meta_path.insert(0, Finder)
+"""
+
+
+async def test_an_import_hook_that_never_does_the_same_twice(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, conftest=HOOK, test_it=TESTS)
+    async with lab.server("F2") as server:
+        assert server.ready.why.startswith("an import hook compiles mod.py differently each time")
