@@ -22,8 +22,9 @@ from codeflash_parallel.worktrees.layout import remove_tree
 
 #: `MNT_DETACH`: a template's working directory may be below; it keeps the old view until it ends.
 _DETACH = 2
-#: Folders can be renamed, and hard links stay links, as on any other file system.
-_OPTIONS = "redirect_dir=on,index=on"
+#: Folders can be renamed, and hard links stay links, as on any other file system; and unmounting does not
+#: wait for everything that anybody has written to the disk.
+_OPTIONS = "redirect_dir=on,index=on,volatile"
 #: Copying one tree; a hanging file system must not hang a run.
 _DEADLINE_S = 600.0
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -123,7 +124,7 @@ def probe_overlay(folder: Path) -> bool:
 
 def unmount_all(folder: Path) -> None:
     """Unmount whatever is mounted in a folder or on it: by us, by a run that was killed, or by a test."""
-    place = f"{os.path.realpath(folder)}/"
+    place = f"{os.path.realpath(folder.parent)}/{folder.name}/"  # the folder itself may be a link by now
     unmount = ctypes.CDLL(None).umount2
     for mounted in reversed([_point(line) for line in _MOUNTS.read_bytes().splitlines()]):
         if f"{os.fsdecode(mounted)}/".startswith(place):

@@ -19,12 +19,11 @@ import anyio.to_thread
 
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.worktrees.kinds import Pristine
-from codeflash_parallel.worktrees.layout import cache_faults
+from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
 from codeflash_parallel.worktrees.maker import EnvironmentFor, SlotMaker
 from codeflash_parallel.worktrees.mirror import Mirror, mend
-from codeflash_parallel.worktrees.overlay import unmount_and_remove
 from codeflash_parallel.worktrees.owner import Owner
-from codeflash_parallel.worktrees.recovery import remove_run, unkept
+from codeflash_parallel.worktrees.recovery import removable, remove_run
 from codeflash_parallel.worktrees.slot import Slot, SlotBroken
 from codeflash_parallel.worktrees.snapshot import Snapshot
 
@@ -278,21 +277,21 @@ def _all_lost(reasons: Sequence[str]) -> EnvironmentFault:
 
 
 async def _close(maker: SlotMaker, owner: Owner) -> None:
-    """Remove what the run has made, slots at once, and last the proof that it is alive."""
+    """Remove what the run has made, all parts at once, and last the proof that it is alive."""
     home = maker.mirror.home
     try:
         with cache_faults(home.path):
             async with anyio.create_task_group() as group:
-                for folder in unkept(maker.folder):
-                    group.start_soon(_in_thread, partial(_try_to_remove, folder))
+                for part in await _in_thread(partial(removable, maker.folder)):
+                    group.start_soon(_in_thread, partial(_try_to_remove, part))
             await _in_thread(partial(remove_run, home, maker.run_id))
     finally:
         owner.release()
 
 
-def _try_to_remove(folder: Path) -> None:
+def _try_to_remove(part: Path) -> None:
     with contextlib.suppress(OSError):  # `remove_run` tries again, and says why it cannot
-        unmount_and_remove(folder)
+        remove_tree(part)
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:

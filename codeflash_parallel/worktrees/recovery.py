@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -14,7 +16,7 @@ import anyio.to_thread
 
 from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, locked, try_lock
-from codeflash_parallel.worktrees.overlay import unmount_and_remove
+from codeflash_parallel.worktrees.overlay import unmount_all, unmount_and_remove
 from codeflash_parallel.worktrees.owner import is_free, owner_path
 from codeflash_parallel.worktrees.slot import KEPT_MARK
 
@@ -119,6 +121,24 @@ def remove_run(home: Home, run_id: str) -> list[Path]:
 def unkept(run_folder: Path) -> list[Path]:
     """Return the slots of a run that nobody wants to look at."""
     return [slot for slot in sorted(run_folder.glob("*")) if not (slot / KEPT_MARK).exists()]
+
+
+def removable(run_folder: Path) -> list[Path]:
+    """Unmount a run's slots, and return what can be removed at once: what is in their trees and beside them.
+
+    Links are not followed: tests may have put them anywhere.
+    """
+    slots = unkept(run_folder)
+    for slot in slots:
+        unmount_all(slot)
+    return [part for slot in slots for folder in _inside(slot) for part in _inside(folder)]
+
+
+def _inside(folder: Path) -> list[Path]:
+    with suppress(OSError):  # without rights
+        if stat.S_ISDIR(os.lstat(folder).st_mode):
+            return list(folder.iterdir())
+    return []
 
 
 def drop_worktrees(home: Home, is_gone: Callable[[Path], bool]) -> None:

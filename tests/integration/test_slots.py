@@ -383,6 +383,19 @@ async def test_restoring_never_reaches_beyond_the_slot(
                 assert not (one.workspace.private / "home").is_symlink()
 
 
+async def test_closing_follows_no_link(world: World, kind: SlotKind) -> None:
+    init(world)
+    victim = world.base / "victim"
+    world.write({"folder/precious": "p", "precious": "p"}, at=victim)
+    world.guarded.append(victim)
+    async with world.mirror() as mirror, world.pool(mirror, await mirror.snapshot(request()), size=1) as pool:
+        folder = pool.baseline.folder
+        for place in (folder / "link", pool.baseline.workspace.root / "linked", folder.parent / "slot"):
+            place.symlink_to(victim)
+        shutil.rmtree(pool.baseline.workspace.private)
+        pool.baseline.workspace.private.symlink_to(victim / "folder")
+
+
 async def test_what_is_staged_is_in_the_journal_until_it_is_undone(world: World) -> None:
     init(world)
     async with world.mirror() as mirror:
