@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
+from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.process.files import write_atomically
 
 #: Variables that change from shell to shell and that no test may depend on in a slot anyway.
-IRRELEVANT = frozenset(
+_IRRELEVANT = frozenset(
     {"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_TTY", "PYTEST_CURRENT_TEST"}
 )
+
+
+def name_of(*parts: str | int | Sequence[object]) -> str:
+    """Return the name of the baseline that depends on these parts, and on the environment.
+
+    Args:
+        parts: JSON values.
+    """
+    environment = sorted((k, v) for k, v in os.environ.items() if k not in _IRRELEVANT)
+    return digest_of(json.dumps([*parts, environment]).encode())[:24]
 
 
 def load(folder: Path) -> Baseline | None:

@@ -12,6 +12,7 @@ from typing import Protocol
 import anyio
 
 from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.faults import contested
 from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.context import RunContext
@@ -59,7 +60,7 @@ class Judging:
         taken: Callable[[Slot], None],
         again: Callable[[], None],
     ) -> CheckOutcome:
-        """Judge one candidate; what the machinery breaks is tried again, what starved is tried alone.
+        """Judge one candidate; what the machinery breaks is tried again, what others may have broken alone.
 
         Args:
             taken: called when a slot was taken.
@@ -68,17 +69,22 @@ class Judging:
         Raises:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
-        outcome: CheckOutcome | None = None
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            entry.attempts = attempt
-            alone = outcome is not None and outcome.starved
-            outcome = await self._attempt(entry, examination, taken, alone=alone)
-            if not (outcome.code in INFRA or (outcome.starved and attempt == 1)):
+        outcome, alone = await self._attempt(entry, examination, taken, alone=False), False
+        for _ in range(MAX_ATTEMPTS - 1):
+            crowded = not alone and self._crowded(entry, outcome)
+            if not (outcome.code in INFRA or crowded):
                 break
-            if attempt < MAX_ATTEMPTS:
-                again()
-        assert outcome is not None  # there is at least one attempt
+            alone = alone or crowded
+            again()
+            outcome = await self._attempt(entry, examination, taken, alone=alone)
         return outcome
+
+    def _crowded(self, entry: Entry, outcome: CheckOutcome) -> bool:
+        """Say whether a candidate may have failed because of those beside it: it starved, or shared a port."""
+        test = contested(outcome.failures) if self._context.pool.size > 1 else ""
+        if test:
+            entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
+        return outcome.starved or bool(test)
 
     async def _attempt(
         self,

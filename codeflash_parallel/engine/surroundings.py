@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -17,7 +15,7 @@ from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
-from codeflash_parallel.engine.baselines import IRRELEVANT, load, save
+from codeflash_parallel.engine.baselines import load, name_of, save
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
@@ -288,8 +286,7 @@ class Surroundings:
 
     def _key(self, guest: Guest, snapshot: Snapshot) -> str:
         """Name a baseline by everything that it depends on."""
-        environment = {k: v for k, v in os.environ.items() if k not in IRRELEVANT}
-        parts: list[Any] = [
+        return name_of(
             __version__,
             guest.directory.name,
             snapshot.tree,
@@ -299,6 +296,4 @@ class Surroundings:
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             self.settings.no_select,
             threads_each(int(self.cores), self.size),
-            sorted(environment.items()),
-        ]
-        return digest_of(json.dumps(parts).encode())[:24]
+        )
