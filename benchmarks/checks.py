@@ -136,6 +136,8 @@ def measure(kind: str, options: argparse.Namespace, folder: Path) -> None:
         show("  judging only", checked.judging_s, serial_s, count, f"overhead {overheads(checked)}")
         counted = checked.document["tests_selected"]
         print(f"  {'':22}{counted} tests selected; {checked.steps}")
+        if not flags:
+            print(f"  {'':22}{checked.reasons}", flush=True)
 
 
 def main() -> None:

@@ -186,6 +186,12 @@ class Checked:
         return f"ms each: {each}; served " + ", ".join(f"{name} {n}" for name, n in served.most_common())
 
     @property
+    def reasons(self) -> str:
+        """Why checks were not served at a later point, each reason once."""
+        found = Counter(c["served_why"] for c in self.document["candidates"] if c["served_why"])
+        return "; ".join(f"{why} ({n})" for why, n in found.most_common(3))
+
+    @property
     def rejected(self) -> set[str]:
         return {c["id"] for c in self.document["candidates"] if c["status"] == "rejected"}
 
