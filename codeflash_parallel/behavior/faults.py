@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -11,10 +12,13 @@ from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.model.candidate import Candidate, digest_of
 from codeflash_parallel.model.outcome import Code, Ended
+from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Exit
 
 #: How much of a dying process's last words goes into the reason.
 _TAIL = 300
+#: How the machine says that somebody else has what there is one of: a port, a lock, a database.
+_TAKEN = re.compile(r"Address already in use|Resource temporarily unavailable|database is locked")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +32,14 @@ class Fault:
     code: Code
     reason: str
     starved: bool = False
+
+
+def contested(failures: Iterable[FailedTest]) -> str:
+    """Return the id of a test that found taken what another slot may have had at that moment, else ``""``.
+
+    What a candidate says in its message costs it one more try, alone, and gains it nothing.
+    """
+    return next((failed.id for failed in failures if _TAKEN.search(failed.message)), "")
 
 
 def machinery_fault(session: Session) -> Fault | None:

@@ -80,7 +80,7 @@ class Judging:
         return outcome
 
     def _crowded(self, entry: Entry, outcome: CheckOutcome) -> bool:
-        """Say whether a candidate may have failed because of those beside it: it starved, or shared a port."""
+        """Say whether those beside a candidate may have made it fail: it starved, or shared a port."""
         test = contested(outcome.failures) if self._context.pool.size > 1 else ""
         if test:
             entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
@@ -94,6 +94,7 @@ class Judging:
         *,
         alone: bool,
     ) -> CheckOutcome:
+        entry.attempts += 1
         entry.time.waits(monotonic_ns())
         async with self._limiter:
             async with self._slot(alone=alone) as slot:

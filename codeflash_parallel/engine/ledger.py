@@ -72,6 +72,7 @@ class Entry:
     result: CandidateResult | None = None
     diff_path: str = ""
     time: Spent = field(default_factory=Spent)
+    attempts: int = 0
     kept_slot: str = ""
     reproduce: str = ""
     notes: list[str] = field(default_factory=list)

@@ -17,6 +17,7 @@ from codeflash_parallel.engine.judging import MAX_ATTEMPTS, Judging
 from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
 from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.result import FailedTest
 
 SECOND = 10**9
 OK = CheckOutcome(code=Code.OK, reason="")
@@ -177,6 +178,27 @@ async def test_who_starved_is_tried_once_more_alone(
     pool, one = Pool(2, tmp_path), entry()
     assert await judge(Judging(context(pool)), one, Examination(STARVED, then)) is then
     assert (one.attempts, pool.alone) == (attempts, 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("slots", "attempts"), [(2, 2), (1, 1)])
+async def test_who_found_a_port_taken_is_tried_once_more_alone(
+    tmp_path: Path, slots: int, attempts: int
+) -> None:
+    failed = FailedTest(id="t::a", phase="setup", message="OSError: [Errno 98] Address already in use")
+    taken = CheckOutcome(code=Code.TESTS_FAILED, reason="", failures=(failed,))
+    pool, one = Pool(slots, tmp_path), entry()
+    assert (await judge(Judging(context(pool)), one, Examination(taken))).code is Code.TESTS_FAILED
+    assert (one.attempts, pool.alone, len(one.notes)) == (attempts, attempts - 1, attempts - 1)
+
+
+@pytest.mark.anyio
+async def test_who_just_fails_is_not_tried_again(tmp_path: Path) -> None:
+    failed = FailedTest(id="t::a", phase="call", message="AssertionError")
+    wrong = CheckOutcome(code=Code.TESTS_FAILED, reason="", failures=(failed,))
+    one = entry()
+    await judge(Judging(context(Pool(2, tmp_path))), one, Examination(wrong))
+    assert (one.attempts, one.notes) == (1, [])
 
 
 def measured(code: Code) -> CheckOutcome:
