@@ -264,7 +264,7 @@ class SessionPlugin:
 
 
 class NoSummary:
-    """Asks no plugin for the summary, which nobody reads: hypothesis imports nearly all of itself for it."""
+    """Asks no plugin for the summary, meant for people: hypothesis imports nearly all of itself for it."""
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session):

@@ -31,7 +31,8 @@ def run_session(spec, channel, runtestloop=None):
     from . import hooks
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
-    plugins = [plugin, hooks.NoSummary(), *_watches(spec, channel, guard)]
+    quiet = [] if spec.get("summary") else [hooks.NoSummary()]
+    plugins = [plugin, *quiet, *_watches(spec, channel, guard)]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
     recording.finish()

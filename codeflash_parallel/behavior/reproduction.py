@@ -29,7 +29,8 @@ def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome
         descriptor, redirection = _SHOWN_RECORDS
     else:
         failing = (*outcome.tests.failed_ids, *outcome.tests.missing_ids)[:_TESTS]
-        spec = selected_run_spec(guest, workspace, baseline, SelectedRun(only=failing or None))
+        run = SelectedRun(only=failing or None)
+        spec = {**selected_run_spec(guest, workspace, baseline, run), "summary": True}
         descriptor, redirection = _HIDDEN_RECORDS
     command = guest_command(workspace, spec, Limits(wall_s=0), guest.directory)
     words = [descriptor if word == "{records}" else word for word in command.argv]

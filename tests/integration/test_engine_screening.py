@@ -29,7 +29,7 @@ ORDERED = """
 
     @pytest.mark.parametrize("number", range(6))
     def test_small(number):
-        sum(range(400_000))
+        sum(range(3_000_000))
         assert total([number % 2]) == number % 2
 
     def test_large():
@@ -58,7 +58,7 @@ async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) 
         from shop.sums import total
 
         def test_needs():
-            sum(range(400_000))
+            sum(range(3_000_000))
             assert total([shop.ready + 1]) == 4
     """
     project = make_project(tmp_path / "project", tests__test_a_py=ORDERED + prepares, tests__test_b_py=last)

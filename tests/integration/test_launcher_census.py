@@ -41,10 +41,10 @@ def simple(writing):
 def with_orphan(writing):
     if os.fork() == 0:
         if os.fork() == 0:
-            os.write(writing, b"x")
             signal.pause()
         os._exit(0)
     os.wait()
+    os.write(writing, b"x")
 
 jobs = {}
 census = Census(jobs)

@@ -14,9 +14,7 @@ COUNTS = st.integers(0, 20)
 def test_no_more_processes_than_cores_that_nobody_wants(
     suite_s: float, cores: int, in_use: int, waiting: int, has_xdist: bool
 ) -> None:
-    workers = xdist_workers(
-        suite_s=suite_s, cores=cores, in_use=in_use, waiting=waiting, has_xdist=has_xdist
-    )
+    workers = xdist_workers(suite_s=suite_s, cores=cores, in_use=in_use, waiting=waiting, has_xdist=has_xdist)
     lends = has_xdist and suite_s >= LONG_SUITE_S and cores > in_use + waiting
     assert workers == (cores - in_use - waiting + 1 if lends else 0)
     assert workers != 1
