@@ -264,13 +264,20 @@ class SessionPlugin:
 
 
 class NoSummary:
-    """Asks no plugin for the summary, meant for people: hypothesis imports nearly all of itself for it."""
+    """Ends a session without what is meant for people and for the next session.
+
+    Nobody is asked for the summary, for which hypothesis imports nearly all of itself, and nothing is noted
+    in pytest's cache: its folder is the slot's, which is emptied at once.
+    """
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session):
         """Have nobody asked while the session ends."""
         hook = session.config.hook
         asked, hook.pytest_terminal_summary = hook.pytest_terminal_summary, _Nobody()
+        cache = getattr(session.config, "cache", None)
+        if cache is not None:
+            cache.set = lambda key, value: None  # noqa: ARG005 - pytest's signature
         yield
         hook.pytest_terminal_summary = asked
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, names, read_blobs
+from codeflash_parallel.worktrees.diffs import ABSENT, file_diff
+from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, read_blobs
 from codeflash_parallel.worktrees.layout import is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
 from codeflash_parallel.worktrees.snapshot import Snapshot
 from codeflash_parallel.worktrees.texts import is_crlf, windows_patch
 
-_ABSENT = "000000"
+_PLAIN = "100644"
 _EXECUTABLE = "100755"
 _GITLINK = "160000"
 _DIFF_OPTIONS = (
@@ -91,18 +92,29 @@ def draft_of_files(mirror: Mirror, snapshot: Snapshot, files: Mapping[str, bytes
     """
     entries = mirror.entries(snapshot)
     _must_fit(files, entries)
-    with mirror.home.scratch() as scratch:
-        git = mirror.git.having(GIT_INDEX_FILE=scratch / "index")
-        git.run("read-tree", snapshot.tree)
-        lines = [f"0 {'0' * 40}\t{path}" for path, data in files.items() if data is None]
-        for path, data in files.items():
-            if data is not None:
-                mode = entries[path].mode if path in entries else "100644"
-                lines.append(
-                    f"{mode} {git.run('hash-object', '-w', '--stdin', stdin=data).decode().strip()}\t{path}"
-                )
-        git.run("update-index", "-z", "--index-info", stdin=names(lines))
-        return _read_off(git, snapshot.tree, git.text("write-tree"))
+    old = {path: mirror.read(snapshot, path) for path in files}
+    changed = sorted(path for path, new in files.items() if new is None or new != old[path])
+    modes = {path: entries[path].mode if path in entries else ABSENT for path in changed}
+    return Draft(
+        changes=tuple(_change(path, old[path], files[path], modes[path]) for path in changed),
+        diff="".join(
+            file_diff(path, old[path], files[path], modes[path], _mode_after(files[path], modes[path]))
+            for path in changed
+        ),
+    )
+
+
+def _change(path: str, old: bytes | None, new: bytes | None, mode: str) -> Change:
+    after = _mode_after(new, mode)
+    old_digest = None if mode == ABSENT else digest_of(old or b"")
+    edit = Edit(path=path, old_digest=old_digest, new=new, executable=after == _EXECUTABLE)
+    return Change(edit=edit, old_mode=mode, new_mode=after)
+
+
+def _mode_after(new: bytes | None, mode: str) -> str:
+    if new is None:
+        return ABSENT
+    return _PLAIN if mode == ABSENT else mode
 
 
 def _must_fit(files: Mapping[str, bytes | None], entries: Mapping[str, TreeEntry]) -> None:
@@ -188,14 +200,14 @@ class _Raw:
     def blobs(self) -> set[str]:
         """Return the blobs on either side; a submodule's commit is none."""
         sides = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
-        return {blob for mode, blob in sides if mode not in {_ABSENT, _GITLINK}}
+        return {blob for mode, blob in sides if mode not in {ABSENT, _GITLINK}}
 
     def change(self, blobs: Mapping[str, bytes]) -> Change:
         """Return it as an edit; what is no blob (a submodule) has no bytes."""
         edit = Edit(
             path=self.path,
-            old_digest=None if self.old_mode == _ABSENT else digest_of(blobs.get(self.old_blob, b"")),
-            new=None if self.new_mode == _ABSENT else blobs.get(self.new_blob, b""),
+            old_digest=None if self.old_mode == ABSENT else digest_of(blobs.get(self.old_blob, b"")),
+            new=None if self.new_mode == ABSENT else blobs.get(self.new_blob, b""),
             executable=self.new_mode == _EXECUTABLE,
         )
         return Change(edit=edit, old_mode=self.old_mode, new_mode=self.new_mode)
