@@ -4,7 +4,7 @@ nox                          lint, tests, the demonstration, two real projects, 
 nox -s real -- --projects 6  all real projects
 nox -s backends              the integration tests under both event loops, every one of them
 nox -s ordinary_user         the tests as a user without privileges
-nox -s campaign -- --kills 20
+nox -s campaign -- --kills 20 --files 20000
 nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
 nox -s benchmark -- end_to_end --runs 3
 nox -s benchmark -- checks --candidates 20     and likewise mutants, slots, memory, scaling --quick
@@ -152,11 +152,17 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
 
 @nox.session
 def campaign(session: nox.Session) -> None:
-    """Randomised kills and interrupts; `-- --kills N` of each."""
+    """Randomised kills and interrupts, `-- --kills N` of each; a slot of `--files N`."""
     parser = argparse.ArgumentParser(prog="nox -s campaign --")
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--files", type=int, default=20_000)
     options, rest = parser.parse_known_args(session.posargs)
-    pytest(session, "tests/acceptance/test_kill.py", *rest, CODEFLASH_PARALLEL_KILLS=str(options.kills))
+    tests = (
+        "tests/acceptance/test_kill.py",
+        "tests/integration/test_slots.py::test_the_same_with_many_files",
+    )
+    sizes = {"CODEFLASH_PARALLEL_KILLS": options.kills, "CODEFLASH_PARALLEL_FILES": options.files}
+    pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
 
 
 @nox.session

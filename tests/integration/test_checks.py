@@ -17,7 +17,7 @@ from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import STEPS
 from codeflash_parallel.model.workspace import Limits
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 Make = Callable[[CheckLab], Candidate]
 

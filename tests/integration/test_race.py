@@ -22,7 +22,7 @@ from codeflash_parallel.process.guest import guest_command, install_guest, parse
 from codeflash_parallel.process.launcher import open_launcher
 from codeflash_parallel.profiling.profiler import NotProfiled, profile
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 BASELINE = """
 def unique(items):

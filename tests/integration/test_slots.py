@@ -24,6 +24,8 @@ from codeflash_parallel.worktrees.waste import Waste
 
 __all__ = ["world"]
 pytestmark = pytest.mark.anyio
+#: Files of a large tree; `nox -s campaign` takes 20,000.
+MANY = int(os.environ.get("CODEFLASH_PARALLEL_FILES", "3000"))
 FILES = {
     "pkg/__init__.py": "",
     "pkg/mod.py": "value = 1\n",
@@ -252,15 +254,15 @@ async def test_whatever_a_candidate_does_is_undone(world: World, kind: SlotKind)
 
 
 @pytest.mark.slow
-async def test_the_same_with_twenty_thousand_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_with_many_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     use(SlotKind.WORKTREE, monkeypatch, world.base)
-    many = {f"many/d{number // 100}/f{number}.py": f"x = {number}\n" for number in range(20_000)}
+    many = {f"many/d{number // 100}/f{number}.py": f"x = {number}\n" for number in range(MANY)}
     world.init({**FILES, **many})
     (world.root / "link").symlink_to("data")
 
     def everywhere(root: Path, victim: Path) -> None:
-        for number in range(0, 20_000, 997):
-            (root / f"many/d{number // 100}/f{number}.py").write_bytes(b"x = %d\n" % (19_999 - number))
+        for number in range(0, MANY, 97):
+            (root / f"many/d{number // 100}/f{number}.py").write_bytes(b"x = %d\n" % (MANY - 1 - number))
         shutil.rmtree(root / "many/d7")
 
     async with world.mirror() as mirror, world.pool(mirror, await mirror.snapshot(request()), size=1) as pool:
