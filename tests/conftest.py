@@ -11,7 +11,7 @@ from hypothesis import settings
 settings.register_profile("without-database", database=None, deadline=None)
 settings.load_profile("without-database")
 
-#: Set by `nox -s backends`: tests of the whole engine run under trio as well.
+#: Set by `nox -s backends`: all tests run under both event loops.
 ALL_BACKENDS = os.environ.get("CODEFLASH_PARALLEL_BACKENDS") == "all"
 
 
@@ -32,7 +32,7 @@ def _handlers_of_signals() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the second event loop out of the gate where a test takes a whole run of the engine."""
+    """Leave the second event loop out of the gate where a test is long or far from it (marked `engine`)."""
     if ALL_BACKENDS:
         return
     out = [item for item in items if item.get_closest_marker("engine") and _backend(item) == "trio"]

@@ -50,11 +50,14 @@ class Recording:
         self.start()
 
     def start(self):
-        """Install the capture before the targets are imported."""
-        wanted = self._spec.get("wrap", "none") != "none" and self._spec.get("targets")
-        if wanted and current.server() is None:
-            from . import capture
+        """Install the capture before the targets are imported; a template only loads what forks will need."""
+        template = current.server() is not None
+        wanted = self._spec.get("wrap", "none") != "none" or template
+        if not wanted or not self._spec.get("targets"):
+            return
+        from . import capture, wrappers  # noqa: F401 - the capture's own, loaded with it
 
+        if not template:
             self._recorder = capture.install(self._spec, self._channel, self._guard)
 
     def set_test(self, test):

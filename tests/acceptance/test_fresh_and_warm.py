@@ -16,18 +16,12 @@ from test_fixtures import arguments
 
 #: In the gate.
 LIKELY = (
-    "changed_directory",
     "decorator_copies_code",
-    "forks_in_tests",
     "many_shapes",
     "order_of_target_tests",
     "parametrized_by_the_target",
-    "port_of_the_session",
-    "several_files",
-    "spawned_module",
     "state_of_the_process",
     "table_of_the_target",
-    "thread_at_import",
 )
 #: How many seeds of random patches; one is the gate's.
 SEEDS = int(os.environ.get("CODEFLASH_PARALLEL_SEEDS", "1"))

@@ -16,7 +16,7 @@ from codeflash_parallel.behavior.verify import verify
 from codeflash_parallel.model.outcome import Code, Ended, Level
 from codeflash_parallel.model.workspace import Exit, Limits, Ready, ServerGone
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 @dataclass

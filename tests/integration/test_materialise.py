@@ -19,7 +19,7 @@ from codeflash_parallel.model.candidate import (
 )
 
 __all__ = ["world"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 FASTER = MODULE.replace("x + x\n", "2 * x\n", 1)
 
 

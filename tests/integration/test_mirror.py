@@ -13,7 +13,7 @@ from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.worktrees.repository import find_repository
 
 __all__ = ["world"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 only_ordinary_users = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
 

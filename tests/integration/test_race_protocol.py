@@ -23,7 +23,7 @@ from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.launcher import open_launcher
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 FAKE = Path(__file__).with_name("fake_arm.py")
 #: Loops of one call of the baseline, about 0.15 ms.

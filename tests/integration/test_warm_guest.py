@@ -19,7 +19,7 @@ from codeflash_parallel.process.guest import Control, guest_command, install_gue
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.warm import WarmServer, start_server
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 READY_S = 60.0
 LIMITS = Limits(wall_s=60.0, cpu_s=60.0, memory_bytes=1 << 30)
