@@ -95,7 +95,6 @@ class Preflight:
         inputs: file for the captured inputs; made by a guest, read by guests only.
         selected: is told the draft as soon as it is known which tests candidates run, and how they ended.
         choice: which tests these are.
-        values: somebody is going to compare values of calls, or to race them.
         ignored: git-ignored files that the snapshot lacks, for the hint on a red baseline.
     """
 
@@ -105,7 +104,6 @@ class Preflight:
     inputs: Path
     selected: Selected
     choice: Choice = Choice.NOTICING
-    values: bool = True
     ignored: tuple[str, ...] = ()
 
     async def run(self) -> Baseline:
@@ -125,9 +123,8 @@ class Preflight:
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
         await self.selected(settled)
-        if settled.targets and self.values:
-            settled = await self._replays(settled, first.report, second.report)
         if settled.targets:
+            settled = await self._replays(settled, first.report, second.report)
             settled = await self._forced_failure(settled)
         return settled
 
@@ -159,7 +156,7 @@ class Preflight:
     async def _second_run(self, draft: Baseline) -> Session:
         workspace = hashed(self.slot.workspace, _SEEDS[1])
         seconds = max(_LEAST_RECORDING_S, 2 * sum(draft.durations_ns.values()) / 1e9)
-        wrap = Wrap.CAPTURE if draft.targets and self.values else Wrap.NONE
+        wrap = Wrap.CAPTURE if draft.targets else Wrap.NONE
         order = draft.changed_order
         run = SelectedRun(wrap=wrap, seconds=seconds, inputs=str(self.inputs), order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
@@ -238,9 +235,8 @@ class Preflight:
         if saw_failure(session):
             return draft
         names = ", ".join(draft.targets)
-        protects = "only the values of captured calls protect it" if self.values else "nothing protects it"
-        warning = f"No test notices when {names} raises: {protects}."
-        if self.values and not draft.calls and not draft.observed:
+        warning = f"No test notices when {names} raises: only the values of captured calls protect it."
+        if not draft.calls and not draft.observed:
             raise EnvironmentFault(
                 "FAILURE_NOT_SEEN",
                 f"No test notices when {names} raises, and none of its calls could be captured.",

@@ -126,8 +126,7 @@ class Run:
         self._phase("baseline")
         guest = self._around.guest(targets, snapshot, self._seed)
         expected = len(source) if isinstance(source, Sequence) else self._around.size
-        values = self._races or self._settings.compare is Compare.VALUES
-        plan, fleet = await self._around.baseline(guest, snapshot, pool, expected, values=values)
+        plan, fleet = await self._around.baseline(guest, snapshot, pool, expected)
         for warning in plan.baseline.warnings:
             self._ledger.warn(warning)
         self._clock.lap("baseline")

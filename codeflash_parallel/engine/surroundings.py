@@ -175,13 +175,12 @@ class Surroundings:
         )
 
     async def baseline(
-        self, guest: Guest, snapshot: Snapshot, pool: Pool, candidates: int, *, values: bool
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, candidates: int
     ) -> tuple[CheckPlan, Fleet]:
         """Return how candidates are checked, and servers: from memory, from disk, or from a preflight.
 
         Args:
             candidates: how many are known to come; no more slots than these are warmed up.
-            values: values of calls are going to be compared or raced.
 
         Raises:
             EnvironmentFault: the baseline is red, or the tests cannot be run.
@@ -189,11 +188,11 @@ class Surroundings:
         if self._fleet is not None:
             self._fleet.begin()
         await self._compile_guest(pool)
-        key = self._key(guest, snapshot, values=values)
+        key = self._key(guest, snapshot)
         folder = self.home / "baselines" / key
         found = self._baselines.get(key) or await anyio.to_thread.run_sync(load, folder)
         if found is None:
-            found = await self._learn(guest, snapshot, pool, folder, candidates, values=values)
+            found = await self._learn(guest, snapshot, pool, folder, candidates)
         plan = self._plan(guest, snapshot, found)
         fleet = await self._fleet_for(plan, folder)
         if fleet.off:
@@ -204,7 +203,7 @@ class Surroundings:
         return plan, fleet
 
     async def _learn(
-        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, candidates: int, *, values: bool
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, candidates: int
     ) -> Baseline:
         """Run the preflight; servers are started as soon as it is known what they are for."""
         async with anyio.create_task_group() as group:
@@ -215,7 +214,7 @@ class Surroundings:
                 fleet = await self._fleet_for(self._plan(guest, snapshot, draft), folder)
                 group.start_soon(fleet.warm_up, pool, candidates)
 
-            found = await self._preflight(guest, snapshot, pool, folder, selected, values=values)
+            found = await self._preflight(guest, snapshot, pool, folder, selected)
         return found  # noqa: RET504 - for mypy, a task group may swallow what is raised in it
 
     async def _fleet_for(self, plan: CheckPlan, folder: Path) -> Fleet:
@@ -252,7 +251,7 @@ class Surroundings:
             done.touch()
 
     async def _preflight(
-        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, selected: Selected, *, values: bool
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, selected: Selected
     ) -> Baseline:
         await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
         preflight = Preflight(
@@ -262,7 +261,6 @@ class Surroundings:
             inputs=folder / "inputs",
             selected=selected,
             choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
-            values=values,
             ignored=snapshot.ignored_left_out,
         )
         found = await preflight.run()
@@ -286,7 +284,7 @@ class Surroundings:
     def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
         return {t.path: self.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
 
-    def _key(self, guest: Guest, snapshot: Snapshot, *, values: bool) -> str:
+    def _key(self, guest: Guest, snapshot: Snapshot) -> str:
         """Name a baseline by everything that it depends on."""
         return name_of(
             __version__,
@@ -297,6 +295,5 @@ class Surroundings:
             [str(target) for target in guest.targets],
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             self.settings.no_select,
-            values,
             threads_each(int(self.cores), self.size),
         )
