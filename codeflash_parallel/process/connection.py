@@ -111,10 +111,7 @@ class Connection:
     async def _pump_records(self, kill: Callable[[str], Awaitable[None]]) -> None:
         told = False
         outlet = self._outlets["records"]
-        while True:
-            await anyio.wait_readable(outlet.fileno())
-            if not outlet.take():
-                return
+        while await outlet.more():
             if self._records.flooded and not told:
                 told = True
                 await kill(RECORD_FLOOD)

@@ -11,6 +11,11 @@ import anyio
 
 #: One read; also the size we ask for the pipes, so that a chatty child is not stopped every 64 KiB.
 CHUNK_BYTES = 256 * 1024
+#: A child writes a few bytes for each of its tests. To be woken for each of them would cost more than some
+#: tests do: after a small read we let it write on for so long, in seconds.
+_PAUSE_S = 0.02
+#: A read of so many bytes is no small one: a pipe that is filled stops its writer.
+_MUCH_BYTES = CHUNK_BYTES // 8
 #: Reads after the end of a job: the pipe's content, no more, should an unkillable writer still fill it.
 _LAST_READS = 4
 
@@ -93,10 +98,16 @@ class Outlet:
 
     async def pump(self) -> None:
         """Read until nobody holds the write end any more; a grandchild may do so for long."""
-        while True:
-            await anyio.wait_readable(self._read_end)
-            if not self.take():
-                return
+        while await self.more():
+            pass
+
+    async def more(self) -> int:
+        """Wait for what is written next, and read it; return how many bytes came, 0 at the end."""
+        await anyio.wait_readable(self._read_end)
+        count = self.take()
+        if 0 < count < _MUCH_BYTES:
+            await anyio.sleep(_PAUSE_S)
+        return count
 
     def take(self) -> int:
         """Read once; return how many bytes came, 0 at the end."""
