@@ -60,7 +60,7 @@ class Admission:
             await _each(self._admit, new)
 
     async def _admit(self, entry: Entry) -> None:
-        outcome = await self._judging.judge(
+        outcome = await self._judging.confirm(
             entry,
             _All(self, _rest),
             taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
@@ -92,7 +92,7 @@ class Admission:
 
     async def _confirm(self, entry: Entry) -> Out | None:
         self._ledger.move(entry, Step.CONFIRM)
-        outcome = await self._judging.judge(
+        outcome = await self._judging.confirm(
             entry, _All(self, _clean), taken=lambda _slot: None, again=lambda: None
         )
         self._ledger.move(entry, Step.MEASURE)

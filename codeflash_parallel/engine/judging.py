@@ -6,6 +6,7 @@ import shlex
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.faults import disk_faults
-from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.engine.ledger import Entry, Spent
 from codeflash_parallel.engine.scheduling import RECENT, Room, at_once, cores_of_a_check
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code
@@ -41,6 +42,16 @@ class Examination(Protocol):
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         """Judge what is staged."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A candidate, what is to be done with it, and the book in which its time is written down."""
+
+    entry: Entry
+    examination: Examination
+    time: Spent
+    taken: Callable[[Slot], None]
 
 
 class Judging:
@@ -69,14 +80,31 @@ class Judging:
         Raises:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
-        outcome, alone = await self._attempt(entry, examination, taken, alone=False), False
+        return await self._judge(_Case(entry, examination, entry.time, taken), again)
+
+    async def confirm(
+        self,
+        entry: Entry,
+        examination: Examination,
+        *,
+        taken: Callable[[Slot], None],
+        again: Callable[[], None],
+    ) -> CheckOutcome:
+        """Judge a candidate that was judged before; its time is no part of what its check took.
+
+        Arguments and errors are those of `judge`.
+        """
+        return await self._judge(_Case(entry, examination, entry.confirming, taken), again)
+
+    async def _judge(self, case: _Case, again: Callable[[], None]) -> CheckOutcome:
+        outcome, alone = await self._attempt(case, alone=False), False
         for _ in range(MAX_ATTEMPTS - 1):
-            crowded = not alone and self._crowded(entry, outcome)
+            crowded = not alone and self._crowded(case.entry, outcome)
             if not (outcome.code in INFRA or crowded):
                 break
             alone = alone or crowded
             again()
-            outcome = await self._attempt(entry, examination, taken, alone=alone)
+            outcome = await self._attempt(case, alone=alone)
         return outcome
 
     def _crowded(self, entry: Entry, outcome: CheckOutcome) -> bool:
@@ -86,31 +114,25 @@ class Judging:
             entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
         return outcome.starved or bool(test)
 
-    async def _attempt(
-        self,
-        entry: Entry,
-        examination: Examination,
-        taken: Callable[[Slot], None],
-        *,
-        alone: bool,
-    ) -> CheckOutcome:
-        entry.attempts += 1
-        entry.time.waits(monotonic_ns())
+    async def _attempt(self, case: _Case, *, alone: bool) -> CheckOutcome:
+        time = case.time
+        case.entry.attempts += 1
+        time.waits(monotonic_ns())
         async with self._limiter:
             async with self._slot(alone=alone) as slot:
                 held_ns = monotonic_ns()
-                entry.time.served(held_ns)
-                taken(slot)
-                outcome = await self._examined(entry, examination, slot)
+                time.served(held_ns)
+                case.taken(slot)
+                outcome = await self._examined(case, slot)
                 done_ns = monotonic_ns()
             # The pool has restored the slot, or put it aside.
             released_ns = monotonic_ns()
         if slot.broken:
             await self._context.fleet.dismiss(slot.number)
             outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=slot.broken, used=outcome.used)
-        entry.time.held_ns += released_ns - held_ns
-        entry.time.stage_ns += released_ns - done_ns
-        entry.time.add(outcome)
+        time.held_ns += released_ns - held_ns
+        time.stage_ns += released_ns - done_ns
+        time.add(outcome)
         self._learn(outcome)
         return outcome
 
@@ -125,10 +147,10 @@ class Judging:
             async with pool.acquire() as slot:
                 yield slot
 
-    async def _examined(self, entry: Entry, examination: Examination, slot: Slot) -> CheckOutcome:
+    async def _examined(self, case: _Case, slot: Slot) -> CheckOutcome:
         try:
             with disk_faults(slot.folder):
-                return await self._staged(entry, examination, slot)
+                return await self._staged(case, slot)
         except (StageConflict, SlotBroken) as error:
             await self._context.fleet.dismiss(slot.number)
             return CheckOutcome(code=Code.INFRA_SLOT, reason=str(error))
@@ -137,14 +159,14 @@ class Judging:
                 raise
             return CheckOutcome(code=Code.INFRA_DISK, reason=error.message)
 
-    async def _staged(self, entry: Entry, examination: Examination, slot: Slot) -> CheckOutcome:
-        begun_ns = monotonic_ns()
-        await examination.prepare(slot)
+    async def _staged(self, case: _Case, slot: Slot) -> CheckOutcome:
+        entry, begun_ns = case.entry, monotonic_ns()
+        await case.examination.prepare(slot)
         prepared_ns = monotonic_ns()
         await slot.stage(entry.staged.edits)
-        entry.time.stage_ns += monotonic_ns() - prepared_ns
-        entry.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
-        outcome = await examination.run(entry, slot)
+        case.time.stage_ns += monotonic_ns() - prepared_ns
+        case.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
+        outcome = await case.examination.run(entry, slot)
         if outcome.code is not Code.OK and self._context.settings.keep_slots:
             await self._keep(entry, slot, outcome)
         return outcome

@@ -17,7 +17,7 @@ from codeflash_parallel.model.result import STEPS, CandidateResult
 
 @dataclass(kw_only=True, slots=True)
 class Spent:
-    """Where a candidate's time went, over all its checks.
+    """Where a candidate's time went, over several tries of the same thing.
 
     Attributes:
         queue_ns: waiting for slots.
@@ -50,6 +50,12 @@ class Spent:
         for step, ms in outcome.timings_ms.items():
             self.steps_ms[step] += ms
 
+    @property
+    def overhead_ms(self) -> float:
+        """Return what slots were held for besides the tests, and besides evidence, which a repair wants."""
+        held_ms = (self.held_ns - self.tests_ns) / 1e6
+        return max(0.0, held_ms - self.steps_ms.get("evidence", 0.0))
+
     def by_step(self) -> dict[str, float]:
         """Return milliseconds by step; together they are the wait and the time slots were held."""
         if not self.held_ns:
@@ -62,7 +68,12 @@ class Spent:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Entry:
-    """One candidate of a run. Its stage changes only through `Ledger`."""
+    """One candidate of a run. Its stage changes only through `Ledger`.
+
+    Attributes:
+        time: of its check.
+        confirming: of the looks before and after a race.
+    """
 
     submission: Submission
     lineage: tuple[CandidateId, ...]
@@ -72,6 +83,7 @@ class Entry:
     result: CandidateResult | None = None
     diff_path: str = ""
     time: Spent = field(default_factory=Spent)
+    confirming: Spent = field(default_factory=Spent)
     attempts: int = 0
     kept_slot: str = ""
     reproduce: str = ""
@@ -205,12 +217,25 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         values=outcome.values,
         failures=outcome.failures,
         difference=outcome.difference,
-        overhead_ms=max(0.0, (entry.time.held_ns - entry.time.tests_ns) / 1e6),
-        timings_ms=entry.time.by_step(),
+        overhead_ms=entry.time.overhead_ms,
+        timings_ms=together(entry.time.by_step(), entry.confirming.by_step()),
         served=outcome.served,
         served_why=outcome.served_why,
         notes=(*entry.notes, *outcome.notes),
     )
+
+
+def together(check_ms: Mapping[str, float], confirming_ms: Mapping[str, float]) -> dict[str, float]:
+    """Return the steps of a check and of the looks around a race, in milliseconds.
+
+    Waits are waits and tests are tests in both; whatever else the looks took is `confirm`.
+    """
+    if not confirming_ms:
+        return dict(check_ms)
+    steps = dict(check_ms)
+    for step, ms in confirming_ms.items():
+        steps[step if step in {"queue", "calls"} else "confirm"] += ms
+    return steps
 
 
 def copied_from_originals(

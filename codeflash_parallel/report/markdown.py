@@ -9,12 +9,10 @@ from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.timings import (
-    TIMING_HEADER,
     footer,
     machinery_rows,
+    run_rows,
     served_rows,
-    timing_rows,
-    total_row,
 )
 from codeflash_parallel.report.words import (
     ranked,
@@ -46,8 +44,8 @@ def markdown(result: RunResult) -> str:
 
 def timings_markdown(result: RunResult) -> str:
     """Return where the time went: the table of steps, who served the checks, slots; empty: nothing ran."""
-    rows = timing_rows(result.candidates)
-    parts = [_steps([*rows, total_row(result)])] if rows else []
+    rows = run_rows(result)
+    parts = [_steps(rows)] if rows else []
     lines = [
         f"- served {_text(' '.join(row[:2]))}{': ' if row[2] else ''}{_text(row[2])}"
         for row in served_rows(result.candidates)
@@ -57,7 +55,8 @@ def timings_markdown(result: RunResult) -> str:
 
 
 def _steps(rows: Sequence[Sequence[str]]) -> str:
-    lines = [TIMING_HEADER, ["---", "---", *["---:"] * (len(TIMING_HEADER) - 2)]]
+    header, *rows = rows
+    lines = [header, ["---", "---", *["---:"] * (len(header) - 2)]]
     lines += [list(map(_text, row)) for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 

@@ -14,11 +14,12 @@ from rich.text import Text
 from codeflash_parallel.model.result import STEPS, CandidateResult, RunResult
 from codeflash_parallel.report.text import one_line
 
-#: The headings for `timing_rows`.
-TIMING_HEADER = ["candidate", "served", *STEPS, "total"]
+#: Steps that most runs do not have: without any time in them they get no column.
+_RARE = frozenset({"evidence", "confirm"})
 
-#: Headings where the full names do not fit: none has more than five characters.
-_SHORT = {"import": "imp.", "collect": "coll.", "evidence": "evid.", "compare": "comp."}
+#: Headings where the full names do not fit: no step has more than five characters.
+_SHORT = {"candidate": "name", "import": "imp.", "collect": "coll.", "evidence": "evid."}
+_SHORT |= {"compare": "comp.", "confirm": "conf."}
 
 #: Columns of a terminal from which on the full names fit beside a name of some length.
 _WIDE = 110
@@ -49,13 +50,22 @@ def footer(result: RunResult) -> str:
 
 
 def timing_rows(candidates: Sequence[CandidateResult]) -> list[list[str]]:
-    """Return a row for each candidate that held a slot: name, served, every step and the total, in ms."""
-    return [_row(c.id, c.served, c.timings_ms) for c in candidates if any(_steps(c.timings_ms).values())]
+    """Return headings, and a row for each candidate that held a slot: name, served, steps and total, in ms.
+
+    Of the steps those have a column in which somebody may have spent time. Empty where nobody held a slot.
+    """
+    spent = [(c, steps) for c in candidates if any((steps := _steps(c.timings_ms)).values())]
+    if not spent:
+        return []
+    names = [step for step in STEPS if step not in _RARE or any(steps[step] for _, steps in spent)]
+    rows = [_row(c.id, c.served, steps, names) for c, steps in spent]
+    return [["candidate", "served", *names, "total"], *rows]
 
 
-def total_row(result: RunResult) -> list[str]:
-    """Return the row of all candidates together."""
-    return _row("all", "", result.steps_ms)
+def run_rows(result: RunResult) -> list[list[str]]:
+    """Return the rows of a run's candidates, and one of all together; empty where nobody held a slot."""
+    rows = timing_rows(result.candidates)
+    return [*rows, _row("all", "", _steps(result.steps_ms), rows[0][2:-1])] if rows else []
 
 
 def served_rows(candidates: Sequence[CandidateResult]) -> list[tuple[str, str, str]]:
@@ -80,8 +90,8 @@ def served_by_candidate(candidates: Sequence[CandidateResult]) -> RenderableType
 
 def run_timings(result: RunResult, width: int) -> Iterator[RenderableType]:
     """Yield everything about a run's time, laid out for a terminal of that width."""
-    if rows := timing_rows(result.candidates):
-        yield _table([*rows, total_row(result)], width, last_style="bold")
+    if rows := run_rows(result):
+        yield _table(rows, width, last_style="bold")
     if served := served_rows(result.candidates):
         yield _grid([("served", *row) if not place else ("", *row) for place, row in enumerate(served)])
     if machinery := machinery_rows(result):
@@ -97,12 +107,13 @@ def candidate_timings(candidate: CandidateResult, width: int) -> Iterator[Render
 def _table(rows: Sequence[Sequence[str]], width: int, *, last_style: str) -> Table:
     padding = (0, 2, 0, 0) if width >= _WIDE else (0, 1, 0, 0)
     table = Table(box=None, pad_edge=False, padding=padding, header_style="dim", expand=False)
-    name, served, *figures = TIMING_HEADER
+    header, *rows = rows
+    shown = header if width >= _WIDE else [_SHORT.get(name, name) for name in header]
+    name, served, *figures = shown
     table.add_column(name, overflow="fold", min_width=6)
     table.add_column(served, no_wrap=True)
     for figure in figures:
-        shown = figure if width >= _WIDE else _SHORT.get(figure, figure)
-        table.add_column(shown, justify="right", no_wrap=True)
+        table.add_column(figure, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row), style=last_style if row is rows[-1] else "")
     table.caption = Text("milliseconds; total: the wait for a slot and the time it was held", style="dim")
@@ -121,9 +132,8 @@ def _grid(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Table:
     return grid
 
 
-def _row(name: str, served: str, timings_ms: Mapping[str, float]) -> list[str]:
-    steps = _steps(timings_ms)
-    figures = [*steps.values(), sum(steps.values())]
+def _row(name: str, served: str, steps: Mapping[str, float], shown: Sequence[str]) -> list[str]:
+    figures = [*(steps[step] for step in shown), sum(steps.values())]
     return [one_line(name), one_line(served), *map(_figure, figures)]
 
 

@@ -141,6 +141,7 @@ async def test_who_breaks_a_test_that_was_not_selected_does_not_race(tmp_path: P
     checked = await judged(project, settings(tmp_path), [wrong])
     assert checked.tests_selected == 5
     assert checked.candidates[0].status is Status.UNDECIDED
+    assert checked.candidates[0].timings_ms["confirm"] == 0.0
     every = await judged(project, settings(tmp_path, no_select=True), [wrong])
     assert (every.tests_selected, every.candidates[0].code) == (6, Code.TESTS_FAILED)
     async with Evaluator(project, settings(tmp_path)) as evaluator:
@@ -148,6 +149,10 @@ async def test_who_breaks_a_test_that_was_not_selected_does_not_race(tmp_path: P
     (only,) = raced.candidates
     assert (only.status, only.code) == (Status.REJECTED, Code.TESTS_FAILED)
     assert only.tests.failed_ids == ("tests/test_price.py::test_price",)
+    assert only.timings_ms["confirm"] > 0
+    assert only.overhead_ms is not None
+    held_ms = sum(only.timings_ms.values()) - only.timings_ms["queue"]
+    assert 0 < only.overhead_ms <= held_ms - only.timings_ms["confirm"]
     assert raced.verdict is Verdict.NONE_CORRECT
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codeflash_parallel.behavior.check import CheckOutcome
-from codeflash_parallel.engine.ledger import Spent, summed
+from codeflash_parallel.engine.ledger import Spent, summed, together
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import STEPS
 
@@ -53,6 +53,26 @@ def test_steps_that_overlap_leave_nothing_below_zero() -> None:
 def test_who_never_held_a_slot_has_no_steps() -> None:
     assert Spent(queue_ns=MS).by_step() == {}
     assert summed([{}, {}]) == {}
+
+
+def test_overhead_is_the_slot_without_tests_and_evidence() -> None:
+    spent = Spent(held_ns=100 * MS, stage_ns=10 * MS)
+    spent.add(outcome(20 * MS, calls=35.0, evidence=30.0))
+    assert spent.overhead_ms == pytest.approx(50.0)
+    assert Spent(held_ns=MS, tests_ns=2 * MS).overhead_ms == 0.0
+
+
+def test_looks_around_a_race_add_to_waits_and_tests_and_are_a_step_of_their_own() -> None:
+    check = Spent(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
+    check.add(outcome(20 * MS, calls=20.0))
+    looks = Spent(queue_ns=3 * MS, held_ns=600 * MS, stage_ns=10 * MS)
+    looks.add(outcome(200 * MS, calls=200.0, start=50.0))
+    steps = together(check.by_step(), looks.by_step())
+    assert tuple(steps) == STEPS
+    assert (steps["queue"], steps["stage"], steps["calls"]) == (8.0, 10.0, 220.0)
+    assert steps["confirm"] == pytest.approx(400.0)
+    assert sum(steps.values()) == pytest.approx(708.0)
+    assert together(check.by_step(), {}) == check.by_step()
 
 
 def test_a_run_sums_up_its_candidates() -> None:

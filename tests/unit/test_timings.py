@@ -18,13 +18,14 @@ from codeflash_parallel.report.timings import (
     candidate_timings,
     footer,
     machinery_rows,
+    run_rows,
     run_timings,
     served_rows,
     timing_rows,
 )
 
 relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 19.0), strict=True))
+SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0), strict=True))
 
 
 def checked(name: str, served: str = "F1", why: str = "", **more) -> CandidateResult:
@@ -86,8 +87,17 @@ def test_every_report_but_the_quiet_one_has_the_footer() -> None:
 
 def test_a_row_has_every_step_and_their_sum() -> None:
     assert timing_rows([checked("a")]) == [
-        ["a", "F1", "120", "1.5", "8.2", "-", "30", "81", "-", "-", "19", "260"]
+        ["candidate", "served", *(step for step in STEPS if step not in {"evidence", "confirm"}), "total"],
+        ["a", "F1", "120", "1.5", "8.2", "-", "30", "81", "-", "19", "260"],
     ]
+
+
+def test_steps_that_few_runs_have_get_a_column_where_somebody_has_them() -> None:
+    raced = checked("b", timings_ms=SPENT | {"confirm": 400.0})
+    header, first, second, everyone = run_rows(run_of(checked("a"), raced))
+    assert "evidence" not in header
+    confirm = header.index("confirm")
+    assert (first[confirm], second[confirm], everyone[confirm]) == ("-", "400", "400")
 
 
 def test_who_never_held_a_slot_has_no_row() -> None:
@@ -125,8 +135,10 @@ def test_a_table_of_steps_is_one_line_a_candidate(width: int) -> None:
     slow = dict.fromkeys(STEPS, 12345.0)
     shown = rendered(run_timings(run_of(checked("kahn"), checked("cached", timings_ms=slow)), width), width)
     lines = shown.splitlines()
-    assert [line.split()[0] for line in lines[:4]] == ["candidate", "kahn", "cached", "all"]
-    assert all(len(line.split()) == 12 for line in lines[1:3])
+    assert [line.split()[0] for line in lines[:4]] == [
+        "candidate" if width == 120 else "name", "kahn", "cached", "all",
+    ]  # fmt: skip
+    assert all(len(line.split()) == 13 for line in lines[1:3])
     assert ("evidence" in lines[0]) == (width == 120)
 
 
