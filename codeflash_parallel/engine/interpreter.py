@@ -46,7 +46,7 @@ def environment_stamp(interpreter: Path) -> str:
     """
     home = interpreter.parent.parent
     parts = [str(interpreter), str(interpreter.resolve()), str(_mtime(interpreter))]
-    for root in {home, interpreter.resolve().parent.parent}:
+    for root in dict.fromkeys([home, interpreter.resolve().parent.parent]):
         for site in sorted(root.glob("lib*/python*/site-packages")):
             parts.append(f"{site}:{_mtime(site)}")
             parts += [f"{entry.name}:{_mtime(entry)}" for entry in sorted(site.glob("*.pth"))]
