@@ -12,6 +12,9 @@ import types
 
 from . import auditing, instrument
 
+#: Kept from the start: a project may replace it.
+_stat = os.stat
+
 _CALLED = "__codeflash_called__"
 
 #: Readers of `__code__` that look only at what a swap leaves equal (kind, arguments, file), by module file.
@@ -32,6 +35,8 @@ _HARMLESS = {
 #: Readers of source files that show lines of it to people; whoever asked them stands above in the stack.
 _SHOWERS = frozenset({"tokenize.py", "linecache.py", "codecs.py"})
 _HARMLESS_SHOWS = frozenset({"traceback.py", "warnings.py"})
+#: Methods of the import system's loaders that anybody may call.
+_LOADERS_READ = frozenset({"get_data", "get_source"})
 
 _THIS = os.path.dirname(os.path.abspath(__file__))
 
@@ -98,7 +103,8 @@ class ReadingWatch:
     def __init__(self, files):
         self.code_readers, self.file_readers = {}, {}
         self._files = {absolute: relative for relative, absolute in files.items()}
-        self._names = {os.path.basename(absolute) for absolute in self._files}
+        self._by_identity = {_identity(absolute): relative for relative, absolute in files.items()}
+        self._by_identity.pop(None, None)
 
     def start(self):
         """Watch until `stop`; returns the watch."""
@@ -116,8 +122,10 @@ class ReadingWatch:
             self._code_read(args[0], sys._getframe(2))
 
     def _opened(self, event, args):  # noqa: ARG002
-        if isinstance(args[0], str) and os.path.basename(args[0]) in self._names:
-            self._file_read(os.path.abspath(args[0]), sys._getframe(2))
+        relative = self._by_identity.get(_identity(args[0]))
+        reader = _asking(sys._getframe(2)) if relative is not None else None
+        if reader is not None:
+            self.file_readers.setdefault(relative, _place(reader))
 
     def _code_read(self, function, frame):
         if type(function) is not types.FunctionType:
@@ -127,24 +135,31 @@ class ReadingWatch:
         if relative and code.co_name not in _HARMLESS.get(os.path.basename(code.co_filename), ()):
             self.code_readers.setdefault((relative, function.__qualname__), _place(frame))
 
-    def _file_read(self, path, frame):
-        relative = self._files.get(path)
-        if relative is None:
-            return
-        reader = _asking(frame)
-        if reader is not None:
-            self.file_readers.setdefault(relative, _place(reader))
+
+def _identity(path):
+    """Return what is the same by whatever name a file is opened; None where there is no file."""
+    try:
+        found = _stat(path)
+    except (OSError, ValueError, TypeError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _asking(frame):
     """Return the frame that wanted a file's text; None when it was the import system or a message."""
-    while frame is not None and os.path.basename(frame.f_code.co_filename) in _SHOWERS:
+    while frame is not None and _is_between(frame.f_code):
         frame = frame.f_back
     if frame is None:
         return None
     file = frame.f_code.co_filename
     is_import = file.startswith(("<frozen importlib", _THIS))
     return None if is_import or os.path.basename(file) in _HARMLESS_SHOWS else frame
+
+
+def _is_between(code):
+    """Say whether a frame reads a file for somebody else: shows lines, or is asked as a module's loader."""
+    is_loader = code.co_filename.startswith("<frozen importlib") and code.co_name in _LOADERS_READ
+    return is_loader or os.path.basename(code.co_filename) in _SHOWERS
 
 
 def _place(frame):

@@ -152,6 +152,29 @@ REFUSED = {
         "the code of target was read at m.py",
     ),
     "its file is read": (case_of("SIZE = len(open(__file__).read())"), "m.py was read at m.py"),
+    "its file is read by a name of bytes": (
+        case_of("SIZE = len(open(__file__.encode(), 'rb').read())"),
+        "m.py was read at m.py",
+    ),
+    "its file is read by another name": (
+        case_of(
+            "import os; LINK = __file__ + '.link'; os.symlink(__file__, LINK)\n"
+            "SIZE = len(open(LINK).read()); os.unlink(LINK)"
+        ),
+        "m.py was read at m.py",
+    ),
+    "its loader is asked for its file": (
+        case_of("SIZE = len(__loader__.get_data(__file__))"),
+        "m.py was read at m.py",
+    ),
+    "its loader is asked for its source": (
+        case_of("SIZE = len(__loader__.get_source(__name__))"),
+        "m.py was read at m.py",
+    ),
+    "it is read as data of its package": (
+        case_of("import pkgutil; SIZE = len(pkgutil.get_data(__name__, 'm.py'))"),
+        "m.py was read at pkgutil.py",
+    ),
     "a generator waits": (
         case_of("def late():\n    yield x + y\nWAITING = late()", target="late"),
         "something besides functions holds the code of late",
