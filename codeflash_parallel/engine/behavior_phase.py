@@ -6,7 +6,7 @@ or with a repairer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable, Mapping
 from time import monotonic_ns
 from typing import Protocol
 
@@ -172,17 +172,19 @@ class BehaviorPhase:
 
     def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice."""
+        context = self._context
         new = {edit.path: edit.new for edit in candidate.edits}
-        print_ = fingerprint(new)
-        if not new or self._print_of_the_snapshot(tuple(new)) == print_:
+        old = {path: context.mirror.read(context.snapshot, path) for path in new}
+        print_ = fingerprint(new, old)
+        if not new or self._print_of_the_snapshot(old) == print_:
             return "baseline"
         first = self._seen.setdefault(print_, candidate.id)
         return "" if first == candidate.id else first
 
-    def _print_of_the_snapshot(self, paths: tuple[str, ...]) -> str:
+    def _print_of_the_snapshot(self, files: Mapping[str, bytes | None]) -> str:
+        paths = tuple(files)
         if paths not in self._prints:
-            context = self._context
-            self._prints[paths] = fingerprint({p: context.mirror.read(context.snapshot, p) for p in paths})
+            self._prints[paths] = fingerprint(files)
         return self._prints[paths]
 
     async def _check(self, entry: Entry) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
 
 from codeflash_parallel.model.functions import definitions, is_generator
-from codeflash_parallel.model.source import Definition, FunctionNode, parse, parse_anew, skeleton, statements
+from codeflash_parallel.model.source import Definition, FunctionNode, parse, same_around, skeleton
 
-#: Files of the snapshot whose outermost statements are kept.
-_KEPT = 4
 #: Names that give a method the cell of its class, which the class's own code has to make.
 _CLASS_CELL = frozenset({"super", "__class__"})
 
@@ -60,32 +55,11 @@ def _differing(old: str, new: str) -> tuple[ast.Module, ast.Module]:
     What is left is parsed alone: between two statements the parser remembers nothing. Where it is not
     Python alone (a new `else` for the last equal statement, a string that is not closed), all is parsed.
     """
-    start, tail = _same_around(old, new, _cuts(old))
     try:
-        return parse_anew(old[start : len(old) - tail]), parse_anew(new[start : len(new) - tail])
+        head, tail = same_around(old, new)
+        return parse(old[head : len(old) - tail]), parse(new[head : len(new) - tail])
     except SyntaxError:
         return parse(old), parse(new)
-
-
-@lru_cache(maxsize=_KEPT)
-def _cuts(text: str) -> tuple[int, ...]:
-    """Return the offsets at which an outermost statement begins on a line of its own, and both ends."""
-    own = (after.start for before, after in pairwise(statements(text)) if before.end <= after.start)
-    return (0, *own, len(text))
-
-
-def _same_around(old: str, new: str, cuts: Sequence[int]) -> tuple[int, int]:
-    """Return how many characters are the same at the beginning and at the end, whole statements only."""
-    heads = [cut for cut in cuts if not cut or old[cut - 1] in "\r\n"]
-    head = heads[bisect_left(heads, x=True, key=lambda cut: not new.startswith(old[:cut])) - 1]
-    tails = [cut for cut in cuts if cut >= head and len(new) - len(old) + cut >= head]
-    ends = bisect_left(tails, x=True, key=lambda cut: new.endswith(old[cut:]))
-    whole = (cut for cut in tails[ends:] if _begins_a_line(new, len(new) - len(old) + cut))
-    return head, len(old) - next(whole, len(old))
-
-
-def _begins_a_line(text: str, offset: int) -> bool:
-    return not offset or text[offset - 1] in "\r\n"
 
 
 _Pair = tuple[str, FunctionNode, FunctionNode]

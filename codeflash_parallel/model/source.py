@@ -7,10 +7,12 @@ import io
 import re
 import tokenize
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeGuard
+from itertools import pairwise
+from typing import Any, TypeGuard
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -20,7 +22,12 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _BREAK = re.compile(r"\r\n|\r")
 _ENDS = re.compile(r"\r\n|\r|\n")
 #: Parsed texts that are kept: all candidates of a run are made of the same few files.
-_KEPT = 4
+_KEPT = 8
+#: Where it is imported, the parser reads what follows in another way.
+_OTHER_LANGUAGE = "barry_as_FLUFL"
+#: What may begin with a docstring, and fields of nodes that mean nothing when a program runs.
+_WITH_PROSE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+_NO_CODE = frozenset({"type_comment", "type_ignores"})
 #: Tokens that open a string which other tokens may follow inside (Python 3.12 and later).
 _STRING_STARTS = frozenset({"FSTRING_START", "TSTRING_START"})
 _STRING_ENDS = frozenset({"FSTRING_END", "TSTRING_END"})
@@ -47,19 +54,26 @@ def parse_anew(source: str | bytes) -> ast.Module:
             raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
 
 
-def parse_file(data: bytes) -> ast.Module:
-    """Parse a Python file in whatever encoding it names.
+def check_file(data: bytes, known: bytes = b"") -> None:
+    """Check that a Python file, in whatever encoding it names, is Python.
+
+    Args:
+        data: the file.
+        known: what it was made from; only what differs is parsed.
 
     Raises:
         SyntaxError: it is not Python for the interpreter that runs us.
     """
     text = decoded(data)
-    return parse_anew(data) if text is None else parse(text)
+    if text is None:
+        parse_anew(data)
+    else:
+        pieces(text, decoded(known) or "")
 
 
 def decoded(data: bytes) -> str | None:
     """Return the text of a file in UTF-8 that names no encoding; `None` for any other."""
-    if b"coding" in b"".join(data.splitlines(keepends=True)[:2]):
+    if b"coding" in b"".join(data.split(b"\n", 2)[:2]):
         return None
     try:
         return data.decode("utf-8")
@@ -67,39 +81,72 @@ def decoded(data: bytes) -> str | None:
         return None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Statement:
-    """A statement of a module's outermost scope, and where it stands in the text.
+def pieces(text: str, known: str = "") -> tuple[str, ...]:
+    """Cut a text into pieces of whole outermost statements, each of which means alone what it means there.
 
-    Attributes:
-        start, end: offsets of its first line's beginning and of its last line's end.
-        alone: no other statement shares its lines.
+    Pieces that a known text has, too, at its beginning and its end, are not parsed again.
+
+    Raises:
+        SyntaxError: the text is not Python.
     """
+    text, known = text.removeprefix("\ufeff"), known.removeprefix("\ufeff")
+    try:
+        head, tail = same_around(known, text)
+        between = text[head : len(text) - tail]
+        parse(between)
+    except SyntaxError:
+        return _whole(text)
+    cut, parts = cuts(known), _whole(known)
+    first, last = cut.index(head), cut.index(len(known) - tail)
+    return (*parts[:first], between, *parts[last:])
 
-    node: ast.stmt
-    start: int
-    end: int
-    alone: bool
+
+@lru_cache(maxsize=_KEPT)
+def _whole(text: str) -> tuple[str, ...]:
+    return tuple(text[start:end] for start, end in pairwise(cuts(text)))
 
 
-def statements(text: str) -> list[Statement]:
-    """Return the outermost statements of a text.
+@lru_cache(maxsize=_KEPT)
+def cuts(text: str) -> tuple[int, ...]:
+    """Return the offsets at which a text (without a mark) can be cut into pieces, both ends included.
+
+    Between two outermost statements that share no line the parser remembers nothing, unless a backslash
+    joins the second one's first line to the line before, or the language itself has been changed.
 
     Raises:
         SyntaxError: it is not Python.
     """
-    mark = len(text) - len(text.removeprefix("\ufeff"))
-    starts = [mark, *(match.end() for match in _ENDS.finditer(text, mark)), len(text)]
     body = parse(text).body
+    if _OTHER_LANGUAGE in text:
+        return (0, len(text))
+    lines = [0, *(match.end() for match in _ENDS.finditer(text)), len(text)]
     spans = [(first_line(node), node.end_lineno or node.lineno) for node in body]
-    alone = [
-        (not n or spans[n - 1][1] <= start) and (n + 1 == len(spans) or spans[n + 1][0] >= end)
-        for n, (start, end) in enumerate(spans)
-    ]
-    return [
-        Statement(node=node, start=starts[start], end=starts[end], alone=single)
-        for node, (start, end), single in zip(body, spans, alone, strict=True)
-    ]
+    own = (lines[after[0]] for before, after in pairwise(spans) if before[1] <= after[0])
+    return (0, *(cut for cut in own if _is_fresh(text, cut)), len(text))
+
+
+def same_around(known: str, text: str) -> tuple[int, int]:
+    """Return how many characters two texts share at the beginning and at the end, whole pieces only.
+
+    Raises:
+        SyntaxError: the known text is not Python.
+    """
+    cut = cuts(known)
+    if _OTHER_LANGUAGE in text:
+        return 0, 0
+    heads = [offset for offset in cut if _is_fresh(known, offset)]
+    head = heads[bisect_left(heads, x=True, key=lambda at: not text.startswith(known[:at])) - 1]
+    longer = len(text) - len(known)
+    tails = [offset for offset in cut if offset >= head and longer + offset >= head]
+    ends = bisect_left(tails, x=True, key=lambda at: text.endswith(known[at:]))
+    whole = (offset for offset in tails[ends:] if _is_fresh(text, longer + offset))
+    return head, len(known) - next(whole, len(known))
+
+
+def _is_fresh(text: str, offset: int) -> bool:
+    """Tell whether what stands at an offset begins a line that is not joined to the one before."""
+    before = text[max(0, offset - len("\\\r\n")) : offset]
+    return not before or (before[-1] in "\r\n" and not before.rstrip("\r\n").endswith("\\"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,14 +279,14 @@ def is_docstring(statement: ast.stmt) -> bool:
     )
 
 
-def _is_prose(statement: ast.stmt) -> bool:
+def is_prose(statement: ast.stmt) -> bool:
     """Tell a docstring that no doctest stands in: nothing runs because of it."""
     return is_docstring(statement) and ">>>" not in ast.dump(statement)
 
 
 def without_prose(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return a body without its docstring (a doctest in one is code, though)."""
-    return body[1:] if body and _is_prose(body[0]) else body
+    return body[1:] if body and is_prose(body[0]) else body
 
 
 def same(one: ast.AST, other: ast.AST) -> bool:
@@ -259,7 +306,7 @@ def skeleton(root: ast.AST) -> str:
             case ast.Constant():
                 parts.append(_constant(item.value))
             case ast.AST():
-                pending.extend(reversed(_pieces(item)))
+                pending.extend(reversed(_fields(item)))
             case list():
                 pending.extend(["]", *reversed(item), "["])
             case _:
@@ -267,15 +314,17 @@ def skeleton(root: ast.AST) -> str:
     return " ".join(parts)
 
 
-def _pieces(node: ast.AST) -> list[object]:
+def _fields(node: ast.AST) -> list[object]:
     """Return a node's name and fields, without its docstring (a doctest in one is code, though)."""
-    pieces: list[object] = [f"{type(node).__name__}("]
-    for name, value in ast.iter_fields(node):
-        if name == "body" and isinstance(node, Definition | ast.Module):
-            pieces.append(without_prose(value))
-        elif name not in {"type_comment", "type_ignores"}:
-            pieces.append(repr(value) if isinstance(value, str) else value)
-    return [*pieces, ")"]
+    found: list[object] = [f"{type(node).__name__}("]
+    for name in node._fields:
+        value: Any = getattr(node, name, None)
+        if name == "body" and isinstance(node, _WITH_PROSE):
+            found.append(without_prose(value))
+        elif name not in _NO_CODE:
+            found.append(repr(value) if isinstance(value, str) else value)
+    found.append(")")
+    return found
 
 
 def _constant(value: object) -> str:

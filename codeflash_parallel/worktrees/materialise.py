@@ -22,7 +22,7 @@ from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.functions import functions_of
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.paths import collisions, refuse_form, refuse_new, refuse_path
-from codeflash_parallel.model.source import parse_file
+from codeflash_parallel.model.source import check_file
 from codeflash_parallel.model.splice import SpliceError, splice
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.worktrees.drafts import Change, DoesNotApply, Draft, draft_of_files, draft_of_patch
@@ -249,10 +249,11 @@ async def _must_parse(mirror: Mirror, snapshot: Snapshot, draft: Draft, interpre
         path, new = change.edit.path, change.edit.new
         if new is None or not path.endswith(".py"):
             continue
-        fault = _syntax_fault(new)
+        old = mirror.read(snapshot, path)
+        fault = _syntax_fault(new, old or b"")
         if fault and interpreter is not None and await anyio.to_thread.run_sync(_compiles, interpreter, new):
             continue
-        if fault and not _was_broken(mirror.read(snapshot, path)):
+        if fault and not _was_broken(old):
             raise _Refused(Code.DOES_NOT_PARSE, f"{path} does not parse: {fault}.")
 
 
@@ -260,13 +261,17 @@ def _was_broken(old: bytes | None) -> bool:
     return old is not None and bool(_syntax_fault(old))
 
 
-def _syntax_fault(source: bytes) -> str:
+def _syntax_fault(source: bytes, known: bytes = b"") -> str:
     """Return what our own parser says against a text, empty when nothing.
 
     Runs on the event loop's thread: the filter of warnings belongs to the whole process.
+
+    Args:
+        source: the text.
+        known: what it was made from.
     """
     try:
-        parse_file(source)
+        check_file(source, known)
     except SyntaxError as error:
         where = f" (line {error.lineno})" if error.lineno else ""
         return f"{error.msg}{where}"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import ast
+import bisect
+import colorsys
+import reprlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +16,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.model import bodies
 from codeflash_parallel.model.bodies import body_change
 from codeflash_parallel.model.fingerprint import fingerprint
-from codeflash_parallel.model.source import decoded, parse, skeleton, statements
+from codeflash_parallel.model.source import decoded, parse, pieces, skeleton
 
 PIECES = (
     '"""Prose."""\n',
@@ -41,8 +45,40 @@ PIECES = (
     "def f(a): return a",
     "\r\n",
     "\x0c",
+    "\\\n",
+    "# why \\\n",
+    "\ufeff",
+    "from __future__ import annotations\n",
+    "from __future__ import barry_as_FLUFL\n",
+    "x <> y\n",
 )
 TARGETS = ("f", "g", "C.m")
+#: Small modules of all kinds of statements, with one end of line and with the other.
+MODULES = tuple(
+    text.replace("\n", end)
+    for module in (bisect, colorsys, reprlib)
+    for text in (Path(module.__file__ or "").read_text(encoding="utf-8"),)
+    for end in ("\n", "\r\n", "\r")
+)
+EDITS = (
+    *PIECES,
+    "",
+    " ",
+    "\n",
+    "\\\n",
+    "\r",
+    "\ufeff",
+    "\0",
+    "#",
+    ";",
+    "(",
+    ")",
+    "'",
+    "pass",
+    "else:\n",
+    "return 1",
+    "    ",
+)
 texts = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
 
 
@@ -77,16 +113,42 @@ def tree_of(text: str) -> str:
         return f"raw {text}"
 
 
-@given(texts)
-def test_an_outermost_statement_stands_where_it_says(text: str) -> None:
+@given(texts, texts)
+@example("x = 1\n\\\ny = 2\n", "x = 1\n\\\n")
+@example("x = 1\n'prose'\n", "'prose'\n")
+@example("x = 1 <> 2\n", "from __future__ import barry_as_FLUFL\nx = 1 <> 2\n")
+@hypothesis_settings(max_examples=400)
+def test_pieces_mean_alone_what_they_mean_together(known: str, text: str) -> None:
+    assert outcome(lambda: trees(pieces(text, known))) == outcome(lambda: trees([text]))
+    assert fingerprint({"m.py": text.encode()}, {"m.py": known.encode()}) == fingerprint(
+        {"m.py": text.encode()}
+    )
+
+
+@given(st.data())
+@hypothesis_settings(max_examples=80, deadline=None)
+def test_an_edited_module_of_the_standard_library_means_the_same_in_pieces(data: st.DataObject) -> None:
+    known = data.draw(st.sampled_from(MODULES))
+    start = data.draw(st.integers(0, len(known)))
+    end = min(len(known), start + data.draw(st.integers(0, 40)))
+    text = known[:start] + data.draw(st.sampled_from(EDITS)) + known[end:]
+    assert outcome(lambda: trees(pieces(text, known))) == outcome(lambda: trees([text]))
+    assert fingerprint({"m.py": text.encode()}, {"m.py": known.encode()}) == fingerprint(
+        {"m.py": text.encode()}
+    )
+
+
+def trees(parts: Iterable[str]) -> list[str]:
+    """Return the outermost statements of some texts."""
+    return [skeleton(node) for part in parts for node in parse(part.removeprefix("\ufeff")).body]
+
+
+def outcome(make: Callable[[], list[str]]) -> list[str] | tuple[str, object]:
+    """Return what a function returns, or what is wrong with the text and where."""
     try:
-        tree = parse(text)
-    except SyntaxError:
-        return
-    for statement, node in zip(statements(text), tree.body, strict=True):
-        part = ast.parse(text[statement.start : statement.end]).body
-        assert skeleton(node) in [skeleton(found) for found in part]
-        assert statement.alone == (len(part) == 1)
+        return make()
+    except SyntaxError as error:
+        return error.msg, error.lineno
 
 
 def test_an_encoding_that_is_named_is_not_guessed() -> None:
