@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from codeflash_parallel.model.functions import definitions, is_generator
-from codeflash_parallel.model.source import Definition, FunctionNode, parse, same_around, skeleton
+from codeflash_parallel.model.source import Definition, FunctionNode, parse_piece, same_around, skeleton
 
 #: Names that give a method the cell of its class, which the class's own code has to make.
 _CLASS_CELL = frozenset({"super", "__class__"})
@@ -57,9 +57,9 @@ def _differing(old: str, new: str) -> tuple[ast.Module, ast.Module]:
     """
     try:
         head, tail = same_around(old, new)
-        return parse(old[head : len(old) - tail]), parse(new[head : len(new) - tail])
+        return parse_piece(old[head : len(old) - tail]), parse_piece(new[head : len(new) - tail])
     except SyntaxError:
-        return parse(old), parse(new)
+        return parse_piece(old), parse_piece(new)
 
 
 _Pair = tuple[str, FunctionNode, FunctionNode]

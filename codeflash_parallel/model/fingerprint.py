@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codeflash_parallel.model.candidate import digest_of
-from codeflash_parallel.model.source import decoded, is_prose, parse, parse_anew, pieces, skeleton
+from codeflash_parallel.model.source import decoded, is_prose, parse_anew, parse_piece, pieces, skeleton
 
 #: A larger file counts by its bytes: its tree would take seconds, in which nothing else of a run goes on.
 MAX_TREE_BYTES = 1_000_000
@@ -69,7 +69,7 @@ def _parts(data: bytes, known: bytes) -> list[_Part]:
 @lru_cache(maxsize=_KNOWN)
 def _known(piece: str) -> tuple[_Part, ...]:
     """Return the parts of a piece; those of a text that was seen before are known."""
-    return tuple(_part(node) for node in parse(piece).body)
+    return tuple(_part(node) for node in parse_piece(piece).body)
 
 
 def _part(node: ast.stmt) -> _Part:

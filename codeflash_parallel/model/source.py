@@ -33,14 +33,19 @@ _STRING_STARTS = frozenset({"FSTRING_START", "TSTRING_START"})
 _STRING_ENDS = frozenset({"FSTRING_END", "TSTRING_END"})
 
 
-@lru_cache(maxsize=_KEPT)
 def parse(text: str) -> ast.Module:
     """Parse Python source; whatever is wrong with it, it is a `SyntaxError`.
 
     A byte order mark is ignored, and warnings about the source (invalid escapes) are not shown. The tree
     is shared with whoever else asks: it is not to be changed.
     """
-    return parse_anew(text.removeprefix("\ufeff"))
+    return parse_piece(text.removeprefix("\ufeff"))
+
+
+@lru_cache(maxsize=_KEPT)
+def parse_piece(text: str) -> ast.Module:
+    """Parse as `parse` does what has no byte order mark: a piece of a text, or one without its mark."""
+    return parse_anew(text)
 
 
 def parse_anew(source: str | bytes) -> ast.Module:
@@ -93,7 +98,7 @@ def pieces(text: str, known: str = "") -> tuple[str, ...]:
     try:
         head, tail = same_around(known, text)
         between = text[head : len(text) - tail]
-        parse(between)
+        parse_piece(between)
     except SyntaxError:
         return _whole(text)
     cut, parts = cuts(known), _whole(known)
@@ -116,7 +121,7 @@ def cuts(text: str) -> tuple[int, ...]:
     Raises:
         SyntaxError: it is not Python.
     """
-    body = parse(text).body
+    body = parse_piece(text).body
     if _OTHER_LANGUAGE in text:
         return (0, len(text))
     lines = [0, *(match.end() for match in _ENDS.finditer(text)), len(text)]
