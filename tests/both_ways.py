@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,11 @@ class Judged:
 
 def both_ways(place: Place, *arguments: str) -> list[Judged]:
     """Run one command with and without `--fresh`; hold both documents against each other."""
+    before = shutil.copytree(place.state, place.state.with_name("state before"))
     warm = place.run(*arguments).document
+    # What the first command's tests have kept there is nothing that the second one's may find.
+    shutil.rmtree(place.state)
+    before.rename(place.state)
     fresh = place.run(*arguments, "--fresh").document
     assert run_verdict(warm) == run_verdict(fresh), (run_verdict(warm), run_verdict(fresh))
     pairs = zip(warm["candidates"], fresh["candidates"], strict=True)
