@@ -11,6 +11,7 @@ import sys
 import threading
 
 from . import auditing, forking
+from .watching import STARTS, is_tool
 
 #: Folders below the private one that are emptied between candidates. Those for caches are not among them:
 #: whoever has filled one (matplotlib does while it is imported) expects it to be empty some day.
@@ -105,7 +106,7 @@ class Watch:
         self.is_on = False
         self._changing = changing
         self._among_project = False
-        auditing.listen(["open", *_STARTS], self._hear)
+        auditing.listen(["open", *STARTS], self._hear)
 
     def enter_project(self):
         """Note that code of the project runs from now on: what plugins have started is not its doing."""
@@ -116,10 +117,9 @@ class Watch:
             return
         if event == "open":
             self._opened(args[0])
-        elif event in _STARTS and self._among_project:
+        elif event in STARTS and self._among_project and not is_tool(event, args):
             program = os.path.basename(os.fsdecode(args[0])) if event == "subprocess.Popen" else event
-            if program not in _HARMLESS:
-                self.finding = "a process is started: " + program
+            self.finding = "a process is started: " + program
 
     def _opened(self, name):
         if isinstance(name, int) or not os.fspath(name).endswith(_SOURCE[type(os.fspath(name))]):
@@ -129,12 +129,6 @@ class Watch:
             self.finding = "a file that candidates change is read: " + os.path.basename(path)
 
 
-#: Audit events of starting a process.
-_STARTS = frozenset(
-    {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.spawn", "pty.spawn"}
-)
-#: What the standard library asks about the machine.
-_HARMLESS = frozenset({"ldconfig", "gcc", "cc", "ld", "objdump", "uname", "lsb_release", "lscpu", "nproc"})
 _SOURCE = {str: ".py", bytes: b".py"}
 
 

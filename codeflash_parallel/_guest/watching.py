@@ -8,7 +8,7 @@ from . import auditing
 from .places import both_forms, under
 
 #: Audit events of starting a process or becoming another program.
-_STARTS = frozenset(
+STARTS = frozenset(
     {
         "subprocess.Popen",
         "os.fork",
@@ -22,8 +22,10 @@ _STARTS = frozenset(
 )
 
 #: Programs that libraries ask about the machine while they are imported (`ctypes.util`, `platform`, with them
-#: trio and many others); none of them runs Python.
-_TOOLS = frozenset({"ldconfig", "ld", "gcc", "cc", "objdump", "uname", "file", "nproc", "lscpu"})
+#: trio and many others); none of them runs code of the project.
+_TOOLS = frozenset(
+    {"ldconfig", "ld", "gcc", "cc", "objdump", "uname", "file", "nproc", "lscpu", "lsb_release"}
+)
 
 #: Distributions of pytest itself: there wherever tests run.
 _PYTESTS_OWN = frozenset({"_pytest", "pytest", "pluggy", "iniconfig", "py", "_codeflash_guest"})
@@ -33,14 +35,15 @@ def on_process_start(tell):
     """Have `tell` called with an event's name each time this process starts another."""
 
     def heard(event, args):
-        if not _is_tool(event, args):
+        if not is_tool(event, args):
             tell(event)
 
-    auditing.listen(_STARTS, heard)
+    auditing.listen(STARTS, heard)
     _wrap_multiprocessing(tell)
 
 
-def _is_tool(event, args):
+def is_tool(event, args):
+    """Say whether what is started, by an audit event, only tells something about the machine."""
     if event not in ("subprocess.Popen", "os.posix_spawn"):
         return False
     program = args[0]

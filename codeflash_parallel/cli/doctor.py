@@ -64,11 +64,7 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield _git()
     yield from _project(project, settings)
     yield from _machine(settings)
-    cache = cache_root(settings)
-    existing = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
-    yield _cache(cache, existing)
-    if os.access(existing, os.W_OK):
-        yield _slots(existing)
+    yield from _cache(cache_root(settings))
 
 
 def _git() -> Finding:
@@ -141,13 +137,20 @@ def _at_once(asked: Parallel, fits: int) -> Finding:
     return Finding(name="parallel candidates", value=f"{slots} {unit}{busy}{fewer if slots > 1 else ''}")
 
 
-def _slots(folder: Path) -> Finding:
-    """Say how slots below a folder get their files, by trying it there."""
+def _cache(cache: Path) -> Iterator[Finding]:
+    """Say whether the cache can be written, and how slots in it get their files, by trying it there."""
+    existing = next(place for place in (cache, *cache.parents) if os.access(place, os.F_OK))
     try:
-        with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-", dir=folder) as scratch:
-            return Finding(name="slots", value=_kinds(Path(scratch)))
+        free = shutil.disk_usage(existing).free
+        with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-", dir=existing) as scratch:
+            kinds = _kinds(Path(scratch))
     except OSError as error:
-        return Finding(name="slots", value="", problem=f"{folder} cannot be written: {error.strerror}.")
+        problem = f"{existing} cannot be written ({error.strerror}); name another with --cache-dir."
+        yield Finding(name="cache", value=str(cache), problem=problem)
+        return
+    full = "Free some space, or name another with --cache-dir." if free < _LEAST_FREE_BYTES else ""
+    yield Finding(name="cache", value=f"{cache}, {free / 2**30:.1f} GiB free", problem=full)
+    yield Finding(name="slots", value=kinds)
 
 
 def _kinds(scratch: Path) -> str:
@@ -165,20 +168,6 @@ def _kinds(scratch: Path) -> str:
     if overlays_pay(overlay, LEAST_FILES_OF_AN_OVERLAY):
         return f"{kind}; {SlotKind.OVERLAY} from {LEAST_FILES_OF_AN_OVERLAY:,} files on"
     return kind
-
-
-def _cache(cache: Path, existing: Path) -> Finding:
-    free = shutil.disk_usage(existing).free
-    value = f"{cache}, {free / 2**30:.1f} GiB free"
-    if not os.access(existing, os.W_OK):
-        return Finding(
-            name="cache", value=value, problem="It cannot be written; name another with --cache-dir."
-        )
-    if free < _LEAST_FREE_BYTES:
-        return Finding(
-            name="cache", value=value, problem="Free some space, or name another with --cache-dir."
-        )
-    return Finding(name="cache", value=value)
 
 
 def _data(findings: list[Finding], configured: Configured) -> dict[str, Any]:

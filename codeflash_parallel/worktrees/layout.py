@@ -35,7 +35,7 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 #: A path of this many of the longest names is still shorter than the longest path.
 _DEEP = 8
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
-_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, *_ABSENT, errno.ELOOP)
 _DENIED_WORDS = ("Permission denied", "Read-only file system", "Operation not permitted")
 
 
@@ -93,7 +93,9 @@ def cache_faults(cache: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _fault(error.errno in _FULL, error.errno in _DENIED, str(error), cache) from error
+        where = f" ({error.filename})" if error.filename not in {None, str(cache)} else ""
+        words = f"{error.strerror or error}{where}"
+        raise _fault(error.errno in _FULL, error.errno in _DENIED, words, cache) from error
     except GitFailed as error:
         full = any(words in error.stderr for words in _FULL_WORDS) or _is_full(cache)
         denied = any(words in error.stderr for words in _DENIED_WORDS)
@@ -121,7 +123,7 @@ def _fault(full: bool, denied: bool, words: str, cache: Path) -> EnvironmentFaul
         hint = "Free some space, run `codeflash-parallel clean`, or name another place with --cache-dir."
         return EnvironmentFault("DISK_FULL", f"No space is left for the cache in {cache}.", hint)
     if denied:
-        hint = "Name another place with --cache-dir."
+        hint = "Name another folder with --cache-dir, one that you may write to."
         return EnvironmentFault("CACHE_UNWRITABLE", f"The cache in {cache} cannot be written: {words}.", hint)
     return EnvironmentFault("GIT_FAILED", words)
 

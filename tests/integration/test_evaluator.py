@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -222,6 +223,24 @@ async def test_what_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"red.*test_red"):
         async with Evaluator(project, settings(tmp_path)) as evaluator:
             await evaluator.evaluate([candidate("c")])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("where", ["/proc/nope", "file", "file/below", "closed/below", "a" * 300])
+async def test_a_cache_that_cannot_be_is_told_in_one_line(tmp_path: Path, where: str) -> None:
+    project = make_project(tmp_path / "project")
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir(mode=0o500)
+    if where.startswith("closed") and os.access(tmp_path / "closed", os.W_OK):
+        pytest.skip("root may write anywhere")
+    cache = tmp_path / where
+    with pytest.raises(EnvironmentFault) as caught:
+        async with Evaluator(project, settings(tmp_path, cache_dir=str(cache))):
+            pass
+    assert caught.value.code == "CACHE_UNWRITABLE"
+    assert caught.value.message.startswith(f"The cache in {cache} cannot be written: ")
+    assert "Errno" not in caught.value.message
+    assert "--cache-dir" in caught.value.hint
 
 
 @pytest.mark.anyio

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.cli.probes import versions, why_not_warm
 
@@ -98,3 +99,12 @@ def test_doctor_says_what_slots_would_be(tmp_path: Path, capsys, monkeypatch: py
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("slots"))
     assert line.split()[1].rstrip(";") in {"worktree", "reflink"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_tells_a_cache_that_cannot_be(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    (tmp_path / "file").touch()
+    code = main(["doctor", "--python", sys.executable, "--cache-dir", str(tmp_path / "file" / "cache")])
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("cache  "))
+    assert f"{tmp_path / 'file'} cannot be written (Not a directory); name another with --cache-dir." in line
+    assert code == ExitCode.UNFIT
