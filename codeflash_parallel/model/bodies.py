@@ -5,10 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from codeflash_parallel.model.functions import definitions, is_generator
-from codeflash_parallel.model.source import Definition, FunctionNode, parse_piece, same_around, skeleton
+from codeflash_parallel.model.source import (
+    Definition,
+    FunctionNode,
+    parse_anew,
+    same_around,
+    skeleton,
+    statements_of,
+)
 
+#: Texts whose readings are kept: that of the snapshot is wanted for every candidate.
+_KEPT = 16
 #: Names that give a method the cell of its class, which the class's own code has to make.
 _CLASS_CELL = frozenset({"super", "__class__"})
 
@@ -38,83 +48,124 @@ def body_change(old: str, new: str, targets: Collection[str]) -> BodyChange:
         targets: dotted names of the functions whose code may be swapped.
     """
     try:
-        before, after = _differing(old.removeprefix("\ufeff"), new.removeprefix("\ufeff"))
+        before, after = _differing(old.removeprefix("\ufeff"), new.removeprefix("\ufeff"), frozenset(targets))
     except SyntaxError:
         return BodyChange(qualnames=(), why="our Python cannot parse it")
-    pairs, why = _paired(before, after, frozenset(targets))
-    why = why or next(filter(None, (_interface_change(*pair) for pair in pairs)), "")
-    changed = [name for name, one, other in pairs if _body(one) != _body(other)]
-    if not why and _shell(before, pairs) != _shell(after, pairs):
-        why = "it changes more than the bodies of the targets"
-    return BodyChange(qualnames=() if why else tuple(dict.fromkeys(changed)), why=why)
+    why = _other_change(before, after)
+    pairs = zip(before.functions, after.functions, strict=not why)
+    changed = dict.fromkeys(one.name for one, other in pairs if one.body != other.body)
+    return BodyChange(qualnames=() if why else tuple(changed), why=why)
 
 
-def _differing(old: str, new: str) -> tuple[ast.Module, ast.Module]:
-    """Return both trees, without outermost statements at the beginning and the end whose text is the same.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Function:
+    """What counts of one definition of a target.
+
+    Attributes:
+        kind: type of its node, and whether it is a generator.
+        outer: variables of scopes between module and function that its body uses.
+        declared: names that its body declares as global: the module's own code is compiled accordingly.
+        body: the statements' skeletons, as one text.
+    """
+
+    name: str
+    docstring: str | None
+    kind: tuple[type, bool]
+    outer: frozenset[str]
+    declared: frozenset[str]
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reading:
+    """What counts of a text.
+
+    Attributes:
+        functions: the definitions of the targets, in order.
+        shell: the rest, without the targets' bodies.
+        docstrings: those of the rest.
+    """
+
+    functions: tuple[_Function, ...]
+    shell: str
+    docstrings: tuple[str | None, ...]
+
+
+def _differing(old: str, new: str, targets: frozenset[str]) -> tuple[_Reading, _Reading]:
+    """Read both texts, without outermost statements at the beginning and the end whose text is the same.
 
     What is left is parsed alone: between two statements the parser remembers nothing. Where it is not
     Python alone (a new `else` for the last equal statement, a string that is not closed), all is parsed.
     """
     try:
         head, tail = same_around(old, new)
-        return parse_piece(old[head : len(old) - tail]), parse_piece(new[head : len(new) - tail])
+        return _reading(old[head : len(old) - tail], targets), _reading(new[head : len(new) - tail], targets)
     except SyntaxError:
-        return parse_piece(old), parse_piece(new)
+        return _reading(old, targets), _reading(new, targets)
 
 
-_Pair = tuple[str, FunctionNode, FunctionNode]
-
-
-def _paired(old: ast.Module, new: ast.Module, targets: frozenset[str]) -> tuple[list[_Pair], str]:
-    """Return the definitions of the targets in both trees, in order, and why they cannot be paired."""
-    one = [(name, node) for name, node in definitions(old.body) if name in targets]
-    other = [(name, node) for name, node in definitions(new.body) if name in targets]
-    if [name for name, _ in one] != [name for name, _ in other]:
-        return [], "it adds, removes or moves definitions of the targets"
-    return [(name, node, twin) for (name, node), (_, twin) in zip(one, other, strict=True)], ""
-
-
-def _interface_change(name: str, old: FunctionNode, new: FunctionNode) -> str:
-    """Return what a function shows to others and does no longer show in the same way."""
-    if ast.get_docstring(old, clean=False) != ast.get_docstring(new, clean=False):
-        return f"the docstring of {name} changes"
-    if type(old) is not type(new) or is_generator(old) != is_generator(new):
-        return f"{name} becomes a function of another kind"
-    if _outer_names(name, old) != _outer_names(name, new):
-        return f"{name} uses other variables of the scopes around it"
-    return "" if _globals(old) == _globals(new) else f"{name} declares other names as global"
-
-
-def _globals(node: FunctionNode) -> set[str]:
-    """Return the names that a body declares as global: the module's own code is compiled accordingly."""
-    return {name for item in ast.walk(node) if isinstance(item, ast.Global) for name in item.names}
-
-
-def _outer_names(name: str, node: FunctionNode) -> set[str]:
-    """Return the variables of scopes between module and function that a body uses."""
-    used = {item.id for statement in node.body for item in ast.walk(statement) if isinstance(item, ast.Name)}
-    parameters = {parameter.name for parameter in getattr(node, "type_params", ())}
-    return used & (parameters | (_CLASS_CELL if "." in name else frozenset()))
-
-
-def _body(node: FunctionNode) -> list[str]:
-    return [skeleton(statement) for statement in node.body]
-
-
-def _shell(tree: ast.Module, pairs: list[_Pair]) -> tuple[str, list[str | None]]:
-    """Return a tree without the targets' bodies, as text, and the docstrings that are left in it."""
-    hollow = {id(node) for pair in pairs for node in pair[1:]}
-    bodies = [(node, node.body) for node in ast.walk(tree) if isinstance(node, FunctionNode)]
-    emptied = [(node, body) for node, body in bodies if id(node) in hollow]
-    for node, _ in emptied:
+@lru_cache(maxsize=_KEPT)
+def _reading(text: str, targets: frozenset[str]) -> _Reading:
+    tree = parse_anew(text)
+    found = [(name, node) for name, node in definitions(tree.body) if name in targets]
+    functions = tuple(_function(name, node) for name, node in found)
+    for _, node in found:
         node.body = [ast.Pass()]
-    text, docstrings = skeleton(tree), list(_docstrings(tree))
-    for node, body in emptied:
-        node.body = body
-    return text, docstrings
+    return _Reading(functions=functions, shell=skeleton(tree), docstrings=tuple(_docstrings(tree)))
+
+
+def _function(name: str, node: FunctionNode) -> _Function:
+    # Walking through a tree takes as long as this: that a word is not in the text says the same.
+    body = " ".join(map(skeleton, node.body))
+    return _Function(
+        name=name,
+        docstring=ast.get_docstring(node, clean=False),
+        kind=(type(node), "Yield" in body and is_generator(node)),
+        outer=_outer_names(name, node, body),
+        declared=_globals(node) if "Global" in body else frozenset(),
+        body=body,
+    )
+
+
+def _other_change(old: _Reading, new: _Reading) -> str:
+    """Return what changes besides bodies, one clause; empty when nothing does."""
+    if [function.name for function in old.functions] != [function.name for function in new.functions]:
+        return "it adds, removes or moves definitions of the targets"
+    pairs = zip(old.functions, new.functions, strict=True)
+    why = next(filter(None, (_interface_change(*pair) for pair in pairs)), "")
+    if not why and (old.shell, old.docstrings) != (new.shell, new.docstrings):
+        return "it changes more than the bodies of the targets"
+    return why
+
+
+def _interface_change(old: _Function, new: _Function) -> str:
+    """Return what a function shows to others and does no longer show in the same way."""
+    if old.docstring != new.docstring:
+        return f"the docstring of {old.name} changes"
+    if old.kind != new.kind:
+        return f"{old.name} becomes a function of another kind"
+    if old.outer != new.outer:
+        return f"{old.name} uses other variables of the scopes around it"
+    return "" if old.declared == new.declared else f"{old.name} declares other names as global"
+
+
+def _globals(node: FunctionNode) -> frozenset[str]:
+    declarations = (item for item in ast.walk(node) if isinstance(item, ast.Global))
+    return frozenset(name for item in declarations for name in item.names)
+
+
+def _outer_names(name: str, node: FunctionNode, body: str) -> frozenset[str]:
+    parameters = {parameter.name for parameter in getattr(node, "type_params", ())}
+    outer = frozenset(parameters | (_CLASS_CELL if "." in name else frozenset()))
+    if not any(word in body for word in outer):
+        return frozenset()
+    walks = (ast.walk(statement) for statement in node.body)
+    return outer & {item.id for walk in walks for item in walk if isinstance(item, ast.Name)}
 
 
 def _docstrings(tree: ast.Module) -> Iterator[str | None]:
-    for node in ast.walk(tree):
+    pending: list[ast.AST] = [tree]
+    for node in pending:
         if isinstance(node, Definition | ast.Module):
             yield ast.get_docstring(node, clean=False)
+        pending.extend(statements_of(node))
