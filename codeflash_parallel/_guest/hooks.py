@@ -10,9 +10,9 @@ import traceback
 
 import pytest
 
-from . import current, failures, neutral, session, worker
+from . import current, failures, neutral, session, unseen, worker
 from .failures import shortened
-from .phases import Phases
+from .phases import PHASES, Phases
 
 
 class SessionPlugin:
@@ -115,7 +115,10 @@ class SessionPlugin:
         yield
         while current.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
-            current.server().stop(items)
+            server = current.server()
+            if server.until == "F2":
+                unseen.settle(items, server.gate())
+            server.stop(items)
         kept = self._wanted(items)
         self._deselected = len(items) - len(kept)
         items[:] = kept
@@ -189,11 +192,14 @@ class SessionPlugin:
         """Report a phase; xdist's controller gets the reports of all workers here."""
         if self._in_worker:
             return
-        when = report.when if report.when in ("setup", "call", "teardown") else "call"
+        test, ns, xfail = self._id(report.nodeid), int(report.duration * 1e9), hasattr(report, "wasxfail")
+        if report.outcome == "passed" and report.when in PHASES and not xfail:
+            self._phases.passed(test, report.when, ns)
+            return
+        when = report.when if report.when in PHASES else "call"
         message = shortened(report.longreprtext) if report.failed else ""
-        xfail, ns = hasattr(report, "wasxfail"), int(report.duration * 1e9)
-        self._phase(self._id(report.nodeid), when, report.outcome, xfail, ns, message)
-        if report.failed and self._decides(self._id(report.nodeid)):
+        self._phase(test, when, report.outcome, xfail, ns, message)
+        if report.failed and self._decides(test):
             self._stop(report.nodeid)
 
     def _phase(self, test, when, outcome, xfail, ns, message):
@@ -261,35 +267,6 @@ class SessionPlugin:
             now = time.perf_counter_ns()
             self._channel.write("timing", name=name, ns=now - self._started)
             self._started = now
-
-
-class NoSummary:
-    """Ends a session without what is meant for people and for the next session.
-
-    Nobody is asked for the summary, for which hypothesis imports nearly all of itself, and nothing is noted
-    in pytest's cache: its folder is the slot's, which is emptied at once.
-    """
-
-    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, session):
-        """Have nobody asked while the session ends."""
-        hook = session.config.hook
-        asked, hook.pytest_terminal_summary = hook.pytest_terminal_summary, _Nobody()
-        cache = getattr(session.config, "cache", None)
-        if cache is not None:
-            cache.set = lambda key, value: None  # noqa: ARG005 - pytest's signature
-        yield
-        hook.pytest_terminal_summary = asked
-
-
-class _Nobody:
-    """A hook without implementations."""
-
-    def __call__(self, **_arguments):
-        return []
-
-    def get_hookimpls(self):
-        return []
 
 
 def plugin_names(manager):

@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import types
 
 from . import bytecode, current
 from .places import Places
@@ -15,6 +16,10 @@ from .proving import Proof
 from .remapping import Remapping, import_again
 
 _INSTALLED = []
+
+#: A module that stands in `sys.modules` behind those that a template has looked at: what is imported later
+#: comes after it. To look at all of them in each fork means to copy the pages on which they lie.
+_AUDITED = "_codeflash_guest.audited"
 
 #: Loaders that can be made anew from a path alone.
 _PLAIN = (
@@ -161,9 +166,28 @@ class Guard:
             self._told.add(module)
             self._channel.write(what, module=module, path=path)
 
+    def audit_before_forks(self):
+        """Do it now: forks need not look again at what is imported."""
+        self.audit()
+        sys.modules.pop(_AUDITED, None)
+        sys.modules[_AUDITED] = types.ModuleType(_AUDITED)
+
+
+def _modules():
+    """Return (name, module) of all modules that were imported since a template has looked at them."""
+    found = []
+    try:
+        for name, module in reversed(sys.modules.items()):
+            if name == _AUDITED:
+                break
+            found.append((name, module))
+    except (RuntimeError, TypeError):  # another thread imports; somebody has a table of his own
+        return list(sys.modules.items())
+    return found
+
     def audit(self):
         """Record modules that came from the user's checkout past the guard (another hook was faster)."""
-        for name, module in list(sys.modules.items()):
+        for name, module in _modules():
             file = getattr(module, "__file__", None)
             if self.places.mapped(file) is not None and not self.same_tree:
                 self._tell("outside", name, file)

@@ -1,7 +1,7 @@
 """The records of tests' phases."""
 
 #: The phases of a test in their order.
-_PHASES = ("setup", "call", "teardown")
+PHASES = ("setup", "call", "teardown")
 
 
 class Phases:
@@ -11,20 +11,20 @@ class Phases:
         self._channel = channel
         self._held = {}
 
-    def add(self, phase):
-        """Take one phase, the fields of its record; sub-tests count as parts of their test's call."""
-        test, when = phase["id"], phase["when"]
-        if when not in _PHASES or phase["outcome"] != "passed" or phase["xfail"]:
-            self._write(test)
-            self._channel.write("phase", **phase)
-            return
+    def passed(self, test, when, ns):
+        """Take a phase that simply passed; sub-tests count as parts of their test's call."""
         held = self._held.setdefault(test, {})
-        held[when] = held.get(when, 0) + phase["ns"]
-        if when == _PHASES[-1]:
+        held[when] = held.get(when, 0) + ns
+        if when == PHASES[-1]:
             self._end(test)
 
+    def add(self, phase):
+        """Take any other phase, the fields of its record."""
+        self._write(phase["id"])
+        self._channel.write("phase", **phase)
+
     def _end(self, test):
-        ns = [self._held[test].get(when) for when in _PHASES]
+        ns = [self._held[test].get(when) for when in PHASES]
         if None in ns:
             self._write(test)
         else:

@@ -28,10 +28,10 @@ def run_session(spec, channel, runtestloop=None):
     recording = Recording(spec, channel, guard)
     pytest = _import_pytest(channel)
     bytecode.restrict_rewriter(guard.allows_bytecode)
-    from . import hooks
+    from . import hooks, unseen
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
-    quiet = [] if spec.get("summary") else [hooks.NoSummary()]
+    quiet = [] if spec.get("summary") else [unseen.Unseen()]
     plugins = [plugin, *quiet, *_watches(spec, channel, guard)]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()

@@ -132,6 +132,7 @@ class Server:
     def _serve(self, swappable):
         """Obey orders; return the order in a fork."""
         self._watch.is_on = False
+        self._guard.audit_before_forks()
         unfit = self._unfit()
         self._cwd = os.getcwd()
         self._chance.hold()
@@ -151,9 +152,13 @@ class Server:
         early = "it is imported before its turn: " + loaded[0] if loaded else ""
         return self._complaint or early or self._fitness.complaint(self.until, self._watch.finding)
 
+    def gate(self):
+        """Return the files that candidates change after the point, by absolute paths without links."""
+        return {os.path.realpath(os.path.join(self._spec["root"], path)) for path in self._gate}
+
     def _loaded_early(self):
         """Return the gate's modules that were there before the guard could see them."""
-        files = {os.path.realpath(os.path.join(self._spec["root"], path)) for path in self._gate}
+        files = self.gate()
         modules = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
         return [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
 
