@@ -1,7 +1,8 @@
 """Who may race, and who may be announced: all tests that were asked for, and a clean process.
 
 Screening runs the tests that can notice a change of the targets, in forks of warm servers. Nobody races who
-has not passed all other tests, too, and nobody is announced who is not right in new processes.
+has not passed all other tests, too, and nobody is announced who is not right in new processes. Who changes
+more than the bodies of the targets is asked for all tests where nobody races, too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import anyio
 
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, confirm, rest
+from codeflash_parallel.behavior.points import Ground, Point, furthest
 from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.engine.judging import INFRA, Judging
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -58,6 +60,11 @@ class Admission:
         self._admitted.update(entry.id for entry in new)
         if self._plan.rest:
             await _each(self._admit, new)
+
+    def reaches_out(self, entry: Entry) -> bool:
+        """Say whether a candidate changes more than bodies of targets: any test may notice that."""
+        ground = Ground(targets=self._plan.guest.targets, sources=self._plan.sources)
+        return furthest(entry.staged.edits, ground).point is not Point.F2
 
     async def _admit(self, entry: Entry) -> None:
         outcome = await self._judging.confirm(
