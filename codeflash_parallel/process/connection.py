@@ -11,7 +11,7 @@ import anyio
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import ChannelClosed, Exit, Limits
-from codeflash_parallel.process.streams import Clip, Outlet, Records, Sink
+from codeflash_parallel.process.streams import Clip, Drain, Outlet, Records, Sink
 from codeflash_parallel.process.wire import Message
 
 #: Longest line a child may send; more is no protocol of ours.
@@ -87,14 +87,18 @@ class Connection:
             self._child_control.close()
 
     async def pump(self, kill: Callable[[str], Awaitable[None]]) -> None:
-        """Drain the pipes until they end or `stop_pump` is called; a flood of records is stopped."""
+        """Drain the pipes until they end, the job has ended or `stop_pump` is called.
+
+        Args:
+            kill: called once when there is a flood of records, with words about it.
+        """
         try:
-            with self._scope:
-                async with anyio.create_task_group() as tasks:
-                    for name in self._outlets.keys() - {"records"}:
-                        tasks.start_soon(self._outlets[name].pump)
-                    if "records" in self._outlets:
-                        tasks.start_soon(self._pump_records, kill)
+            with self._scope, contextlib.closing(Drain(self._outlets.values())) as drain:
+                flooded = False
+                while await drain.more():
+                    if self._records.flooded and not flooded:
+                        flooded = True
+                        await kill(RECORD_FLOOD)
         finally:
             self._pumped.set()
 
@@ -108,14 +112,6 @@ class Connection:
         if self.pumping:
             await self._pumped.wait()
 
-    async def _pump_records(self, kill: Callable[[str], Awaitable[None]]) -> None:
-        told = False
-        outlet = self._outlets["records"]
-        while await outlet.more():
-            if self._records.flooded and not told:
-                told = True
-                await kill(RECORD_FLOOD)
-
     def note(self, report: Message) -> None:
         """Take a message of the launcher."""
         if report["t"] == "started":
@@ -123,6 +119,7 @@ class Connection:
         elif not self.ended.is_set():
             self._report = report
             self.ended.set()
+            self.stop_pump()
             if self.control is not None:  # what has arrived can still be read, then it ends
                 with contextlib.suppress(OSError):
                     self.control.shutdown(socket.SHUT_RDWR)

@@ -17,7 +17,7 @@ from typing import Any
 
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.workspace import Command, Limits, Workspace
-from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.process.files import write_atomically, write_once
 
 #: Version of the spec and of the records; the guest refuses any other.
 PROTOCOL = 1
@@ -99,9 +99,7 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -
     data = json.dumps(full, sort_keys=True).encode()
     # Named by content: equal specs share a file, different ones never meet.
     path = workspace.private / f"spec-{digest_of(data)[:16]}.json"
-    # Replacing a file makes some file systems write it out at once, which takes longer than a short check.
-    if not path.is_file() or path.read_bytes() != data:
-        write_atomically(path, data)
+    write_once(path, data)
     return path
 
 

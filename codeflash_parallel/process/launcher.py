@@ -134,10 +134,8 @@ class Launcher:
         """Have a process begun and follow it to its end, as `run` does."""
         try:
             await begin(connection)
-            async with anyio.create_task_group() as tasks:
-                self._start_pump(tasks, connection)
-                await connection.ended.wait()
-                connection.stop_pump()
+            await connection.pump(partial(self._kill, connection))
+            await connection.ended.wait()
         except OSError as error:
             raise no_pipes(error) from error
         finally:
@@ -148,7 +146,8 @@ class Launcher:
         """Have a process begun and return its control channel, as `open` does."""
         try:
             await begin(connection)
-            self._start_pump(self._tasks, connection)
+            connection.pumping = True
+            self._tasks.start_soon(connection.pump, partial(self._kill, connection))
             await connection.started.wait()
         except BaseException as error:
             await self._finish(connection)
@@ -174,18 +173,14 @@ class Launcher:
         connection.sent = True
         connection.handed_over()
 
-    def _start_pump(self, tasks: TaskGroup, connection: Connection) -> None:
-        async def kill(why: str) -> None:
-            await self._link.send(kill_order(connection, why))
-
-        connection.pumping = True
-        tasks.start_soon(connection.pump, kill)
+    async def _kill(self, connection: Connection, why: str) -> None:
+        await self._link.send(kill_order(connection, why))
 
     async def _finish(self, connection: Connection) -> Exit:
         """Kill the job if it still runs, wait for the report, and let go of it."""
         if connection.sent and not connection.ended.is_set():
             with anyio.move_on_after(ANSWER_S, shield=True):
-                await self._link.send(kill_order(connection, "no longer needed"))
+                await self._kill(connection, "no longer needed")
                 await connection.ended.wait()
         self._connections.pop(connection.number, None)
         with anyio.CancelScope(shield=True):

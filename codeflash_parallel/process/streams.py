@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
+from collections.abc import Iterable
 from typing import Protocol
 
 import anyio
@@ -13,7 +15,7 @@ import anyio
 CHUNK_BYTES = 256 * 1024
 #: A child writes a few bytes for each of its tests. To be woken for each of them would cost more than some
 #: tests do: after a small read we let it write on for so long, in seconds.
-_PAUSE_S = 0.02
+_PAUSE_S = 0.04
 #: A read of so many bytes is no small one: a pipe that is filled stops its writer.
 _MUCH_BYTES = CHUNK_BYTES // 8
 #: Reads after the end of a job: the pipe's content, no more, should an unkillable writer still fill it.
@@ -96,19 +98,6 @@ class Outlet:
         """Return the descriptor that we read from."""
         return self._read_end
 
-    async def pump(self) -> None:
-        """Read until nobody holds the write end any more; a grandchild may do so for long."""
-        while await self.more():
-            pass
-
-    async def more(self) -> int:
-        """Wait for what is written next, and read it; return how many bytes came, 0 at the end."""
-        await anyio.wait_readable(self._read_end)
-        count = self.take()
-        if 0 < count < _MUCH_BYTES:
-            await anyio.sleep(_PAUSE_S)
-        return count
-
     def take(self) -> int:
         """Read once; return how many bytes came, 0 at the end."""
         count = os.readv(self._read_end, [_buffer])
@@ -131,3 +120,44 @@ class Outlet:
                         break
             os.close(self._read_end)
             self._read_end = -1
+
+
+class Drain:
+    """Reads several outlets in one go: to wait for each by itself costs more than many a check.
+
+    Args:
+        outlets: open, and they stay so until this is closed.
+    """
+
+    def __init__(self, outlets: Iterable[Outlet]) -> None:
+        self._outlets = {outlet.fileno(): outlet for outlet in outlets}
+        self._poll = select.epoll()
+        for end in self._outlets:
+            self._poll.register(end, select.EPOLLIN)
+
+    async def more(self) -> bool:
+        """Wait for what is written next, and read it; return whether anybody can write any more.
+
+        A grandchild may hold a write end for long.
+        """
+        if not self._outlets:
+            return False
+        await anyio.wait_readable(self._poll.fileno())
+        if self._read() < _MUCH_BYTES and self._outlets:
+            await anyio.sleep(_PAUSE_S)
+        return bool(self._outlets)
+
+    def _read(self) -> int:
+        """Read once from each outlet in which something is; return how many bytes came."""
+        total = 0
+        for end, _ in self._poll.poll(0):
+            count = self._outlets[end].take()
+            total += count
+            if not count:
+                self._poll.unregister(end)
+                del self._outlets[end]
+        return total
+
+    def close(self) -> None:
+        """Stop watching; the outlets stay open."""
+        self._poll.close()
