@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -19,12 +19,14 @@ from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.session import (
     SelectedRun,
     Session,
+    Stop,
     Tracebacks,
     Wrap,
     read_session,
     replay_spec,
     selected_run_spec,
 )
+from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Server, ServerGone, Workspace
 from codeflash_parallel.process.guest import write_spec
@@ -43,9 +45,7 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point,
         server: it.
     """
     baseline = plan.baseline
-    # Calls inside the tests are recorded where checks record them.
-    watched = plan.compare_values and point is not Point.F2
-    observed = baseline.observed if watched else {}
+    observed = baseline.observed if plan.watches else {}
     if mode == "replay":
         spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
     else:
@@ -61,6 +61,26 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point,
     if fault:
         return fault
     return _calls(baseline, session) if mode == "replay" else _tests(baseline, session, observed)
+
+
+async def sees_failure(plan: CheckPlan, workspace: Workspace, server: Server, edits: Sequence[Edit]) -> bool:
+    """Run the tests on staged edits in a fork and say whether one of them fails, and fails of these edits.
+
+    Args:
+        plan: of the run.
+        workspace: the server's; the edits are staged there.
+        server: it stands before the import of the files that are edited, and tells the truth.
+        edits: make the targets raise.
+    """
+    run = SelectedRun(stop=Stop.FIRST_FAILURE, tracebacks=Tracebacks.NATIVE)
+    spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    path = write_spec(workspace, spec, plan.guest.directory)
+    try:
+        report = read_session(await server.run(path, plan.limits)).report
+    except ServerGone:
+        return False
+    proven = all(report.sources.get(e.path) == frozenset({digest_of(e.new or b"")}) for e in edits)
+    return proven and any(test.outcome in {"failed", "error"} for test in report.tests.values())
 
 
 def _tests_spec(plan: CheckPlan, workspace: Workspace, wrap: Wrap) -> dict[str, Any]:

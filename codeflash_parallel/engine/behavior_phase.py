@@ -16,6 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.behavior.check import CheckOutcome
 from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.judging import INFRA, Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -26,7 +27,6 @@ from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, S
 from codeflash_parallel.model.fingerprint import fingerprint
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.worktrees.materialise import materialise
 
 #: Where a candidate is that was not judged yet.
 _NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
@@ -44,10 +44,17 @@ class BehaviorPhase:
     """Judges candidates in slots. One instance serves all rounds of a run, so that it knows what it saw."""
 
     def __init__(
-        self, context: RunContext, ledger: Ledger, judging: Judging, repairs: Repairs, kills: Kills
+        self,
+        context: RunContext,
+        ledger: Ledger,
+        drafting: Drafting,
+        judging: Judging,
+        repairs: Repairs,
+        kills: Kills,
     ) -> None:
         self._context = context
         self._ledger = ledger
+        self._drafting = drafting
         self._judging = judging
         self._repairs = repairs
         self._screening = Screening(context, ledger, kills, repairs)
@@ -147,13 +154,7 @@ class BehaviorPhase:
     async def _prepare(self, entry: Entry) -> None:
         self._ledger.move(entry, Step.PREPARE)
         context = self._context
-        made = await materialise(
-            context.mirror,
-            context.snapshot,
-            entry.submission,
-            context.targets,
-            interpreter=context.interpreter,
-        )
+        made = await self._drafting.candidate(entry)
         if isinstance(made, Unappliable):
             code = Code(made.code)
             status = Status.REJECTED if code is Code.PATH_NOT_ALLOWED else Status.UNAPPLIABLE

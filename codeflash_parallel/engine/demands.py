@@ -64,6 +64,25 @@ def red_baseline(tests: Sequence[str], report: GuestReport, ignored: Sequence[st
     return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
 
 
+def must_be_ours(report: GuestReport, sources: Mapping[str, bytes]) -> None:
+    """Raise unless the code that ran is the snapshot's.
+
+    Args:
+        report: of a run of the snapshot.
+        sources: its text of each target file.
+    """
+    if report.outside:
+        module, path = report.outside[0]
+        raise EnvironmentFault(
+            "WRONG_SOURCE",
+            f"The tests import {module} from {path}, which is not part of the snapshot.",
+            "If git ignores it, name it with --include-ignored; else look how the package is installed.",
+        )
+    for path, text in sources.items():
+        if report.sources.get(path, frozenset()) - {digest_of(text)}:
+            raise EnvironmentFault("WRONG_SOURCE", f"The {path} that ran is not the snapshot's.")
+
+
 def forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
     """Return edits that make every target raise."""
     edits = []

@@ -6,19 +6,21 @@ baseline; the answer is kept beside it.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.behavior.arguments import test_files
 from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.points import LONG_SUITE_S, Point
-from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.behavior.verify import sees_failure, verify
+from codeflash_parallel.engine.answers import Answers
 from codeflash_parallel.engine.servers import REPLAY, TESTS, Key, SlotServers
-from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.process.launcher import Launcher
 from codeflash_parallel.worktrees.pool import Pool, Slot
 from codeflash_parallel.worktrees.slot import SlotBroken
@@ -39,6 +41,7 @@ class Fleet:
         launcher: starts and follows them.
         plan: how candidates are checked; its baseline is a draft while the preflight goes on.
         unfit: why a point cannot be used in any slot, by mode and point.
+        is_complete: the baseline is no draft any more.
         count: `servers` that were started, `restarts`, and `forks` of servers that are closed.
     """
 
@@ -47,9 +50,12 @@ class Fleet:
         self.plan = plan
         self.unfit: dict[Key, str] = {}
         self.count: Counter[str] = Counter()
-        self._answers = _Answers(folder / "serving.json")
-        self._complete = False
-        self._verifying: set[Key] = set()
+        # Whoever compares values compares servers by more, too.
+        compared = "values" if plan.compare_values else "outcomes"
+        self._answers = Answers(folder / f"serving-{compared}.json")
+        self.is_complete = False
+        self._verifying: dict[Key, anyio.Event] = {}
+        self._blind: Key | None = None
         self._deaths: Counter[Key] = Counter()
         self._slots: dict[int, SlotServers] = {}
         self._new_warnings: list[str] = []
@@ -59,9 +65,20 @@ class Fleet:
         """Count anew: another run uses what stands."""
         self._before += self.tally()
 
+    async def draft(self, plan: CheckPlan, pool: Pool) -> None:
+        """Take what is known of the baseline so far; servers that were started for other tests are ended."""
+        if _files(plan) != _files(self.plan):
+            async with pool.acquire_all():
+                await self.close()
+        self.plan = plan
+
     async def complete(self, plan: CheckPlan) -> None:
-        """Take the whole baseline: from now on points can be verified, and what is known of them counts."""
-        self.plan, self._complete = plan, True
+        """Take the whole baseline: from now on points can be verified, and what is known of them counts.
+
+        Args:
+            plan: its tests are those of the last draft.
+        """
+        self.plan, self.is_complete = plan, True
         known = await anyio.to_thread.run_sync(self._answers.read)
         self.unfit |= {key: why for key, why in known.items() if why}
 
@@ -98,6 +115,13 @@ class Fleet:
             "" if self._answers.of(key) == "" else "it has not been compared with a new process yet"
         )
 
+    def wants(self, key: Key) -> bool:
+        """Say whether a server is of use."""
+        if self.unfit.get(key):
+            return False
+        # Whether calls are to be recorded is not known of a draft.
+        return key != (TESTS, Point.F2) or self.is_complete
+
     def died(self, key: Key, why: str) -> None:
         """Note that a template died; after some times its point is given up."""
         self._deaths[key] += 1
@@ -115,13 +139,13 @@ class Fleet:
         """Compare a point with the baseline, unless somebody has or does; say whether anything was run."""
         server = servers.at(key)
         known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
-        if not self._complete or known or server is None:
+        if not self.is_complete or known or server is None:
             return False
-        self._verifying.add(key)
+        self._verifying[key] = anyio.Event()
         try:
             why = await verify(self.plan, servers.slot.workspace, *key, server)
         finally:
-            self._verifying.discard(key)
+            self._verifying.pop(key).set()
         if why and not server.rss_bytes():
             self.died(key, why)
         elif why:
@@ -156,15 +180,18 @@ class Fleet:
         A longer suite is verified when the first candidate is there, while others are checked without. Where
         there is nothing to verify, each slot is made ready when it gets its first candidate.
         """
-        long = self._complete and self.plan.baseline.suite_s > _SHORT_SUITE_S
-        if self.off or long or self._all_is_known():
+        if self.off or (self.is_complete and (self._is_long or self._all_is_known())):
             return
         async with anyio.create_task_group() as group:
             for _ in range(min(slots, pool.size)):
                 group.start_soon(self._warm_up_one, pool)
 
+    @property
+    def _is_long(self) -> bool:
+        return self.plan.baseline.suite_s > _SHORT_SUITE_S
+
     def _all_is_known(self) -> bool:
-        return self._complete and all(map(self._is_known, self.modes))
+        return all(map(self._is_known, self.modes))
 
     def _is_known(self, mode: str) -> bool:
         """Say whether a mode's usual points have been looked at; there is no F2 where F1 is unfit."""
@@ -177,6 +204,32 @@ class Fleet:
         async with pool.acquire() as slot:
             with suppress(SlotBroken):  # the pool replaces it
                 await self.prepare(slot)
+
+    async def sees(self, slot: Slot, edits: Sequence[Edit]) -> bool:
+        """Run the tests on edits that make them fail, in a fork; say whether one does.
+
+        Args:
+            slot: held and clean; discarding it is left to who holds it.
+            edits: of the targets' files.
+        """
+        servers = None if self._is_long else await self.prepare(slot)
+        if servers is None:
+            return False
+        for key in ((TESTS, Point.F1), (TESTS, Point.F0)):
+            if key in self._verifying:
+                await self._verifying[key].wait()
+            server = servers.at(key)
+            if server is not None and not self.obstacle(key):
+                await slot.stage(edits)
+                seen = await sees_failure(self.plan, slot.workspace, server, edits)
+                self._blind = None if seen else key
+                return seen
+        return False
+
+    def distrust(self) -> None:
+        """Give up the point where a failure was not seen that a new process saw."""
+        if self._blind is not None:
+            self.is_unfit(self._blind, "a failure of the targets is not seen there")
 
     def of(self, slot: Slot) -> SlotServers | None:
         """Return the servers of a slot that was prepared; `None`: there are none."""
@@ -216,37 +269,6 @@ class Fleet:
         return tuple(dict.fromkeys(f"{point} of {mode}: {why}" for (mode, point), why in self.unfit.items()))
 
 
-class _Answers:
-    """What is known of the points of one baseline, kept beside it: empty where all is well, else why not."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[Key, str] = {}
-        self._written: dict[Key, str] = {}
-
-    def of(self, key: Key) -> str | None:
-        return self._known.get(key)
-
-    def note(self, key: Key, why: str) -> None:
-        self._known[key] = why
-
-    @property
-    def are_new(self) -> bool:
-        return self._known != self._written
-
-    def read(self) -> dict[Key, str]:
-        """Read what earlier runs found out; what cannot be read is not known. Blocks."""
-        try:
-            data = json.loads(self._path.read_text(encoding="utf-8"))
-            read = {(mode, Point(point)): str(why) for mode, point, why in data}
-        except (OSError, ValueError, TypeError):
-            read = {}
-        self._known, self._written = read | self._known, read
-        return dict(self._known)
-
-    def write(self) -> None:
-        """Blocks; what cannot be written is found out again."""
-        self._written = dict(self._known)
-        data = [[mode, point.value, why] for (mode, point), why in sorted(self._known.items())]
-        with suppress(OSError):
-            write_atomically(self._path, json.dumps(data).encode())
+def _files(plan: CheckPlan) -> tuple[str, ...]:
+    """Return what pytest is told to collect: a template cannot be told anything else."""
+    return test_files(plan.baseline.selected, plan.baseline.rootdir)

@@ -5,18 +5,21 @@ under another hash seed, in the order of screening, and keeps the inputs of call
 that order, the order of collection is kept. The captured calls are replayed under both seeds
 outside pytest; what the baseline does not repeat is left out and counted. Last, the targets are made to
 raise: a failure that is not seen would mean that nothing can be judged here.
+
+Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
+made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport
 from codeflash_parallel.behavior.session import (
     Guest,
     SelectedRun,
@@ -32,6 +35,7 @@ from codeflash_parallel.behavior.session import (
 from codeflash_parallel.engine.demands import (
     forced_edits,
     must_be_forced,
+    must_be_ours,
     must_have_run,
     red_baseline,
 )
@@ -46,7 +50,7 @@ from codeflash_parallel.engine.findings import (
     stable,
     wider,
 )
-from codeflash_parallel.model.candidate import Edit, digest_of
+from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits, Workspace
 
@@ -60,8 +64,24 @@ _LEAST_RECORDING_S = 2.0
 _NAMED = 5
 
 
-#: Told a draft of the baseline.
-Selected = Callable[[Baseline], Awaitable[None]]
+class Warmth(Protocol):
+    """The warm servers, as far as a preflight has to do with them."""
+
+    async def begin(self, draft: Baseline, /) -> None:
+        """Start servers of its tests on cores that nobody uses; one of them is the preflight's."""
+        ...
+
+    async def go_on(self, draft: Baseline, /) -> None:
+        """Start all servers; `calls` are those that the tests made."""
+        ...
+
+    async def sees(self, draft: Baseline, edits: Sequence[Edit], /) -> bool:
+        """Say whether a test fails in a fork that runs these edits; no: nothing is known."""
+        ...
+
+    async def distrust(self, draft: Baseline, /) -> None:
+        """Give up what has not seen a failure that a new process saw."""
+        ...
 
 
 class StagingSlot(Protocol):
@@ -93,7 +113,7 @@ class Preflight:
         slot: the baseline's slot.
         sources: the snapshot's text of each target file.
         inputs: file for the captured inputs; made by a guest, read by guests only.
-        selected: is told the draft as soon as it is known which tests candidates run, and how they ended.
+        warmth: the servers that candidates will be judged by.
         choice: which tests these are.
         ignored: git-ignored files that the snapshot lacks, for the hint on a red baseline.
     """
@@ -102,7 +122,7 @@ class Preflight:
     slot: StagingSlot
     sources: Mapping[str, bytes]
     inputs: Path
-    selected: Selected
+    warmth: Warmth
     choice: Choice = Choice.NOTICING
     ignored: tuple[str, ...] = ()
 
@@ -114,6 +134,7 @@ class Preflight:
         """
         first = await self._first_run()
         draft = first_findings(first, self.guest, self.slot.workspace, self.choice)
+        await self.warmth.begin(draft)
         draft, second, shaky = await self._ordered(draft, first.report)
         widened = wider(draft, first.report, second.report)
         if widened is not None:
@@ -122,9 +143,10 @@ class Preflight:
         settled = self._settle(draft, first.report, second, shaky)
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
-        await self.selected(settled)
+        captured = _captured(settled, second.report)
+        await self.warmth.go_on(replace(settled, calls=captured))
         if settled.targets:
-            settled = await self._replays(settled, first.report, second.report)
+            settled = await self._replays(settled, captured, first.report, second.report)
             settled = await self._forced_failure(settled)
         return settled
 
@@ -150,7 +172,7 @@ class Preflight:
         spec = first_run_spec(self.guest, workspace, seconds=60.0)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         must_have_run(session, self.ignored)
-        self._must_be_ours(session.report)
+        must_be_ours(session.report, self.sources)
         return session
 
     async def _second_run(self, draft: Baseline) -> Session:
@@ -194,11 +216,12 @@ class Preflight:
             inputs=str(self.inputs),
         )
 
-    async def _replays(self, draft: Baseline, first: GuestReport, second: GuestReport) -> Baseline:
-        # A quarantined test is not run again: what it called can be compared with nothing.
-        recorded = [c for c in second.calls if c.test not in set(draft.quarantined)]
-        captured = {c.index: c for c in recorded if c.captured}
+    async def _replays(
+        self, draft: Baseline, captured: Mapping[int, CallOutcome], first: GuestReport, second: GuestReport
+    ) -> Baseline:
+        recorded = _recorded(draft, second)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
+        # One after the other: both may write below the same private folder.
         replays = [await self._replay(seed, tuple(captured)) for seed in _SEEDS] if captured else []
         calls, unstable, bound = stable(captured, replays)
         if bound:
@@ -223,16 +246,10 @@ class Preflight:
 
     async def _forced_failure(self, draft: Baseline) -> Baseline:
         edits = forced_edits(self.guest, self.sources)
-        await self.slot.stage(edits)
-        try:
-            run = SelectedRun(stop=Stop.FIRST_FAILURE)
-            workspace = hashed(self.slot.workspace, _SEEDS[0])
-            spec = selected_run_spec(self.guest, workspace, draft, run)
-            session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
-        finally:
-            await self.slot.discard()
-        must_be_forced(session.report, edits)
-        if saw_failure(session):
+        if await self.warmth.sees(draft, edits):
+            return draft
+        if await self._sees(draft, edits):
+            await self.warmth.distrust(draft)
             return draft
         names = ", ".join(draft.targets)
         warning = f"No test notices when {names} raises: only the values of captured calls protect it."
@@ -244,14 +261,25 @@ class Preflight:
             )
         return replace(draft, warnings=(*draft.warnings, warning))
 
-    def _must_be_ours(self, report: GuestReport) -> None:
-        if report.outside:
-            module, path = report.outside[0]
-            raise EnvironmentFault(
-                "WRONG_SOURCE",
-                f"The tests import {module} from {path}, which is not part of the snapshot.",
-                "If git ignores it, name it with --include-ignored; else look how the package is installed.",
-            )
-        for path, text in self.sources.items():
-            if report.sources.get(path, frozenset()) - {digest_of(text)}:
-                raise EnvironmentFault("WRONG_SOURCE", f"The {path} that ran is not the snapshot's.")
+    async def _sees(self, draft: Baseline, edits: Sequence[Edit]) -> bool:
+        """Say whether a test fails in a new process that runs these edits."""
+        await self.slot.stage(edits)
+        try:
+            run = SelectedRun(stop=Stop.FIRST_FAILURE)
+            workspace = hashed(self.slot.workspace, _SEEDS[0])
+            spec = selected_run_spec(self.guest, workspace, draft, run)
+            session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
+        finally:
+            await self.slot.discard()
+        must_be_forced(session.report, edits)
+        return saw_failure(session)
+
+
+def _recorded(draft: Baseline, second: GuestReport) -> list[CallOutcome]:
+    """Return the calls that count: a quarantined test is not run again, there is nothing to compare with."""
+    left_out = set(draft.quarantined)
+    return [call for call in second.calls if call.test not in left_out]
+
+
+def _captured(draft: Baseline, second: GuestReport) -> dict[int, CallOutcome]:
+    return {call.index: call for call in _recorded(draft, second) if call.captured}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
-from time import monotonic_ns
 from typing import Any
 
 import anyio
 
+from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
+from codeflash_parallel.engine.clock import Clock
 from codeflash_parallel.engine.conclusion import conclusion, finish_all
 from codeflash_parallel.engine.context import Announcer, RunContext
+from codeflash_parallel.engine.drafting import Drafting
+from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.judging import Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals, summed
@@ -32,22 +36,10 @@ from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, Fault, RunResult
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.target import Target
+from codeflash_parallel.worktrees.pool import Pool
 from codeflash_parallel.worktrees.snapshot import Snapshot
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
-
-
-@dataclass(slots=True)
-class _Clock:
-    """Adds up where the run's time went."""
-
-    ms: dict[str, float] = field(default_factory=dict)
-    _since_ns: int = field(default_factory=monotonic_ns)
-
-    def lap(self, name: str) -> None:
-        now_ns = monotonic_ns()
-        self.ms[name] = self.ms.get(name, 0.0) + (now_ns - self._since_ns) / 1e6
-        self._since_ns = now_ns
 
 
 class Run:
@@ -71,7 +63,7 @@ class Run:
         self._announce = Announcer.of(observers)
         self._ledger = Ledger(run_id, self._announce)
         self._announce.on_dropped = self._ledger.warn
-        self._clock = _Clock()
+        self._clock = Clock()
         self._scope = anyio.CancelScope()
         self._interrupted = ""
         self._context: RunContext | None = None
@@ -117,16 +109,18 @@ class Run:
 
     async def _go(self, source: Entries) -> None:
         self._phase("snapshot")
-        snapshot = await self._around.snapshot()
-        source, targets = await self._targets(source, snapshot)
-        pool = await self._around.pool(snapshot, self._run_id)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._around.compile_guest)
+            snapshot = await self._around.snapshot()
+            source, targets = await self._targets(source, snapshot)
+            pool = await self._around.pool(snapshot, self._run_id)
         for warning in pool.warnings:
             self._ledger.warn(warning)
         self._clock.lap("snapshot")
         self._phase("baseline")
         guest = self._around.guest(targets, snapshot, self._seed)
-        expected = len(source) if isinstance(source, Sequence) else self._around.size
-        plan, fleet = await self._around.baseline(guest, snapshot, pool, expected)
+        drafting = Drafting(self._around.mirror, snapshot, targets, self._around.interpreter)
+        plan, fleet = await self._baseline(guest, snapshot, pool, source, drafting)
         for warning in plan.baseline.warnings:
             self._ledger.warn(warning)
         self._clock.lap("baseline")
@@ -148,7 +142,19 @@ class Run:
             seed=self._seed,
         )
         async with open_providing(self._providers, self._context, self._ledger) as providing:
-            await self._rounds(self._context, source, providing)
+            await self._rounds(self._context, source, providing, drafting)
+
+    async def _baseline(
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, source: Entries, drafting: Drafting
+    ) -> tuple[CheckPlan, Fleet]:
+        """Find out what the baseline does, and make candidates of what is there meanwhile."""
+        there = source[: self._settings.max_candidates or None] if isinstance(source, Sequence) else ()
+        expected = len(there) if isinstance(source, Sequence) else self._around.size
+        async with anyio.create_task_group() as group:
+            group.start_soon(drafting.ahead, there)
+            found = await self._around.baseline(guest, snapshot, pool, expected)
+            group.cancel_scope.cancel()
+        return found
 
     async def _targets(self, source: Entries, snapshot: Snapshot) -> tuple[Entries, tuple[Target, ...]]:
         """Return the targets, and the source with whatever was taken from it to find them put back."""
@@ -158,11 +164,13 @@ class Run:
         seen, source = await peek(source)
         return source, await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
 
-    async def _rounds(self, context: RunContext, source: Entries, providing: Providing) -> None:
+    async def _rounds(
+        self, context: RunContext, source: Entries, providing: Providing, drafting: Drafting
+    ) -> None:
         """Behavior, race, refinement, and again while refinements bring candidates."""
         judging = Judging(context)
         kills = await anyio.to_thread.run_sync(Kills.load, self._around.home, context.targets)
-        behavior = BehaviorPhase(context, self._ledger, judging, providing, kills)
+        behavior = BehaviorPhase(context, self._ledger, drafting, judging, providing, kills)
         admission = Admission(context.plan, self._ledger, judging)
         while True:
             self._phase("behavior")

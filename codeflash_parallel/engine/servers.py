@@ -7,16 +7,17 @@ F1 is unfit. What cannot be used has a reason, and checks get a new process inst
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.serving import template_spec
+from codeflash_parallel.behavior.session import Wrap
 from codeflash_parallel.engine.wear import Wear, worn
 from codeflash_parallel.model.workspace import Command, Ready, Server, ServerGone
-from codeflash_parallel.process.guest import Control, guest_command
+from codeflash_parallel.process.guest import Control, guest_command, write_spec
 from codeflash_parallel.process.warm import WarmServer, start_server
 from codeflash_parallel.worktrees.pool import Slot
 
@@ -32,7 +33,10 @@ Key = tuple[str, Point]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Standing:
+    """A server, and the spec of its first process."""
+
     server: WarmServer
+    spec: Mapping[str, Any]
     since_s: float
 
     @property
@@ -86,14 +90,23 @@ class SlotServers:
         for key in [key for key, standing in self._standing.items() if standing.worn]:
             self._fleet.count["restarts"] += 1
             await self._drop(key)
+        for start_missing in (self._start_first, self._start_second):
+            await self._started(start_missing)
+            await self._verify()
+
+    async def _started(self, start_missing: Callable[[str], Awaitable[None]]) -> None:
         before = self._fleet.count["servers"]
         for mode in self._fleet.modes:
-            await self._start_missing(mode)
+            await start_missing(mode)
         if self._fleet.count["servers"] != before:
             await self._settle()
+
+    async def _verify(self) -> None:
         for key in tuple(self._standing):
             if await self._fleet.verify(self, key):
                 await self._settle()
+                # All tests have been run: their bytecode is there now.
+                self._collected = self._collected or key[0] == TESTS
 
     async def _settle(self) -> None:
         """Keep the bytecode that the baseline's code made, and undo the rest: what every candidate finds."""
@@ -102,49 +115,51 @@ class SlotServers:
 
     # --- starting --------------------------------------------------------------------------------------
 
-    async def _start_missing(self, mode: str) -> None:
+    async def _start_first(self, mode: str) -> None:
         if self._fleet.has_gate:
             await self._first(mode, Point.F1)
-            await self._second(mode)
         unfit = not self._fleet.has_gate or self._fleet.unfit.get((mode, Point.F1))
         if unfit or (mode, Point.F0) in self._asked:
             await self._first(mode, Point.F0)
 
     async def _first(self, mode: str, point: Point) -> None:
-        key = (mode, point)
-        if key not in self._standing and not self._fleet.unfit.get(key):
-            await self._stand(
-                key, start_server(self._fleet.launcher, self._command(key), self._fleet.start_s)
-            )
+        key, fleet = (mode, point), self._fleet
+        if key not in self._standing and not fleet.unfit.get(key):
+            spec = template_spec(fleet.plan.guest, self.slot.workspace, fleet.plan.baseline, *key)
+            starting = start_server(fleet.launcher, self._command(spec), fleet.start_s)
+            await self._stand(key, spec, starting)
 
-    async def _second(self, mode: str) -> None:
+    async def _start_second(self, mode: str) -> None:
         """Fork F2 from F1; that of the tests is worth it for the bytecode alone, once for each slot."""
         key, before = (mode, Point.F2), self._standing.get((mode, Point.F1))
-        useful = not self._fleet.unfit.get(key) or (mode == TESTS and not self._collected)
+        for_bytecode = mode == TESTS and self._fleet.is_complete and not self._collected
+        useful = self._fleet.wants(key) or for_bytecode
         if before is None or key in self._standing or not useful:
             return
-        self._command((mode, Point.F1))  # F2 reads the spec again, which discarding has removed
+        records = mode == TESTS and self._fleet.plan.watches
+        spec = {**before.spec, "wrap": Wrap.DIGEST.value} if records else before.spec
+        path = write_spec(self.slot.workspace, spec, self._fleet.plan.guest.directory)
         self._collected = self._collected or mode == TESTS
-        await self._stand(key, before.server.advance(Point.F2.value, self._fleet.start_s))
+        advancing = before.server.advance(Point.F2.value, self._fleet.start_s, path)
+        await self._stand(key, spec, advancing)
 
-    def _command(self, key: Key) -> Command:
+    def _command(self, spec: Mapping[str, Any]) -> Command:
         fleet, workspace = self._fleet, self.slot.workspace
-        spec = template_spec(fleet.plan.guest, workspace, fleet.plan.baseline, *key)
         limits = replace(fleet.plan.limits, wall_s=_LIFE_S, cpu_s=0.0)
         return guest_command(workspace, spec, limits, fleet.plan.guest.directory, control=Control.LINES)
 
-    async def _stand(self, key: Key, starting: Awaitable[WarmServer]) -> None:
+    async def _stand(self, key: Key, spec: Mapping[str, Any], starting: Awaitable[WarmServer]) -> None:
         try:
             server = await starting
         except ServerGone as gone:
             self._fleet.died(key, str(gone))
             return
         self._fleet.count["servers"] += 1
-        self._standing[key] = _Standing(server=server, since_s=monotonic())
+        self._standing[key] = _Standing(server=server, spec=spec, since_s=monotonic())
         why = _unfit(server.ready)
         if why:
             self._fleet.is_unfit(key, why)
-        if self._fleet.unfit.get(key):
+        if not self._fleet.wants(key):
             await self._drop(key)
 
     async def _drop(self, key: Key) -> None:

@@ -19,8 +19,9 @@ from codeflash_parallel.engine.baselines import load, name_of, save
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
-from codeflash_parallel.engine.preflight import Preflight, Selected
+from codeflash_parallel.engine.preflight import Preflight
 from codeflash_parallel.engine.scheduling import threads_each
+from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
@@ -187,7 +188,6 @@ class Surroundings:
         """
         if self._fleet is not None:
             self._fleet.begin()
-        await self._compile_guest(pool)
         key = self._key(guest, snapshot)
         folder = self.home / "baselines" / key
         found = self._baselines.get(key) or await anyio.to_thread.run_sync(load, folder)
@@ -206,16 +206,28 @@ class Surroundings:
         self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, candidates: int
     ) -> Baseline:
         """Run the preflight; servers are started as soon as it is known what they are for."""
+
+        async def fleet_for(draft: Baseline) -> Fleet:
+            plan = self._plan(guest, snapshot, draft)
+            fleet = await self._fleet_for(plan, folder)
+            await fleet.draft(plan, pool)
+            return fleet
+
+        await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
         async with anyio.create_task_group() as group:
-
-            async def selected(draft: Baseline) -> None:
-                await pool.share_bytecode()
-                self._warm = pool
-                fleet = await self._fleet_for(self._plan(guest, snapshot, draft), folder)
-                group.start_soon(fleet.warm_up, pool, candidates)
-
-            found = await self._preflight(guest, snapshot, pool, folder, selected)
-        return found  # noqa: RET504 - for mypy, a task group may swallow what is raised in it
+            preflight = Preflight(
+                guest=guest,
+                slot=pool.baseline,
+                sources=self._sources(guest, snapshot),
+                inputs=folder / "inputs",
+                warmth=Warming(fleet_for, pool, group, candidates=candidates, spare=int(self.cores) - 1),
+                choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
+                ignored=snapshot.ignored_left_out,
+            )
+            found = await preflight.run()
+            await anyio.to_thread.run_sync(save, folder, found)
+            self._warm = pool
+        return found
 
     async def _fleet_for(self, plan: CheckPlan, folder: Path) -> Fleet:
         """Return the servers of a baseline: those that stand, if they were started for it."""
@@ -242,30 +254,14 @@ class Surroundings:
             fresh=settings.fresh,
         )
 
-    async def _compile_guest(self, pool: Pool) -> None:
+    async def compile_guest(self) -> None:
         """Compile the guest once for each interpreter: half of the CPU time of its every start."""
         done = self.guest_dir / f"compiled-{digest_of(str(self.interpreter).encode())[:16]}"
         if not done.exists():
-            command = compile_command(pool.baseline.workspace, Limits(wall_s=_WARM_UP_S), self.guest_dir)
-            await self.launcher.run(command)
+            environment = self._environment(self.guest_dir, 0)
+            limits = Limits(wall_s=_WARM_UP_S)
+            await self.launcher.run(compile_command(self.interpreter, environment, limits, self.guest_dir))
             done.touch()
-
-    async def _preflight(
-        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, selected: Selected
-    ) -> Baseline:
-        await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
-        preflight = Preflight(
-            guest=guest,
-            slot=pool.baseline,
-            sources=self._sources(guest, snapshot),
-            inputs=folder / "inputs",
-            selected=selected,
-            choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
-            ignored=snapshot.ignored_left_out,
-        )
-        found = await preflight.run()
-        await anyio.to_thread.run_sync(save, folder, found)
-        return found
 
     async def share_bytecode(self, plan: CheckPlan, pool: Pool) -> None:
         """Run the baseline's tests once in new slots, so that everybody starts with its bytecode.

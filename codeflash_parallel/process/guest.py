@@ -131,16 +131,18 @@ def guest_command(
     )
 
 
-def compile_command(workspace: Workspace, limits: Limits, guest_dir: Path) -> Command:
+def compile_command(
+    interpreter: Path, environment: Mapping[str, str], limits: Limits, guest_dir: Path
+) -> Command:
     """Return the command with which the project's interpreter compiles the guest once, ahead of all runs.
 
     Guests write no bytecode themselves, so without this every one of them compiles these modules anew,
     which is about half of the CPU time of its start. Failing does no harm.
     """
     return Command(
-        argv=(str(workspace.interpreter), "-m", "compileall", "-q", str(guest_dir / PACKAGE)),
+        argv=(str(interpreter), "-m", "compileall", "-q", str(guest_dir / PACKAGE)),
         cwd=guest_dir,
-        environment=workspace.environment,
+        environment=environment,
         limits=limits,
     )
 

@@ -1,0 +1,50 @@
+"""What is known of the fork points of one baseline, on disk."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.engine.servers import Key
+from codeflash_parallel.process.files import write_atomically
+
+
+class Answers:
+    """What is known of the points of one baseline, kept beside it: empty where all is well, else why not."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[Key, str] = {}
+        self._written: dict[Key, str] = {}
+
+    def of(self, key: Key) -> str | None:
+        """Return why a point cannot be used, empty where it can; `None`: nobody has looked."""
+        return self._known.get(key)
+
+    def note(self, key: Key, why: str) -> None:
+        """Take an answer."""
+        self._known[key] = why
+
+    @property
+    def are_new(self) -> bool:
+        """Say whether there is something to write."""
+        return self._known != self._written
+
+    def read(self) -> dict[Key, str]:
+        """Read what earlier runs found out; what cannot be read is not known. Blocks."""
+        try:
+            data = json.loads(self._path.read_text(encoding="utf-8"))
+            read = {(mode, Point(point)): str(why) for mode, point, why in data}
+        except (OSError, ValueError, TypeError):
+            read = {}
+        self._known, self._written = read | self._known, read
+        return dict(self._known)
+
+    def write(self) -> None:
+        """Blocks; what cannot be written is found out again."""
+        self._written = dict(self._known)
+        data = [[mode, point.value, why] for (mode, point), why in sorted(self._known.items())]
+        with suppress(OSError):
+            write_atomically(self._path, json.dumps(data).encode())

@@ -1,0 +1,46 @@
+"""Candidates made of submissions, ahead of time for those that are there while the baseline is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Unappliable
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.worktrees.materialise import materialise
+from codeflash_parallel.worktrees.mirror import Mirror
+from codeflash_parallel.worktrees.snapshot import Snapshot
+
+
+class Drafting:
+    """Makes candidates of one run's submissions."""
+
+    def __init__(
+        self, mirror: Mirror, snapshot: Snapshot, targets: Sequence[Target], interpreter: Path
+    ) -> None:
+        self._mirror, self._snapshot = mirror, snapshot
+        self._targets, self._interpreter = targets, interpreter
+        self._made: dict[CandidateId, Candidate | Unappliable] = {}
+
+    async def ahead(self, entries: Iterable[Entry]) -> None:
+        """Make candidates that will be asked for; nobody is told yet. Cancelling keeps what is made.
+
+        Raises:
+            EnvironmentFault: the mirror or its disk.
+        """
+        for entry in entries:
+            self._made[entry.id] = await self._make(entry)
+
+    async def candidate(self, entry: Entry) -> Candidate | Unappliable:
+        """Return the candidate of a submission, or why it cannot be one.
+
+        Raises:
+            EnvironmentFault: the mirror or its disk.
+        """
+        return self._made.pop(entry.id, None) or await self._make(entry)
+
+    async def _make(self, entry: Entry) -> Candidate | Unappliable:
+        return await materialise(
+            self._mirror, self._snapshot, entry.submission, self._targets, interpreter=self._interpreter
+        )

@@ -1,0 +1,148 @@
+"""What goes on beside the preflight: servers start, the forced failure is made in a fork, candidates are drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import processes_of
+from projects import make_project
+
+from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
+from codeflash_parallel.behavior.session import Session, run_guest
+from codeflash_parallel.engine import drafting, fleet, preflight
+from codeflash_parallel.engine.drafting import Drafting
+from codeflash_parallel.engine.ledger import Ledger
+from codeflash_parallel.model.candidate import CandidateId, Unappliable
+from codeflash_parallel.model.outcome import Code, Status
+
+pytestmark = pytest.mark.engine
+
+#: With the target's docstring kept, so that only its body differs.
+DOC = '    """Return the sum of the squares."""\n'
+RIGHT = f"def total(values):\n{DOC}    return sum(value * value for value in values)\n"
+WRONG = f"def total(values):\n{DOC}    return sum(values)\n"
+
+
+def candidate(name: str, code: str) -> Submission:
+    return Submission(id=CandidateId(name), content=Replacement(code=code))
+
+
+async def judged(project: Path, tmp_path: Path, **fields: object) -> RunResult:
+    plain: dict[str, Any] = {"functions": ("shop/sums.py::total",), "cache_dir": str(tmp_path / "cache")}
+    own = Settings(**{**plain, "parallel_candidates": 1, **fields})
+    async with Evaluator(project, own) as evaluator:
+        return await evaluator.evaluate(
+            [candidate("right", RIGHT), candidate("wrong", WRONG)], race=RaceMode.CHECK
+        )
+
+
+def verdicts(result: RunResult) -> list[tuple[Status, Code]]:
+    return [(c.status, c.code) for c in result.candidates]
+
+
+@pytest.fixture
+def stops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return when the preflight's own runs of tests were told to stop, as they come."""
+    seen: list[str] = []
+
+    async def run(guest: Any, workspace: Any, spec: Any, limits: Any) -> Session:
+        if "stop" in spec:
+            seen.append(spec["stop"])
+        return await run_guest(guest, workspace, spec, limits)
+
+    monkeypatch.setattr(preflight, "run_guest", run)
+    return seen
+
+
+@pytest.mark.anyio
+async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, stops: list[str]) -> None:
+    project = make_project(tmp_path / "project")
+    warm = await judged(project, tmp_path)
+    assert stops == ["never", "never"]
+    fresh = await judged(project, tmp_path, fresh=True, cache_dir=str(tmp_path / "other"))
+    assert stops[2:] == ["never", "never", "first-failure"]
+    assert verdicts(warm) == verdicts(fresh)
+    assert {c.served for c in warm.candidates} == {"F2"}
+
+
+@pytest.mark.anyio
+async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
+    tmp_path: Path, stops: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_blind(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(fleet, "sees_failure", is_blind)
+    project = make_project(tmp_path / "project")
+    result = await judged(project, tmp_path)
+    assert stops[-1] == "first-failure"
+    assert verdicts(result) == [(Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.TESTS_FAILED)]
+    assert any("is not seen" in warning for warning in result.warnings)
+    assert any("is not seen" in why for why in result.warm["unfit"])
+    assert not {"F1", "F2"} & {c.served for c in result.candidates}
+
+
+@pytest.mark.anyio
+async def test_a_failure_that_nobody_sees_is_told_as_without_servers(tmp_path: Path) -> None:
+    swallows = """
+        from shop.sums import total
+
+        def test_nothing():
+            try:
+                total([1, 2])
+            except Exception:
+                pass
+    """
+    project = make_project(tmp_path / "project", tests__test_sums_py=swallows)
+    for fresh in (False, True):
+        result = await judged(project, tmp_path, fresh=fresh, cache_dir=str(tmp_path / f"cache-{fresh}"))
+        assert any("No test notices" in warning for warning in result.warnings)
+        assert not any("is not seen" in warning for warning in result.warnings)
+        assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)
+
+
+@pytest.mark.anyio
+async def test_servers_that_were_started_for_other_files_are_started_again(tmp_path: Path) -> None:
+    state = "READY = []\n"
+    first = "from shop import state\n\ndef test_first():\n    state.READY.append(1)\n"
+    then = """
+        from shop import state
+        from shop.sums import total
+
+        def test_then():
+            assert state.READY
+            assert total([1, 2]) == 5
+    """
+    project = make_project(
+        tmp_path / "project", shop__state_py=state, tests__test_a_py=first, tests__test_sums_py=then
+    )
+    result = await judged(project, tmp_path)
+    assert verdicts(result) == [(Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.TESTS_FAILED)]
+    assert any("all tests are run" in warning for warning in result.warnings)
+    assert {c.served for c in result.candidates} == {"F2"}
+    assert processes_of(tmp_path / "cache") == []
+
+
+@pytest.mark.anyio
+async def test_a_draft_that_was_made_ahead_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    async def materialise(
+        _mirror: object, _snapshot: object, submission: Submission, _targets: Sequence[object], **_: object
+    ) -> Unappliable:
+        made.append(submission.id)
+        return Unappliable(code=Code.DOES_NOT_APPLY.value, reason="")
+
+    monkeypatch.setattr(drafting, "materialise", materialise)
+    tell: Callable[[object], None] = lambda _event: None  # noqa: E731
+    ledger = Ledger("run", tell)
+    entries = [ledger.add(candidate("a", RIGHT)), ledger.add(candidate("b", WRONG))]
+    nothing: Any = None
+    line = Drafting(nothing, nothing, (), nothing)
+    await line.ahead(entries[:1])
+    for entry in entries:
+        await line.candidate(entry)
+    assert made == ["a", "b"]
