@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import anyio
 import pytest
+from process_support import alive, door, mark, running
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Command, Limits
 from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.proctable import pids
 
+__all__ = ["door", "mark"]
 pytestmark = pytest.mark.anyio
 
 #: A daemon as the textbook makes it; it tells its pid over stdout and then holds that open for ever.
@@ -53,54 +53,6 @@ def python(code: str, *arguments: str, mark: str = "", **limits: float) -> Comma
         environment={"MARK": mark},
         limits=Limits(**{"wall_s": 60.0, **limits}),
     )
-
-
-@pytest.fixture
-def mark():
-    """A name for this test's processes; none may be left."""
-    name = uuid.uuid4().hex
-    yield name
-    assert not alive(name)
-
-
-def alive(mark: str) -> list[int]:
-    return [pid for pid in pids() if mark.encode() in _read(f"/proc/{pid}/environ")]
-
-
-def running(pid: int) -> bool:
-    stat = _read(f"/proc/{pid}/stat").rpartition(b") ")[2]
-    return bool(stat) and stat[:1] != b"Z"
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
-
-
-class Door:
-    """A named pipe through which a child says that it is there."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = str(path)
-        self._end = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-
-    async def knock(self) -> bytes:
-        with anyio.fail_after(30):
-            await anyio.wait_readable(self._end)
-        return os.read(self._end, 4096)
-
-    def close(self) -> None:
-        os.close(self._end)
-
-
-@pytest.fixture
-def door(tmp_path):
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()
 
 
 async def test_cpu_deadline(mark):

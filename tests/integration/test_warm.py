@@ -16,15 +16,16 @@ from pathlib import Path
 
 import anyio
 import pytest
+from process_support import alive, door
 
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Command, Exit, Limits, ServerGone
 from codeflash_parallel.process.launcher import open_launcher
 from codeflash_parallel.process.launcher_process import start_launcher_process
-from codeflash_parallel.process.proctable import pids
 from codeflash_parallel.process.warm import WarmServer, start_server
 
+__all__ = ["door"]
 pytestmark = pytest.mark.anyio
 
 TEMPLATE = Path(__file__).with_name("fake_template.py")
@@ -56,7 +57,7 @@ class Lab:
         return await server.run(self.spec(code=code), Limits(**{"wall_s": 60.0, **limits}))
 
     def alive(self) -> list[int]:
-        return [pid for pid in pids() if self.mark.encode() in _read(f"/proc/{pid}/environ")]
+        return alive(self.mark)
 
     async def gone(self) -> None:
         """Wait until nobody is left: a fork whose gate closes unopened leaves by itself."""
@@ -70,13 +71,6 @@ class Lab:
                 os.close(watch)
 
 
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
-
-
 def open_files(pid: int | str = "self") -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
@@ -86,29 +80,6 @@ def lab(tmp_path):
     made = Lab(tmp_path)
     yield made
     assert not made.alive()
-
-
-class Door:
-    """A named pipe through which a fork says that it is there."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = str(path)
-        self._end = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-
-    async def knock(self) -> None:
-        with anyio.fail_after(30):
-            await anyio.wait_readable(self._end)
-
-    def close(self) -> None:
-        os.close(self._end)
-
-
-@pytest.fixture
-def door(tmp_path):
-    made = Door(tmp_path / "door")
-    yield made
-    made.close()
 
 
 @asynccontextmanager
