@@ -20,11 +20,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workloads import Candidate, Prepared, Workload, functions_in, machine, manifest_of, mutants_of, prepare
+from workloads import WORKLOADS, Candidate, Prepared, Workload, machine, manifest_of, mutants_of, prepare
 
 #: Where no function is named, all are targets and calls are recorded inside tests; named ones can be swapped.
 MODULES = (
@@ -35,33 +34,8 @@ MODULES = (
         functions=(),
         tests=("tests/test_urlutils.py",),
     ),
-    Workload(
-        kind="boltons-strings",
-        pin="boltons==26.2.0",
-        path="boltons/strutils.py",
-        functions=(
-            "asciify",
-            "strip_ansi",
-            "human_readable_list",
-            "cardinalize",
-            "ordinalize",
-            "pluralize",
-            "indent",
-            "is_uuid",
-            "parse_int_list",
-            "format_int_list",
-            "complement_int_list",
-            "int_ranges_from_int_list",
-        ),
-        tests=("tests/test_strutils.py",),
-    ),
-    Workload(
-        kind="toolz",
-        pin="toolz==1.2.0",
-        path="toolz/itertoolz.py",
-        functions=("isdistinct", "get", "nth", "last", "frequencies", "reduceby", "groupby", "count", "topk"),
-        tests=("toolz/tests/test_itertoolz.py",),
-    ),
+    WORKLOADS["short-strings"],
+    WORKLOADS["short-iterators"],
     Workload(
         kind="more-itertools",
         pin="more-itertools==11.2.1",
@@ -81,14 +55,7 @@ MODULES = (
         tests=("tests/test_recipes.py",),
         keyword="not Prime and not Sieve",
     ),
-    Workload(
-        kind="packaging",
-        pin="packaging==26.3",
-        path="src/packaging/licenses/__init__.py",
-        functions=("canonicalize_license_expression",),
-        tests=("tests/test_licenses.py", "tests/test_metadata.py"),
-        editable=True,
-    ),
+    WORKLOADS["medium"],
     Workload(
         kind="packaging-utils",
         pin="packaging==26.3",
@@ -171,17 +138,11 @@ def work(
 ) -> Iterator[Work]:
     """Yield what has no line yet, in batches, the modules in turn."""
     count = -(-options.mutants // len(chosen))
-    prepared = [prepare_module(workload, folder) for workload in chosen]
+    prepared = [prepare(workload, folder) for workload in chosen]
     found = [[c for c in mutants_of(own, count, options.seed) if c.id not in cells.done] for own in prepared]
     rows = itertools.zip_longest(*(batches(candidates, options.batch) for candidates in found))
     for row in rows:
         yield from ((own, batch) for own, batch in zip(prepared, row, strict=True) if batch)
-
-
-def prepare_module(workload: Workload, folder: Path) -> Prepared:
-    prepared = prepare(workload, folder / workload.kind)
-    functions = workload.functions or functions_in(prepared.file)
-    return replace(prepared, workload=replace(workload, functions=functions))
 
 
 def campaign(found: Iterator[Work], cells: Cells, deadline: float) -> None:

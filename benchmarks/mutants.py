@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from workloads import (
     Checked,
     Prepared,
     Workload,
-    functions_in,
     machine,
     manifest_of,
     prepare,
@@ -183,7 +182,6 @@ def run_cosmic_ray(prepared: Prepared, venv: Path, sample: int) -> float:
 
 def measure(kind: str, options: argparse.Namespace, venv: Path, folder: Path) -> None:
     prepared = prepare(MODULES[kind], folder)
-    prepared = replace(prepared, workload=replace(prepared.workload, functions=functions_in(prepared.file)))
     theirs = run_mutmut(prepared, venv, options.jobs)
     count = len(theirs.candidates)
     print(f"\n{prepared.workload.pin} {prepared.workload.path}: {count} mutants")

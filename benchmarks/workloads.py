@@ -39,8 +39,8 @@ class Workload:
     """A package, what is optimised in it, and the tests of that.
 
     Attributes:
-        kind: what it stands for.
-        functions: qualified names in `path`.
+        kind: what it stands for; its folder is named so.
+        functions: qualified names in `path`; none: all of them, once it is prepared.
         requirements: what its tests import besides, installed into an environment of its own.
         editable: a src layout, to be installed.
         wheel: its tests are in the wheel, which serves as its source tree.
@@ -65,7 +65,7 @@ class Workload:
         return [f"{self.path}::{name}" for name in self.functions]
 
 
-#: The five of `checks.py`, by what they stand for.
+#: Those of `checks.py`, by what they stand for. `parse_url` is called while its tests are collected.
 WORKLOADS = {
     workload.kind: workload
     for workload in (
@@ -75,6 +75,43 @@ WORKLOADS = {
             path="boltons/urlutils.py",
             functions=("parse_url",),
             tests=("tests/test_urlutils.py",),
+        ),
+        Workload(
+            kind="short-strings",
+            pin="boltons==26.2.0",
+            path="boltons/strutils.py",
+            functions=(
+                "asciify",
+                "strip_ansi",
+                "human_readable_list",
+                "cardinalize",
+                "ordinalize",
+                "pluralize",
+                "indent",
+                "is_uuid",
+                "parse_int_list",
+                "format_int_list",
+                "complement_int_list",
+                "int_ranges_from_int_list",
+            ),
+            tests=("tests/test_strutils.py",),
+        ),
+        Workload(
+            kind="short-iterators",
+            pin="toolz==1.2.0",
+            path="toolz/itertoolz.py",
+            functions=(
+                "isdistinct",
+                "get",
+                "nth",
+                "last",
+                "frequencies",
+                "reduceby",
+                "groupby",
+                "count",
+                "topk",
+            ),
+            tests=("toolz/tests/test_itertoolz.py",),
         ),
         Workload(
             kind="medium",
@@ -195,11 +232,19 @@ class Checked:
     def rejected(self) -> set[str]:
         return {c["id"] for c in self.document["candidates"] if c["status"] == "rejected"}
 
+    def told(self, candidate: str) -> str:
+        """Say why a candidate was rejected: its code and the first difference, if it is of values."""
+        (found,) = (c for c in self.document["candidates"] if c["id"] == candidate)
+        differs = found["difference"]
+        shown = f": {differs['inputs']} gives {differs['got']}, not {differs['expected']}" if differs else ""
+        return f"{candidate} {found['code']}{shown[:300] or ': ' + found['reason']}"
+
 
 def prepare(workload: Workload, folder: Path) -> Prepared:
-    """Unpack a package into a repository, and make what its tests need."""
-    folder.mkdir(exist_ok=True)
-    place = make_place(folder / workload.name)
+    """Unpack a package into a repository of its own, and make what its tests need."""
+    own = folder / workload.kind
+    own.mkdir(parents=True, exist_ok=True)
+    place = make_place(own / workload.name)
     archive = _archive(workload, folder / "archives")
     if workload.wheel:
         with zipfile.ZipFile(archive) as wheel:
@@ -208,7 +253,9 @@ def prepare(workload: Workload, folder: Path) -> Prepared:
         shutil.unpack_archive(archive, place.repository, filter="data")
         _strip_top(place.repository)
     commit_all(place.repository)
-    return Prepared(workload=workload, place=place, python=_interpreter(workload, place, folder))
+    functions = workload.functions or functions_in(place.repository / workload.path)
+    python = _interpreter(workload, place, own)
+    return Prepared(workload=replace(workload, functions=functions), place=place, python=python)
 
 
 def _archive(workload: Workload, folder: Path) -> Path:
@@ -236,7 +283,7 @@ def _strip_top(repository: Path) -> None:
 def _interpreter(workload: Workload, place: Place, folder: Path) -> str:
     if not workload.requirements and not workload.editable:
         return sys.executable
-    venv = make_venv(folder / f"venv-{workload.name}")
+    venv = make_venv(folder / "venv")
     python = str(venv / "bin" / "python")
     installed = [*workload.requirements, *(["-e", str(place.repository)] if workload.editable else [])]
     _pip(python, "install", "-q", *installed)
