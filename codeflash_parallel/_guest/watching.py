@@ -65,11 +65,16 @@ def _wrap_multiprocessing(tell):
     _posixsubprocess.fork_exec = watched
 
 
+#: Between who changes the environment and the audit event.
+_SETTERS = frozenset({"os", "collections.abc", "_collections_abc", "_pytest.monkeypatch"})
+
+
 class Watch:
     """Pytest plugin of the first baseline run.
 
     Writes a "spawned" record, once, for each test that starts processes or runs while such a one lives (an
-    empty id: something outside of tests does), and "modules" at the end: what was imported from elsewhere.
+    empty id: something outside of tests does), and "modules" at the end: what was imported from elsewhere,
+    until the project changed the environment: what is imported later may read that.
     Costs one Python call for each audit event, and nothing a test until a process is started.
     """
 
@@ -78,7 +83,9 @@ class Watch:
         self._test, self._told, self._pid = "", set(), os.getpid()
         self._started = False
         self._before = frozenset(sys.modules)
+        self._until = None
         on_process_start(self._tell)
+        auditing.listen(["os.putenv", "os.unsetenv"], self._environment_changed)
 
     def pytest_runtest_logstart(self, nodeid):
         """Attribute what is started from now on to a test."""
@@ -93,14 +100,27 @@ class Watch:
 
     def pytest_unconfigure(self):
         """Tell which modules there are."""
-        names = [name for name in third_party(self._places) if name not in self._before]
+        until = sys.modules if self._until is None else self._until
+        names = [name for name in third_party(self._places) if name in until and name not in self._before]
         self._channel.write("modules", names=names)
+
+    def _environment_changed(self, event, args):  # noqa: ARG002 - the signature of listeners
+        if self._until is None and self._places.relative(_changer(sys._getframe(2))) is not None:
+            self._until = frozenset(sys.modules)
+            auditing.stop(self._environment_changed)
 
     def _tell(self, event):  # noqa: ARG002 - which way it was started does not matter
         self._started = True
         if self._test not in self._told and os.getpid() == self._pid:
             self._told.add(self._test)
             self._channel.write("spawned", id=self._test)
+
+
+def _changer(frame):
+    """Return the file of who changes the environment."""
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _SETTERS:
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def has_children():

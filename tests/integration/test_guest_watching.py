@@ -101,6 +101,19 @@ def test_no_watch(tmp_path: Path) -> None:
     assert run.named("spawned") == run.named("modules") == []
 
 
+@pytest.mark.parametrize("change", ["os.environ['A'] = ''", "os.environ.update(A='')", "os.putenv('A', '')"])
+def test_what_is_imported_after_a_change_of_the_environment_is_not_named(tmp_path: Path, change: str) -> None:
+    conftest = f"import os, early\nearly.change()\nimport middle\n{change}\nimport late\n"
+    root = write_files(
+        tmp_path / "slot", {"conftest.py": conftest, "test_nothing.py": "def test_it(): pass\n"}
+    )
+    change_of_its_own = "import os\ndef change(): os.environ['B'] = ''\n"
+    elsewhere = {"early.py": change_of_its_own, "middle.py": "", "late.py": ""}
+    library = write_files(tmp_path / "lib" / "site-packages", elsewhere)
+    run = run_guest(tmp_path, root, watch=True, environment={"PYTHONPATH": str(library)})
+    assert run.one("modules")["names"][-2:] == ["early", "middle"]
+
+
 @pytest.mark.parametrize("python", PYTHONS)
 def test_questions_about_the_machine_are_no_processes(tmp_path: Path, python: str) -> None:
     root = write_files(tmp_path / "slot", {"conftest.py": TOOLS, "test_nothing.py": "def test_it(): pass\n"})
