@@ -33,10 +33,12 @@ def run(spec, channel, control_fd):
             serve(control, testwork.TestWork(spec, session))
 
         return plugin.run_session(spec, channel, runtestloop=loop)
-    from . import callwork
+    from . import callwork, inputs, instrument
 
-    importing.install(spec, channel, register=True)
-    serve(control, callwork.CallWork(spec))
+    calls = inputs.read_calls(spec["inputs"])
+    guard = importing.install(spec, channel)
+    guard.proof.instrument = instrument.registering(spec, channel, calls)
+    serve(control, callwork.CallWork(spec, calls))
     return 0
 
 

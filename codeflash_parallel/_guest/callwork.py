@@ -24,14 +24,19 @@ class Raised:
 
 
 class CallWork:
-    """Groups of captured calls, read and resolved once, in the template."""
+    """Groups of captured calls, resolved once, in the template.
 
-    def __init__(self, spec):
+    Args:
+        spec: the guest's.
+        captured: all calls of the inputs file.
+    """
+
+    def __init__(self, spec, captured):
         inputs.install_places(spec)
         self._seed = spec.get("seed", 0)
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
-        calls = {call.meta["i"]: call for call in inputs.read_calls(spec["inputs"])}
+        calls = {call.meta["i"]: call for call in captured}
         self.skipped = []
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self.sizes = [len(group) for group in self._groups]

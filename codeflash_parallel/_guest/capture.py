@@ -4,6 +4,7 @@ A call is *outermost* when no other target call is running in its thread or task
 that is rewritten as a loop looks the same.
 """
 
+import hashlib
 import itertools
 import os
 import sys
@@ -238,8 +239,16 @@ class Recorder:
         if unencodable:
             self._channel.write("unencodable", i=index, why=unencodable)
         fields.update(i=index, test=call.test, target=call.origin.target, nth=call.nth, args=call.args)
-        captured = call.blob is not None
-        self._channel.write("call", captured=captured, why=call.why, ns=call.ns, thread=call.thread, **fields)
+        fields.update(captured=call.blob is not None, inputs=inputs_digest(call))
+        self._channel.write("call", why=call.why, ns=call.ns, thread=call.thread, **fields)
+
+
+def inputs_digest(call):
+    """Return a digest of all that a replay of a call depends on; empty when its inputs are not kept."""
+    if call.blob is None:
+        return ""
+    head = "%s %s %s\n" % (call.origin.via, call.origin.module, call.items)
+    return hashlib.blake2b(head.encode() + call.blob, digest_size=16).hexdigest()
 
 
 def meta_of(index, call):

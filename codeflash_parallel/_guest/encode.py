@@ -11,6 +11,8 @@ __all__ = [
     "REFUSE",
     "Encoded",
     "Unencodable",
+    "digest_raise",
+    "digest_return",
     "encode",
     "observe_raise",
     "observe_return",
@@ -37,13 +39,20 @@ def encode(value, iterators=EXHAUST):
 
 
 def observe_return(value, args, kwargs, iterators=EXHAUST):
-    """Return the fields of a "call" record for a call that returned.
+    """Return the fields of a "call" record for a call that returned: its digests, and a text for people."""
+    # The walk exhausts iterators: text first.
+    text = render(value.items if type(value) is Spent else value)
+    return dict(digest_return(value, args, kwargs, iterators), text=text)
+
+
+def digest_return(value, args, kwargs, iterators=EXHAUST):
+    """Return the fields of a "call" record for a call that returned, without its text.
 
     `after` covers result and arguments in one walk: giving back an argument in place of a copy is seen.
     An outcome that cannot be encoded has empty digests and says why under `unencodable`.
     """
-    name, shown = (value.name, value.items) if type(value) is Spent else (type_name(type(value)), value)
-    fields = {"kind": "return", "type": name, "text": render(shown)}
+    name = value.name if type(value) is Spent else type_name(type(value))
+    fields = {"kind": "return", "type": name}
     walk = Walk(iterators)
     try:
         walk.run(value)
@@ -55,13 +64,17 @@ def observe_return(value, args, kwargs, iterators=EXHAUST):
 
 
 def observe_raise(error, args, kwargs, iterators=EXHAUST):
-    """Return the fields of a "call" record for a call that raised: the type counts, the message does not."""
+    """Return the fields of a "call" record for a call that raised: its digests, and a text for people."""
+    return dict(digest_raise(error, args, kwargs, iterators), text=render(error))
+
+
+def digest_raise(error, args, kwargs, iterators=EXHAUST):
+    """Return them without the text: the type counts, the message does not."""
     name = type_name(type(error))
     digest = digest_of("<raises %r>" % name)
     return {
         "kind": "raise",
         "type": name,
-        "text": render(error),
         "digest": digest,
         "floatless": digest,
         "typeless": digest,

@@ -29,26 +29,19 @@ _PLAIN = (
 )
 
 
-def install(spec, channel, *, register=False):
-    """Install guard, remapping, proof and the bytecode rule; once a process, later calls only add `register`.
+def install(spec, channel):
+    """Install guard, remapping, proof and the bytecode rule; once a process.
 
     Args:
         spec: the guest's spec.
         channel: where records go.
-        register: let targets that can only be reached inside their decorators be registered in
-            `instrument.REGISTRY` while their modules are loaded.
 
     Returns:
         The guard.
     """
     if not _INSTALLED:
         _INSTALLED.append(_install(spec, channel))
-    guard = _INSTALLED[0]
-    if register:
-        from . import instrument
-
-        guard.proof.instrument = instrument.registering(spec, channel)
-    return guard
+    return _INSTALLED[0]
 
 
 def _install(spec, channel):
@@ -166,6 +159,13 @@ class Guard:
             self._told.add(module)
             self._channel.write(what, module=module, path=path)
 
+    def audit(self):
+        """Record modules that came from the user's checkout past the guard (another hook was faster)."""
+        for name, module in _modules():
+            file = getattr(module, "__file__", None)
+            if self.places.mapped(file) is not None and not self.same_tree:
+                self._tell("outside", name, file)
+
     def audit_before_forks(self):
         """Do it now: forks need not look again at what is imported."""
         self.audit()
@@ -184,10 +184,3 @@ def _modules():
     except (RuntimeError, TypeError):  # another thread imports; somebody has a table of his own
         return list(sys.modules.items())
     return found
-
-    def audit(self):
-        """Record modules that came from the user's checkout past the guard (another hook was faster)."""
-        for name, module in _modules():
-            file = getattr(module, "__file__", None)
-            if self.places.mapped(file) is not None and not self.same_tree:
-                self._tell("outside", name, file)

@@ -42,10 +42,16 @@ def wrapping(spec, channel, outer, inner):
     return Instrumentation(spec, channel, {"outer": _OUTER, "inner": _INNER})
 
 
-def registering(spec, channel):
-    """Return the instrumentation of a replay: "inner" targets are put into `REGISTRY`, nothing is wrapped."""
+def registering(spec, channel, calls):
+    """Return what puts the functions that "inner" calls go to into `REGISTRY` while modules are loaded.
+
+    It wraps nothing, and is None when there are no such calls: then every module is compiled as it is.
+    """
+    inner = {call.meta["target"] for call in calls if call.meta["via"] == "inner"}
+    if not inner:
+        return None
     setattr(builtins, _INNER, _register)
-    return Instrumentation(spec, channel, {"inner": _INNER})
+    return Instrumentation(spec, channel, {"inner": _INNER}, inner)
 
 
 def _register(target, module):  # noqa: ARG001 - the hooks' common signature
@@ -57,14 +63,20 @@ def _register(target, module):  # noqa: ARG001 - the hooks' common signature
 
 
 class Instrumentation:
-    """Callable that returns a module's tree with hooks in it, or None when there is nothing to put in."""
+    """Callable that returns a module's tree with hooks in it, or None when there is nothing to put in.
 
-    def __init__(self, spec, channel, hooks):
+    Args:
+        hooks: names of the hooks by "outer" and "inner".
+        only: numbers of the targets that get hooks; None: all.
+    """
+
+    def __init__(self, spec, channel, hooks, only=None):
         self._hooks = hooks
         self._channel = channel
         self._by_path = {}
         for number, target in enumerate(spec.get("targets", ())):
-            self._by_path.setdefault(target["path"], []).append((number, target["qualname"].split(".")))
+            if only is None or number in only:
+                self._by_path.setdefault(target["path"], []).append((number, target["qualname"].split(".")))
 
     def quiet(self):
         """Return the same, writing no records."""

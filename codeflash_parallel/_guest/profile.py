@@ -7,7 +7,7 @@ import os
 import time
 import types
 
-from . import importing, inputs, tracers
+from . import importing, inputs, instrument, tracers
 from .instrument import definitions
 from .replay import Session
 from .targets import Unresolvable
@@ -21,11 +21,12 @@ _SECONDS = 20.0
 
 def run(spec, channel):
     """Profile evenly spread calls and write one "profile" record."""
-    importing.install(spec, channel, register=True)
+    guard = importing.install(spec, channel)
     inputs.install_places(spec)
     session = Session(spec)
     calls = inputs.read_calls(spec["inputs"], spec.get("calls"))
     calls = evenly_spread(calls, spec.get("max_calls", _MAX_CALLS))
+    guard.proof.instrument = instrument.registering(spec, channel, calls)
     usable = [call for call in calls if _resolves(session, call, channel)]
     functions = find_functions(spec)
     tracer = tracers.choose(spec.get("tracer", "auto"), functions)

@@ -51,6 +51,10 @@ class Channel:
         data = line_of(t, **fields)
         if t == "hello" and self._served:
             data += line_of("served", point=self._served)
+        self.write_line(data)
+
+    def write_line(self, data):
+        """Write a line that was made beforehand."""
         with self._lock:
             self._write_all(data)
 

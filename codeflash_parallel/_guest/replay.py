@@ -1,33 +1,41 @@
 """Make the captured calls again and record what each of them gives."""
 
 import contextlib
+import json
 import os
 import random
 import sys
 import time
 
 from . import current, importing, inputs, instrument
-from .encode import observe_raise, observe_return
+from .encode import digest_raise, digest_return, observe_raise, observe_return
 from .render import render_arguments
 from .targets import Settler, Targets, Unresolvable, items_read
+
+#: An "answer" record: the number of a call and what it gave. Hundreds are written for each candidate.
+_ANSWER = '{"t": "answer", "of": [%d, "%s", %s, "%s", "%s", "%s", "%s", %d]}\n'
+_ANSWERED = ("digest", "floatless", "typeless", "after", "ns")
 
 
 def run(spec, channel):
     """Replay the calls of the inputs file (those that `spec["calls"]` names), one record for each."""
-    importing.install(spec, channel, register=True)
+    proof = importing.install(spec, channel).proof
     inputs.install_places(spec)
     session = Session(spec)
-    for call in _calls(spec, session, channel):
-        session.replay(call, channel)
+    calls = _calls(spec, session, proof, channel)
+    texts = frozenset(spec.get("texts", ()))  # a fork's own, not its template's
+    for call in calls:
+        session.replay(call, channel, texts)
     session.close()
     return 0
 
 
-def _calls(spec, session, channel):
+def _calls(spec, session, proof, channel):
     """Read the calls and import what they go to; a template reads them all, and stops here at the latest."""
     started, path = time.perf_counter_ns(), spec["inputs"]
     server = current.server()
     calls = inputs.read_calls(path, spec.get("calls") if server is None else None)
+    proof.instrument = instrument.registering(spec, channel, calls)
     session.resolve(calls)
     while current.server() is not None:
         current.server().stop()
@@ -63,19 +71,36 @@ class Session:
             with contextlib.suppress(Unresolvable):  # `replay` says so for each call
                 self._targets.function(call.meta)
 
-    def replay(self, call, channel):
-        """Make one call and write its record: "call", or "unreplayable" where it cannot be made."""
+    def replay(self, call, channel, texts):
+        """Make one call and write its record: "answer", or "unreplayable" where it cannot be made.
+
+        Args:
+            texts: numbers of the calls that get a "call" record, which says in words what they gave.
+        """
         meta = call.meta
         try:
             function, (args, kwargs) = self.prepare(call)
         except Unresolvable as error:
             return channel.write("unreplayable", i=meta["i"], why=str(error))
+        write = self._tell if meta["i"] in texts else self._answer
+        why = write(function, args, kwargs, meta, channel)
+        return channel.write("unencodable", i=meta["i"], why=why) if why else None
+
+    def _tell(self, function, args, kwargs, meta, channel):
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
-        fields.update(self._observed(function, args, kwargs, meta))
+        fields.update(self._observed(function, args, kwargs, meta, observe_return, observe_raise))
         why = fields.pop("unencodable", "")
         channel.write("call", thread=False, **fields)
-        return channel.write("unencodable", i=meta["i"], why=why) if why else None
+        return why
+
+    def _answer(self, function, args, kwargs, meta, channel):
+        fields = self._observed(function, args, kwargs, meta, digest_return, digest_raise)
+        # Written before the next call begins: that one may end the process, and is to be blamed for it.
+        digests = [fields[name] for name in _ANSWERED]
+        line = _ANSWER % (meta["i"], fields["kind"], json.dumps(fields["type"]), *digests)
+        channel.write_line(line.encode())
+        return fields.get("unencodable", "")
 
     def prepare(self, call):
         """Return the function of a call and a fresh copy of its (args, kwargs).
@@ -90,15 +115,15 @@ class Session:
             text = "the inputs cannot be unpickled (%s: %s)" % (type(error).__name__, error)
             raise Unresolvable(text[:500]) from None
 
-    def _observed(self, function, args, kwargs, meta):
+    def _observed(self, function, args, kwargs, meta, returned, raised):
         started = time.process_time_ns()
         try:
             value = self.make(function, args, kwargs, meta)
         except BaseException as error:
             spent = time.process_time_ns() - started
-            return dict(observe_raise(error, args, kwargs), ns=spent)
+            return dict(raised(error, args, kwargs), ns=spent)
         spent = time.process_time_ns() - started
-        return dict(observe_return(value, args, kwargs), ns=spent)
+        return dict(returned(value, args, kwargs), ns=spent)
 
     def make(self, function, args, kwargs, meta):
         """Make one call and return its result, settled; what it raises comes through."""

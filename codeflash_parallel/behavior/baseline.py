@@ -27,8 +27,9 @@ class Baseline:
         executing: ids of tests that execute a target; empty means that whole tests are the level.
         spawning: ids of tests that start processes, in which nobody counts calls.
         third_party: names of modules from outside the repository that the tests import.
-        calls: stable outcomes of captured calls by index.
-        costs_ns: CPU time of each call of `calls` as observed, for cost groups.
+        calls: stable outcomes of captured calls by index: what candidates are held against.
+        repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
+        costs_ns: CPU time of each call of `calls` and `repeats` as observed, for cost groups.
         unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
@@ -55,6 +56,7 @@ class Baseline:
     quarantined: tuple[str, ...] = ()
     durations_ns: Mapping[str, int] = field(default_factory=dict)
     calls: Mapping[int, CallOutcome] = field(default_factory=dict)
+    repeats: Mapping[int, str] = field(default_factory=dict)
     costs_ns: Mapping[int, int] = field(default_factory=dict)
     unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
@@ -89,6 +91,7 @@ def to_json(baseline: Baseline) -> dict[str, Any]:
     return {
         **plain,
         "calls": [_call_to_json(call) for call in baseline.calls.values()],
+        "repeats": {str(index): test for index, test in baseline.repeats.items()},
         "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
         "observed": [
             [test, target, [[*essence, count] for essence, count in outcomes.items()]]
@@ -108,6 +111,7 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
     return Baseline(
         **plain,
         calls={call.index: call for call in calls},
+        repeats={int(index): test for index, test in data["repeats"].items()},
         costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
         observed={
             (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})

@@ -23,6 +23,8 @@ from codeflash_parallel.behavior.judging import (
     judged_tests,
     observable,
     run_fault,
+    untold,
+    with_words,
 )
 from codeflash_parallel.behavior.points import Circumstances, Ground, Serving, choose, furthest
 from codeflash_parallel.behavior.report import GuestReport
@@ -227,11 +229,22 @@ class _Work:
         baseline = self._baseline
         if found.code is not Code.OK or not self._plan.compare_values or not baseline.calls:
             return found
-        spec = replay_spec(self._plan.guest, baseline.inputs, self._prove, tuple(baseline.calls))
+        calls = tuple(baseline.calls)
+        session = await self._replay(calls, ())
+        found = judged_replay(found, session, self._candidate, baseline)
+        shown = untold(found, session)
+        if shown is None:
+            return found
+        # With the calls before it, which may have left something behind.
+        before = calls[: calls.index(shown) + 1]
+        return with_words(found, await self._replay(before, (shown,)), baseline)
+
+    async def _replay(self, calls: tuple[int, ...], texts: tuple[int, ...]) -> Session:
+        spec = replay_spec(self._plan.guest, self._baseline.inputs, self._prove, calls, texts)
         serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
         served = await run_served(self._place, spec, serving, self._doubt)
         self._account.replay(served)
-        return judged_replay(found, served.session, self._candidate, baseline)
+        return served.session
 
     async def _tests(self, run: SelectedRun) -> Session:
         plan, baseline = self._plan, self._baseline

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport, TestOutcome
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import MAX_IDS, FailedTest, FirstDifference, TestCounts, ValueCounts
 
@@ -133,7 +133,8 @@ def compare_calls(
         targets: names of the targets by number.
         unstable: how many captured calls were left out because the baseline disagrees with itself.
     """
-    answers = {call.index: call for call in got.calls}
+    answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
+    answers |= {call.index: call for call in got.calls}
     differing = [
         (code, call, answers.get(index))
         for index, call in expected.items()
@@ -142,7 +143,7 @@ def compare_calls(
     level = Level.CAPTURED if expected else Level.TESTS
     counts = ValueCounts(compared=len(expected), differing=len(differing), unstable=unstable, level=level)
     if not differing:
-        reason = f"All {len(expected)} captured calls give the baseline's values." if expected else ""
+        reason = f"All {len(expected)} replayed calls give the baseline's values." if expected else ""
         return ValueComparison(code=Code.OK, reason=reason, counts=counts)
     code, call, answer = min(differing, key=lambda found: (_GRAVEST_FIRST.index(found[0]), found[1].index))
     difference = first_difference(call, answer, targets, got.unreplayable.get(call.index, ""))
@@ -154,7 +155,7 @@ def compare_calls(
     )
 
 
-def _call_code(expected: CallOutcome, got: CallOutcome | None) -> Code:
+def _call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
     if got is None or got.kind != expected.kind:
         return Code.VALUE_DIFFERS
     if got.kind == "raise":
@@ -170,14 +171,14 @@ def _call_code(expected: CallOutcome, got: CallOutcome | None) -> Code:
     return Code.VALUE_DIFFERS
 
 
-def _after_code(expected: CallOutcome, got: CallOutcome) -> Code:
+def _after_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
     return Code.OK if got.after == expected.after else Code.INPUT_MUTATED
 
 
 def first_difference(
-    expected: CallOutcome, got: CallOutcome | None, targets: Sequence[str], why: str = ""
+    expected: CallOutcome, got: CallOutcome | Answer | None, targets: Sequence[str], why: str = ""
 ) -> FirstDifference:
-    """Put one differing call into words."""
+    """Put one differing call into words, as far as they are known."""
     return FirstDifference(
         target=targets[expected.target] if expected.target < len(targets) else "",
         test=expected.test,
@@ -188,7 +189,20 @@ def first_difference(
     )
 
 
-def _outcome_text(call: CallOutcome) -> str:
+def reworded(
+    difference: FirstDifference, expected: CallOutcome, again: CallOutcome | None
+) -> FirstDifference:
+    """Say of a differing call what it gave when it was made once more."""
+    if again is None:
+        return replace(difference, got="another outcome; made once more, the call gave none")
+    if _call_code(expected, again) is Code.OK:
+        return replace(difference, got="another outcome; made once more, the call gave the baseline's")
+    return replace(difference, got=_outcome_text(again))
+
+
+def _outcome_text(call: CallOutcome | Answer) -> str:
+    if isinstance(call, Answer):
+        return f"raises {call.type}" if call.kind == "raise" else f"another {call.type}"
     return f"raises {call.type}: {call.text}" if call.kind == "raise" else call.text
 
 

@@ -14,6 +14,7 @@ from codeflash_parallel.behavior.compare import (
     ValueComparison,
     compare_calls,
     compare_observed,
+    reworded,
 )
 from codeflash_parallel.behavior.faults import Fault, leak, machinery_fault, wrong_source
 from codeflash_parallel.behavior.session import Session
@@ -105,6 +106,35 @@ def judged_replay(found: Found, session: Session, candidate: Candidate, baseline
     fault = machinery_fault(session) or wrong_source(session.report, candidate, baseline.loaded.keys())
     values = compare_calls(baseline.calls, session.report, baseline.targets, baseline.unstable)
     return replace(found, values=values, fault=fault)
+
+
+def untold(found: Found, session: Session) -> int | None:
+    """Return the index of the differing call that people are shown and that a replay gave digests of.
+
+    Args:
+        found: what the replay said.
+        session: the replay.
+    """
+    difference = found.values.difference if found.values else None
+    answered = any(difference and answer.call == difference.call for answer in session.report.answers)
+    return difference.call if difference and answered else None
+
+
+def with_words(found: Found, again: Session, baseline: Baseline) -> Found:
+    """Put into words what a differing call gave; the verdict stays what it is.
+
+    Args:
+        found: what the first replay said.
+        again: another replay, up to that call.
+        baseline: what is known.
+    """
+    values = found.values
+    if values is None or values.difference is None:
+        return found
+    index = values.difference.call
+    answer = next((call for call in again.report.calls if call.index == index), None)
+    difference = reworded(values.difference, baseline.calls[index], answer)
+    return replace(found, values=replace(values, difference=difference))
 
 
 def doubt(session: Session, candidate: Candidate, baseline: Baseline) -> str:

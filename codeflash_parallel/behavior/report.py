@@ -6,9 +6,9 @@ Everything in here is a *claim* of the candidate's process; `compare` holds it a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 #: Outcomes of a whole test, worst first: a test is what its worst phase is.
 _WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
@@ -41,6 +41,7 @@ class CallOutcome:
         kind: `return` or `raise`.
         digest, floatless, typeless: of the outcome: exact, with floats masked, with types unified by value.
         after: of result and arguments after the call, taken together (aliasing shows).
+        inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
     """
 
@@ -56,6 +57,7 @@ class CallOutcome:
     text: str = ""
     args: str = ""
     captured: bool = False
+    inputs: str = ""
     why: str = ""
     ns: int = 0
     thread: bool = False
@@ -67,6 +69,29 @@ class CallOutcome:
         return (self.kind, self.digest, self.after)
 
 
+class Answer(NamedTuple):
+    """What a replay says of a call of which only the digests were wanted; as in `CallOutcome`.
+
+    A tuple: there are hundreds of them for each candidate.
+
+    Attributes:
+        call: its index.
+    """
+
+    call: int
+    kind: str
+    type: str
+    digest: str
+    floatless: str
+    typeless: str
+    after: str
+    ns: int
+
+
+#: Types of the parts of an answer.
+_ANSWER = (int, str, str, str, str, str, str, int)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GuestReport:
     """All records of one guest.
@@ -75,6 +100,7 @@ class GuestReport:
         finished: the end record arrived; without it the process died on the way.
         collected: ids of the tests that were to be run, in order.
         executed: outermost calls by (test id, target number); id ``""`` is import and collection.
+        answers: of a replay, for the calls that were not put into words.
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
         spawned: tests that started processes, in which nobody counts calls.
@@ -95,6 +121,7 @@ class GuestReport:
     tests: Mapping[str, TestOutcome] = field(default_factory=dict)
     executed: Mapping[tuple[str, int], int] = field(default_factory=dict)
     calls: tuple[CallOutcome, ...] = ()
+    answers: tuple[Answer, ...] = ()
     unreplayable: Mapping[int, str] = field(default_factory=dict)
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: tuple[tuple[str, str], ...] = ()
@@ -134,6 +161,7 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
         calls=_calls(by_type["call"], by_type["unencodable"]),
+        answers=tuple(_answers(by_type["answer"])),
         unreplayable={int(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
         sources=_sources(by_type["source"]),
         outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
@@ -204,6 +232,14 @@ def _calls(calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]])
     return tuple(_call(record, why) for record in calls)
 
 
+def _answers(records: list[Mapping[str, Any]]) -> Iterator[Answer]:
+    """Yield the answers; what is none is no outcome."""
+    for record in records:
+        parts = record.get("of")
+        if type(parts) is list and tuple(map(type, parts)) == _ANSWER:
+            yield Answer._make(parts)
+
+
 def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutcome:
     get = record.get
     index, kind, digest = int(record["i"]), str(get("kind") or ""), str(get("digest") or "")
@@ -220,6 +256,7 @@ def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutc
         text=str(get("text") or ""),
         args=str(get("args") or ""),
         captured=bool(get("captured", False)),
+        inputs=str(get("inputs") or ""),
         why=str(get("why") or ""),
         ns=int(get("ns", 0)),
         thread=bool(get("thread", False)),

@@ -25,7 +25,7 @@ def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome
     """
     difference = outcome.difference
     if difference is not None and difference.call in baseline.calls:
-        spec = replay_spec(guest, baseline.inputs, (), (difference.call,))
+        spec = replay_spec(guest, baseline.inputs, (), (difference.call,), texts=(difference.call,))
         descriptor, redirection = _SHOWN_RECORDS
     else:
         failing = (*outcome.tests.failed_ids, *outcome.tests.missing_ids)[:_TESTS]

@@ -177,9 +177,19 @@ def _tests_fields(
     }
 
 
-def replay_spec(guest: Guest, inputs: str, prove: Sequence[str], calls: Sequence[int]) -> dict[str, Any]:
-    """Return the spec of a replay of captured calls."""
-    return guest.spec("replay", prove, inputs=inputs, calls=list(calls))
+def replay_spec(
+    guest: Guest, inputs: str, prove: Sequence[str], calls: Sequence[int], texts: Sequence[int] = ()
+) -> dict[str, Any]:
+    """Return the spec of a replay of captured calls.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds them.
+        prove: paths whose compiled bytes are reported besides the targets'.
+        calls: which ones, by their numbers.
+        texts: those of them whose arguments and outcomes are put into words; of the rest there are digests.
+    """
+    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts))
 
 
 def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:

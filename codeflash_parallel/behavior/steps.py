@@ -36,7 +36,7 @@ def _last(report: GuestReport) -> str:
 
 def steps_of_replay(report: GuestReport, run_ns: int) -> Counter[str]:
     """Split the wall time of a replay."""
-    calls_ns = sum(call.ns for call in report.calls)
+    calls_ns = sum(call.ns for call in report.calls) + sum(answer.ns for answer in report.answers)
     return _split(run_ns, {"import": _sum(report, ("import",)), "calls": calls_ns}, "start")
 
 

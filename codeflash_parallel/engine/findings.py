@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -129,25 +129,89 @@ def agreement(
     return expected, tuple(quarantined), tuple(red)
 
 
+def repetitions(captured: Mapping[int, CallOutcome]) -> dict[int, int]:
+    """Find captured calls that need not be replayed: the same inputs and outcome as two others have.
+
+    Of equal calls two are replayed, as a second answer may differ from the first one: the first call, and
+    one that comes right after an equal one if there is any, else the last.
+
+    Returns:
+        By the index of each call that is left out: the index of the second one that is replayed.
+    """
+    first: dict[_Same, int] = {}
+    second: dict[_Same, int] = {}
+    at_once: dict[_Same, int] = {}
+    latest: dict[int, _Same | None] = {}
+    for index, call in captured.items():
+        same = _same(call)
+        if same is not None:
+            first.setdefault(same, index)
+            second[same] = index
+            if latest.get(call.target) == same:
+                at_once.setdefault(same, index)
+        latest[call.target] = same
+    second |= at_once
+    made = {*first.values(), *second.values()}
+    keys = {index: _same(call) for index, call in captured.items() if index not in made}
+    return {index: second[same] for index, same in keys.items() if same is not None}
+
+
+#: Target, inputs and outcome of a captured call.
+_Same = tuple[int, str, str, str, str, str]
+
+
+def _same(call: CallOutcome) -> _Same | None:
+    """Return what equal calls share; `None` when it is not known: then the call is like no other."""
+    if not call.inputs or not _digested(call):
+        return None
+    return (call.target, call.inputs, call.kind, call.type, call.digest, call.after)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stability:
+    """Captured calls, sorted by what their replays gave.
+
+    Attributes:
+        calls: outcomes of those that were replayed and are the same each time, by index.
+        repeats: tests of the calls that were left out since they repeat one of `calls`, by index.
+        unstable: how many differ from replay to replay.
+        bound: how many cannot be replayed, or give another outcome than inside their test.
+    """
+
+    calls: Mapping[int, CallOutcome]
+    repeats: Mapping[int, str]
+    unstable: int
+    bound: int
+
+
 def stable(
-    captured: Mapping[int, CallOutcome], replays: Sequence[GuestReport]
-) -> tuple[dict[int, CallOutcome], int, list[int]]:
-    """Sort captured calls: repeatable ones, the number of unstable ones, and those bound to their test."""
+    captured: Mapping[int, CallOutcome], replays: Sequence[GuestReport], repeated: Mapping[int, int]
+) -> Stability:
+    """Sort captured calls by what their replays gave; one that was left out goes with the one it repeats.
+
+    Args:
+        captured: all of them.
+        replays: of those that were not left out.
+        repeated: what `repetitions` found.
+    """
     answers = [{call.index: call for call in replay.calls} for replay in replays]
     calls: dict[int, CallOutcome] = {}
-    unstable, bound = 0, []
+    repeats: dict[int, str] = {}
+    unstable = bound = 0
     for index, seen in captured.items():
-        found = [replay.get(index) for replay in answers]
+        found = [replay.get(repeated.get(index, index)) for replay in answers]
         first, second = found[0], found[-1]
         if first is None or second is None or first.unencodable or second.unencodable:
-            bound.append(index)
+            bound += 1
         elif (first.essence, first.type) != (second.essence, second.type):
             unstable += 1
         elif seen.kind and (seen.kind != second.kind or (seen.digest and seen.digest != second.digest)):
-            bound.append(index)
+            bound += 1
+        elif index in repeated:
+            repeats[index] = seen.test
         else:
-            calls[index] = replace(second, test=seen.test, args=seen.args or second.args)
-    return calls, unstable, bound
+            calls[index] = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
+    return Stability(calls=calls, repeats=repeats, unstable=unstable, bound=bound)
 
 
 def observed(keys: set[TestKey], first: GuestReport, second: GuestReport) -> dict[TestKey, Outcomes]:

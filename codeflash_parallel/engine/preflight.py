@@ -46,6 +46,7 @@ from codeflash_parallel.engine.findings import (
     first_findings,
     lost,
     observed,
+    repetitions,
     saw_failure,
     stable,
     wider,
@@ -221,25 +222,29 @@ class Preflight:
     ) -> Baseline:
         recorded = _recorded(draft, second)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
+        repeated = repetitions(captured)
+        made = tuple(index for index in captured if index not in repeated)
         # One after the other: both may write below the same private folder.
-        replays = [await self._replay(seed, tuple(captured)) for seed in _SEEDS] if captured else []
-        calls, unstable, bound = stable(captured, replays)
-        if bound:
-            uncaptured["depends on the test's surroundings"] += len(bound)
-        outside = [c for c in recorded if c.index not in calls]
+        replays = [await self._replay(seed, made) for seed in _SEEDS] if made else []
+        found = stable(captured, replays, repeated)
+        if found.bound:
+            uncaptured["depends on the test's surroundings"] += found.bound
+        sound = {*found.calls, *found.repeats}
+        outside = [c for c in recorded if c.index not in sound]
         inside = observed({(c.test, c.target) for c in outside}, first, second)
         return replace(
             draft,
-            calls=calls,
-            costs_ns={index: captured[index].ns for index in calls},
-            unstable=unstable,
+            calls=found.calls,
+            repeats=found.repeats,
+            costs_ns={index: call.ns for index, call in captured.items() if index in sound},
+            unstable=found.unstable,
             uncaptured=dict(uncaptured),
             observed=inside,
         )
 
     async def _replay(self, seed: int, calls: Sequence[int]) -> GuestReport:
         workspace = hashed(self.slot.workspace, seed)
-        spec = replay_spec(self.guest, str(self.inputs), (), calls)
+        spec = replay_spec(self.guest, str(self.inputs), (), calls, texts=calls)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         # A replay that dies leaves the calls before it; the rest counts as unstable.
         return session.report

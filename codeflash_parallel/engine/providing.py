@@ -170,7 +170,7 @@ class Providing:
             "profile",
             prove,
             inputs=context.baseline.inputs,
-            calls=list(context.baseline.calls),
+            calls=list(context.baseline.costs_ns),
             max_calls=_PROFILED_CALLS,
             tracer="auto",
         )

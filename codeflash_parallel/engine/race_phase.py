@@ -173,7 +173,8 @@ def workload(context: RunContext) -> tuple[tuple[Group, ...], Work]:
     """Return what is timed, in cost groups."""
     baseline = context.baseline
     if baseline.calls:
-        calls = [(index, call.test, baseline.costs_ns[index]) for index, call in baseline.calls.items()]
+        callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
+        calls = [(index, callers[index], ns) for index, ns in baseline.costs_ns.items()]
         return cost_groups(calls), Work.CALLS
     tests = baseline.executing or baseline.selected
     return whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests]), Work.TESTS

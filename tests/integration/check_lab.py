@@ -29,6 +29,7 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.engine.findings import repetitions, stable
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Server, Workspace
@@ -140,11 +141,16 @@ class CheckLab:
         )
         capture = SelectedRun(wrap=Wrap.CAPTURE, inputs=draft.inputs)
         seen = (await self._run(selected_run_spec(self.guest, self.workspace, draft, capture))).report
-        recorded = {call.index: call for call in seen.calls if call.captured}
-        replay = (await self._run(replay_spec(self.guest, draft.inputs, (), tuple(recorded)))).report
-        calls = {c.index: c for c in replay.calls if c.digest == recorded[c.index].digest}
-        inside = [call for call in seen.calls if call.index not in calls]
-        self.baseline = replace(draft, calls=calls, observed=outcomes_by_test(inside))
+        captured = {call.index: call for call in seen.calls if call.captured}
+        repeated = repetitions(captured)
+        made = tuple(index for index in captured if index not in repeated)
+        replay = (await self._run(replay_spec(self.guest, draft.inputs, (), made, texts=made))).report
+        found = stable(captured, [replay], repeated)
+        sound = {*found.calls, *found.repeats}
+        inside = [call for call in seen.calls if call.index not in sound]
+        self.baseline = replace(
+            draft, calls=found.calls, repeats=found.repeats, observed=outcomes_by_test(inside)
+        )
 
     async def _run(self, spec: Mapping[str, Any]) -> Any:
         return await run_guest(self.guest, self.workspace, spec, LIMITS)

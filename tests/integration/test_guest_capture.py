@@ -521,7 +521,7 @@ def test_a():
     assert run.outcomes == {"test_a": "passed"}, run.output
     captured = [(call["target"], call["captured"]) for call in run.named("call")]
     assert captured == [(0, True), (1, True), (2, True), (2, False)]
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None)
+    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
     assert [call["text"] for call in replay.named("call")] == ["None", "3", "1"], replay.records
 
 
@@ -582,7 +582,7 @@ def test_a():
     run = run_guest(tmp_path, root, targets=targets, wrap="capture")
     assert run.outcomes == {"test_a": "passed"}, run.output
     assert [call["captured"] for call in run.named("call")] == [True] * 4
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None)
+    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
     texts = [call["text"] for call in replay.named("call")]
     assert texts == ["6", "20", "[None, ['first']]", "[2, 1]"], replay.records
 

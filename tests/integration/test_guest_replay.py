@@ -100,8 +100,11 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     return made
 
 
+EVERY = list(range(100))
+
+
 def replay(lab: Lab, **more: Any) -> dict[int, dict[str, Any]]:
-    return {record["i"]: record for record in named(lab.run("replay", **more), "call")}
+    return {record["i"]: record for record in named(lab.run("replay", texts=EVERY, **more), "call")}
 
 
 def test_every_shape_of_target_is_called(lab: Lab) -> None:
@@ -163,7 +166,7 @@ def test_calls_that_cannot_be_made_say_why(lab: Lab) -> None:
     lab.call(gone, "1")
     lab.call(static, "1", blob="no pickle")
     lab.call(noise, "1")
-    records = lab.run("replay")
+    records = lab.run("replay", texts=EVERY)
     assert {r["i"]: r["why"].split(" (")[0] for r in named(records, "unreplayable")} == {
         0: "mod.gone cannot be found",
         1: "the inputs cannot be unpickled",
@@ -188,6 +191,20 @@ def test_replays_agree_with_each_other_and_random_is_seeded(lab: Lab) -> None:
     assert digests[0] == digests[1]
     assert len(set(digests[0])) == 3
     assert [r["digest"] for r in replay(lab, seed=7).values()] != digests[0]
+
+
+def test_an_answer_is_a_call_without_its_words(lab: Lab) -> None:
+    for kind in ("value", "exit"):
+        lab.call(lab.target("fail"), repr(kind))
+    lab.call(lab.target("Shop.static"), "1.5, y=True")
+    lab.call(lab.target("generator"), "3", shape="generator")
+    lab.call(lab.target("noise"), "1")
+    texts, records = replay(lab), lab.run("replay", texts=[2])
+    assert [call["i"] for call in named(records, "call")] == [2]
+    answers = {answer["of"][0]: answer["of"][1:-1] for answer in named(records, "answer")}
+    parts = ("kind", "type", "digest", "floatless", "typeless", "after")
+    assert answers == {i: [call[part] for part in parts] for i, call in texts.items() if i != 2}
+    assert [record["i"] for record in named(records, "unencodable")] == [4]
 
 
 def test_only_the_wanted_calls_are_made(lab: Lab) -> None:

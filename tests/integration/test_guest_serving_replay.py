@@ -52,7 +52,7 @@ async def lab(tmp_path: Path, request: pytest.FixtureRequest):
 
 
 async def replayed(lab: ServingLab, server: Any = None, **fields: Any) -> Run:
-    fields = {"mode": "replay", **fields}
+    fields = {"mode": "replay", "texts": list(range(100)), **fields}
     return await (lab.fresh(**fields) if server is None else lab.fork(server, **fields))
 
 
@@ -71,9 +71,10 @@ async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, unti
             run = await replayed(lab, server)
             assert sorted(map(str, run.essence)) == sorted(map(str, fresh.essence))
             assert run.records[1] == {"t": "served", "point": until}
-        some = await replayed(lab, server, calls=[1, 3])
+        some = await replayed(lab, server, calls=[1, 2, 3], texts=[1, 3])
         assert [call["i"] for call in calls(some)] == [1, 3]
         assert [call for call in calls(fresh) if call["i"] in (1, 3)] == calls(some)
+        assert some.one("answer")["of"][0] == 2
 
 
 @pytest.mark.parametrize("until", ["F0", "F1", "F2"])
