@@ -18,14 +18,6 @@ from codeflash_parallel.worktrees.texts import is_crlf, windows_patch
 _PLAIN = "100644"
 _EXECUTABLE = "100755"
 _GITLINK = "160000"
-_DIFF_OPTIONS = (
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-renames",
-    "--no-color",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
-)
 #: What git says when a patch was made for another folder, rather than for another text.
 _ELSEWHERE = ("does not exist in index", "No such file", "has no filename", "lacks filename")
 
@@ -77,10 +69,11 @@ def draft_of_patch(mirror: Mirror, snapshot: Snapshot, patch: bytes) -> Draft:
         GitFailed: the mirror or its disk.
     """
     with mirror.home.scratch() as scratch:
-        git = mirror.git.having(GIT_INDEX_FILE=scratch / "index")
-        git.run("read-tree", snapshot.tree)
+        index = scratch / "index"
+        index.write_bytes(mirror.index(snapshot))
+        git = mirror.git.having(GIT_INDEX_FILE=index)
         _apply_somehow(git, mirror, snapshot, patch if patch.endswith(b"\n") else patch + b"\n")
-        return _read_off(git, snapshot.tree, git.text("write-tree"))
+        return _read_off(git, snapshot.tree)
 
 
 def draft_of_files(mirror: Mirror, snapshot: Snapshot, files: Mapping[str, bytes | None]) -> Draft:
@@ -202,22 +195,34 @@ class _Raw:
         sides = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
         return {blob for mode, blob in sides if mode not in {ABSENT, _GITLINK}}
 
+    def sides(self, blobs: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
+        """Return the bytes before and after, `None` for no file; a submodule has none."""
+        both = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
+        old, new = (None if mode == ABSENT else blobs.get(blob, b"") for mode, blob in both)
+        return old, new
+
     def change(self, blobs: Mapping[str, bytes]) -> Change:
-        """Return it as an edit; what is no blob (a submodule) has no bytes."""
+        """Return it as an edit."""
+        old, new = self.sides(blobs)
         edit = Edit(
             path=self.path,
-            old_digest=None if self.old_mode == ABSENT else digest_of(blobs.get(self.old_blob, b"")),
-            new=None if self.new_mode == ABSENT else blobs.get(self.new_blob, b""),
+            old_digest=None if old is None else digest_of(old),
+            new=new,
             executable=self.new_mode == _EXECUTABLE,
         )
         return Change(edit=edit, old_mode=self.old_mode, new_mode=self.new_mode)
 
+    def diff(self, blobs: Mapping[str, bytes]) -> str:
+        """Return it as a diff."""
+        return file_diff(self.path, *self.sides(blobs), self.old_mode, self.new_mode)
 
-def _read_off(git: Git, old: str, new: str) -> Draft:
-    """Return what differs between two trees."""
-    fields = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", old, new).split(b"\0")
+
+def _read_off(git: Git, tree: str) -> Draft:
+    """Return what differs between a tree and the index."""
+    fields = git.run("diff-index", "--cached", "-z", "--no-renames", "--raw", tree).split(b"\0")
     found = [_Raw.read(meta, path) for meta, path in zip(fields[0:-1:2], fields[1::2], strict=True)]
+    found.sort(key=lambda raw: raw.path)
     blobs = read_blobs(git, sorted({blob for raw in found for blob in raw.blobs}))
-    changes = [raw.change(blobs) for raw in found]
-    diff = git.run("diff-tree", "-r", "-p", *_DIFF_OPTIONS, old, new).decode("utf-8", "replace")
-    return Draft(changes=tuple(sorted(changes, key=lambda change: change.edit.path)), diff=diff)
+    return Draft(
+        changes=tuple(raw.change(blobs) for raw in found), diff="".join(raw.diff(blobs) for raw in found)
+    )

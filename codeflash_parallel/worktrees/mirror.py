@@ -7,6 +7,8 @@ byte in it is what lies on the user's disk: no filter, no line-ending conversion
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,6 +26,7 @@ from codeflash_parallel.worktrees.git import (
     read_blobs,
     read_file,
 )
+from codeflash_parallel.worktrees.guard import names_in
 from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, lock_shared, locked
 from codeflash_parallel.worktrees.repository import Repository
@@ -63,6 +66,7 @@ class Mirror:
         self.home = home
         self._use = use
         self._entries: dict[str, Mapping[str, TreeEntry]] = {}
+        self._indexes: dict[str, bytes] = {}
         self._texts: dict[tuple[str, str], bytes | None] = {}
         self._requests: dict[str, SnapshotRequest] = {}
 
@@ -162,6 +166,15 @@ class Mirror:
             known = self._entries[snapshot.tree] = dict(sorted(list_tree(self.git, snapshot.tree).items()))
         return known
 
+    def index(self, snapshot: Snapshot) -> bytes:
+        """Return git's index file of a snapshot; patches can be applied to a copy of it."""
+        known = self._indexes.get(snapshot.tree)
+        if known is None:
+            with self.home.scratch() as scratch:
+                self.git.having(GIT_INDEX_FILE=scratch / "index").run("read-tree", snapshot.tree)
+                known = self._indexes[snapshot.tree] = (scratch / "index").read_bytes()
+        return known
+
 
 @asynccontextmanager
 async def open_mirror(cache: Path, repository: Repository) -> AsyncIterator[Mirror]:
@@ -204,11 +217,14 @@ def _look_through_after_reboot(mirror: Mirror) -> None:
 
 def mend(git_dir: Path) -> tuple[str, ...]:
     """Make the mirror's own files what they must be, and name those that were not."""
-    wrong = [name for name, data in _SEAL.items() if not _holds(git_dir / name, data)]
-    foreign = [name for name in _FOREIGN if (git_dir / name).exists() or (git_dir / name).is_symlink()]
-    foreign += [str(path.relative_to(git_dir)) for path in (git_dir / "refs").glob("*/*")]
+    root = os.fspath(git_dir)
+    wrong = [name for name, data in _SEAL.items() if not _holds(f"{root}/{name}", data)]
+    foreign = [name for name in _FOREIGN if os.path.lexists(f"{root}/{name}")]
+    kinds = names_in(git_dir / "refs")
+    foreign += [f"refs/{kind}/{name}" for kind in kinds for name in names_in(git_dir / "refs" / kind)]
     for folder in _FOLDERS:
-        (git_dir / folder).mkdir(parents=True, exist_ok=True)
+        if not os.path.isdir(f"{root}/{folder}"):  # noqa: PTH112 - asked after every check
+            (git_dir / folder).mkdir(parents=True, exist_ok=True)
     for name in (*wrong, *foreign):
         remove_tree(git_dir / name)
     for name in wrong:
@@ -216,8 +232,14 @@ def mend(git_dir: Path) -> tuple[str, ...]:
     return tuple(wrong + foreign)
 
 
-def _holds(path: Path, data: bytes) -> bool:
-    return path.is_file() and not path.is_symlink() and path.read_bytes() == data
+def _holds(path: str, data: bytes) -> bool:
+    """Tell whether a path is a regular file, no link to one, with this content."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(handle, "rb") as file:
+        return stat.S_ISREG(os.fstat(handle).st_mode) and file.read() == data
 
 
 def _is_sound(path: Path) -> bool:

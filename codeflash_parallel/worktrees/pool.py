@@ -165,11 +165,12 @@ class Pool:
         except SlotBroken as error:
             self._quarantined.append(f"slot {slot.number}: {error}")
             return await self._replacement(slot)
-        await self._mend_mirror(slot)
+        self._mend_mirror(slot)
         return await self._replacement(slot) if slot.kept else slot
 
-    async def _mend_mirror(self, slot: Slot) -> None:
-        wrong = await _in_thread(partial(mend, self._maker.mirror.home.mirror))
+    def _mend_mirror(self, slot: Slot) -> None:
+        # A few looks at small files: to hand that to a thread would take longer.
+        wrong = mend(self._maker.mirror.home.mirror)
         if wrong:
             self.warnings.append(
                 f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}."

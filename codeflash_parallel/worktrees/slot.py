@@ -157,8 +157,9 @@ class Slot:
 
     async def sweep(self) -> None:
         """Remove what `discard` has put out of the way; somebody else may use the slot by then."""
-        with suppress(OSError):  # it goes with the slot
-            await self._in_thread(self._waste.sweep)
+        if self._waste.names:
+            with suppress(OSError):  # it goes with the slot
+                await self._in_thread(self._waste.sweep)
 
     async def accept_bytecode(self) -> None:
         """Let the bytecode that lies in the tree now be part of it, pytest's own included; again is cheap.

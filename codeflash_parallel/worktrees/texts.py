@@ -62,9 +62,9 @@ def _split(text: str) -> list[str]:
 
 def _with_endings(text: str, old: tuple[str, ...]) -> str:
     """Give each line the ending it had; new lines get that of most."""
-    windows = sum(line.endswith("\r\n") for line in old)
-    if not windows:
+    if not any("\r\n" in line for line in old):
         return text
+    windows = sum(line.endswith("\r\n") for line in old)
     if windows == sum(line.endswith("\n") for line in old):
         return text.replace("\n", "\r\n")
     new = _split(text)
