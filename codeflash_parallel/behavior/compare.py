@@ -123,7 +123,12 @@ def _and_more(count: int) -> str:
 
 
 def compare_calls(
-    expected: Mapping[int, CallOutcome], got: GuestReport, targets: Sequence[str], unstable: int = 0
+    expected: Mapping[int, CallOutcome],
+    got: GuestReport,
+    targets: Sequence[str],
+    *,
+    repeated: int = 0,
+    unstable: int = 0,
 ) -> ValueComparison:
     """Hold the replayed calls of a candidate against the baseline's, call by call.
 
@@ -131,6 +136,7 @@ def compare_calls(
         expected: the baseline's stable outcomes by index of the captured call.
         got: the candidate's replay.
         targets: names of the targets by number.
+        repeated: how many captured calls were left out because they repeat those of `expected`.
         unstable: how many captured calls were left out because the baseline disagrees with itself.
     """
     answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
@@ -141,7 +147,9 @@ def compare_calls(
         if (code := _call_code(call, answers.get(index))) is not Code.OK
     ]
     level = Level.CAPTURED if expected else Level.TESTS
-    counts = ValueCounts(compared=len(expected), differing=len(differing), unstable=unstable, level=level)
+    counts = ValueCounts(
+        compared=len(expected), differing=len(differing), repeated=repeated, unstable=unstable, level=level
+    )
     if not differing:
         reason = f"All {len(expected)} replayed calls give the baseline's values." if expected else ""
         return ValueComparison(code=Code.OK, reason=reason, counts=counts)

@@ -104,7 +104,13 @@ def run_fault(
 def judged_replay(found: Found, session: Session, candidate: Candidate, baseline: Baseline) -> Found:
     """Add what a replay of the captured calls says to what the tests said."""
     fault = machinery_fault(session) or wrong_source(session.report, candidate, baseline.loaded.keys())
-    values = compare_calls(baseline.calls, session.report, baseline.targets, baseline.unstable)
+    values = compare_calls(
+        baseline.calls,
+        session.report,
+        baseline.targets,
+        repeated=len(baseline.repeats),
+        unstable=baseline.unstable,
+    )
     return replace(found, values=values, fault=fault)
 
 

@@ -45,10 +45,18 @@ class TestCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueCounts:
-    """Captured calls of one candidate against the baseline's."""
+    """Captured calls of one candidate against the baseline's.
+
+    Attributes:
+        compared: calls that were made again.
+        differing: of those.
+        repeated: captured calls that were not: their inputs and outcomes are those of two that were.
+        unstable: captured calls that were not: the baseline disagrees with itself.
+    """
 
     compared: int = 0
     differing: int = 0
+    repeated: int = 0
     unstable: int = 0
     level: Level = Level.NONE
 

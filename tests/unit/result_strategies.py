@@ -58,7 +58,14 @@ counts = st.builds(
     failed_ids=st.lists(text, max_size=60).map(tuple),
     missing_ids=st.lists(text, max_size=3).map(tuple),
 )
-values = st.builds(ValueCounts, compared=count, differing=count, unstable=count, level=st.sampled_from(Level))
+values = st.builds(
+    ValueCounts,
+    compared=count,
+    differing=count,
+    repeated=count,
+    unstable=count,
+    level=st.sampled_from(Level),
+)
 differences = st.builds(
     FirstDifference, target=text, test=text, call=count, inputs=text, expected=text, got=text
 )
