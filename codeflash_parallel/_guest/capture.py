@@ -16,6 +16,7 @@ from . import inputs, instrument, pickling
 from .encode import REFUSE, observe_raise, observe_return
 from .render import render, render_arguments
 from .sampling import Reservoir
+from .touching import Touches
 
 #: Longest text of a reason, in characters.
 _MAX_WHY = 300
@@ -98,6 +99,7 @@ class Recorder:
         self.tallies = [Tally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
         self.names = [target["qualname"] for target in targets]
         self.busy = set()
+        self.touches = Touches(len(self.tallies), self.busy)
         self.mark = ContextVar("codeflash_mark", default=None)
         #: Set by the first wrapper of an asynchronous target: only then do others look at `mark`.
         self.watches_tasks = [False]
@@ -130,6 +132,7 @@ class Recorder:
                 self._counts[key] = self._counts.get(key, 0) + count - tally.base
                 tally.base = count
         self._test = test
+        self.touches.set_test(test)
         if self._left_ns < self._reserved_ns:
             self._was_short = True
         self._reserved_ns = self._left_ns // 2
@@ -207,6 +210,7 @@ class Recorder:
             trace.close()
         for (test, target), calls in self._counts.items():
             self._channel.write("executed", id=test, target=target, calls=calls)
+        self.touches.write(self._channel)
         self._write_budget()
         kept = sorted(self._kept(), key=lambda call: call.order)
         self._write_calls([call for call in kept if call.fields is not None])

@@ -32,7 +32,7 @@ def run_session(spec, channel, runtestloop=None):
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [unseen.Unseen()]
-    plugins = [plugin, *quiet, *_watches(spec, channel, guard)]
+    plugins = [plugin, *quiet, *_watches(spec, channel, guard), *recording.plugins()]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
     recording.finish()
@@ -59,6 +59,14 @@ class Recording:
 
         if not template:
             self._recorder = capture.install(self._spec, self._channel, self._guard)
+
+    def plugins(self):
+        """Return the plugin that a baseline's recorder needs to tell fixtures apart."""
+        if self._recorder is None or not (self._spec.get("watch") or self._spec["wrap"] == "capture"):
+            return []
+        from . import scopes
+
+        return [scopes.Scopes(self._recorder.touches)]
 
     def set_test(self, test):
         """Attribute the calls from now on to a test."""

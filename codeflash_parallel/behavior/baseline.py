@@ -26,6 +26,7 @@ class Baseline:
         asked_expected: outcome by test id of `asked`.
         executing: ids of tests that execute a target; empty means that whole tests are the level.
         spawning: ids of tests that start processes, in which nobody counts calls.
+        touched: numbers of the targets that each test executes, as in `GuestReport`; empty: not known.
         third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
@@ -52,6 +53,7 @@ class Baseline:
     asked: tuple[str, ...] = ()
     asked_expected: Mapping[str, str] = field(default_factory=dict)
     spawning: tuple[str, ...] = ()
+    touched: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     third_party: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     durations_ns: Mapping[str, int] = field(default_factory=dict)
@@ -92,6 +94,7 @@ def to_json(baseline: Baseline) -> dict[str, Any]:
         **plain,
         "calls": [_call_to_json(call) for call in baseline.calls.values()],
         "repeats": {str(index): test for index, test in baseline.repeats.items()},
+        "touched": {test: list(targets) for test, targets in baseline.touched.items()},
         "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
         "observed": [
             [test, target, [[*essence, count] for essence, count in outcomes.items()]]
@@ -112,6 +115,7 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
         **plain,
         calls={call.index: call for call in calls},
         repeats={int(index): test for index, test in data["repeats"].items()},
+        touched={test: tuple(targets) for test, targets in data["touched"].items()},
         costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
         observed={
             (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})

@@ -8,9 +8,9 @@ where a shortcut could be to blame for a rejection, it is made again without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from time import monotonic_ns
 
@@ -32,6 +32,7 @@ from codeflash_parallel.behavior.selection import (
     Need,
     Screening,
     as_baseline,
+    narrowed,
     rejection_needs,
     screening,
     tolerated,
@@ -67,6 +68,7 @@ class CheckOutcome:
         served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
         served_why: why not further on.
         used: by all its runs that count.
+        asked: ids of the tests that it was held against.
     """
 
     code: Code
@@ -82,6 +84,7 @@ class CheckOutcome:
     served: str = ""
     served_why: str = ""
     used: Used = field(default_factory=Used)
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +97,9 @@ class CheckPlan:
         killers: tests that caught earlier candidates, the most deadly first, which pass on the baseline
             when they are run in front of all others.
         fresh: every run gets a new process.
+        front: tests that are run before all others: they pass on the baseline when they are run alone.
+        needed: the selected tests that this candidate is asked for; `None`: all of them.
+        by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
     """
 
     guest: Guest
@@ -104,6 +110,9 @@ class CheckPlan:
     sources: Mapping[str, bytes] = field(default_factory=dict)
     killers: tuple[str, ...] = ()
     fresh: bool = False
+    front: tuple[str, ...] = ()
+    needed: tuple[str, ...] | None = None
+    by_edits: Serving | None = None
 
     @property
     def rest(self) -> tuple[str, ...]:
@@ -125,22 +134,24 @@ async def check(
         servers: of this slot, for the selected tests.
     """
     work = _Work(plan, workspace, candidate, servers)
-    screened = screening(plan.baseline, plan.killers, plan.workers)
+    screened = screening(work.asked, plan.killers, plan.workers, plan.front)
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
         blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)
         if rejection_needs(screened, blamed) is Need.AS_BASELINE:
-            found = await work.screened(as_baseline(plan.baseline))
+            found = await work.screened(as_baseline(work.asked))
     return work.outcome(await work.replayed(found))
 
 
-async def rest(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
-    """Run the tests that were asked for and not selected, on a candidate that passed the selected ones.
+async def rest(
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, passed: Collection[str]
+) -> CheckOutcome:
+    """Run the tests that were asked for and that a candidate has not passed yet.
 
     What fails among them may miss the tests before it: then all are run, as `confirm` does.
     """
     work = _Work(plan, workspace, candidate, None)
-    found = await work.remaining(plan.rest)
+    found = await work.remaining(unselected(plan.baseline.asked, passed))
     return work.outcome(found) if found.code is Code.OK else await confirm(plan, workspace, candidate)
 
 
@@ -176,19 +187,21 @@ class _Work:
     ) -> None:
         self._plan, self._baseline, self._candidate = plan, plan.baseline, candidate
         self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
+        #: What the selected tests are held against.
+        self.asked = _asked(plan, candidate)
         alone = plan.compare_values and plan.workers == 0
-        self._observed = observable(plan.baseline, plan.guest.targets, candidate) if alone else {}
+        self._observed = observable(self.asked, plan.guest.targets, candidate) if alone else {}
         self._began_ns = monotonic_ns()
         self._account = Account()
 
     async def screened(self, how: Screening) -> Found:
         """Run the selected tests until one decides."""
-        baseline = self._baseline
+        baseline = self.asked
         run = SelectedRun(
             wrap=self._wrap,
             stop=Stop.DECISIVE,
             tracebacks=Tracebacks.NATIVE,
-            order=how.in_changed_order(baseline.selected),
+            order=how.in_changed_order(self._baseline.selected),
             workers=how.workers,
             tolerated=tolerated(baseline.selected, baseline.expected),
         )
@@ -198,9 +211,10 @@ class _Work:
 
     async def explained(self) -> Found:
         """Run the selected tests to the end."""
-        baseline = self._baseline
+        baseline = self.asked
         workers = 0 if baseline.order_sensitive else self._plan.workers
-        session = await self._tests(SelectedRun(order=baseline.changed_order, workers=workers))
+        order = as_baseline(baseline).in_changed_order(self._baseline.selected)
+        session = await self._tests(SelectedRun(order=order, workers=workers))
         compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, {})
 
@@ -242,7 +256,7 @@ class _Work:
     async def _replay(self, calls: tuple[int, ...], texts: tuple[int, ...]) -> Session:
         spec = replay_spec(self._plan.guest, self._baseline.inputs, self._prove, calls, texts)
         serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
-        served = await run_served(self._place, spec, serving, self._doubt)
+        served = await run_served(self._place, spec, serving, partial(self._doubt, self._baseline))
         self._account.replay(served)
         return served.session
 
@@ -250,7 +264,7 @@ class _Work:
         plan, baseline = self._plan, self._baseline
         run = replace(run, prove=self._prove)
         spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
-        tests = baseline.selected if run.only is None else run.only
+        tests = (run.order or baseline.selected) if run.only is None else run.only
         suite_s = sum(baseline.durations_ns.get(test, 0) for test in tests) / 1e9
         serving = choose(
             self._by_edits,
@@ -261,16 +275,18 @@ class _Work:
                 fresh=plan.fresh,
             ),
         )
-        served = await run_served(self._place, spec, serving, self._doubt)
+        served = await run_served(self._place, spec, serving, partial(self._doubt, self.asked))
         self._account.tests(served)
         return served.session
 
-    def _doubt(self, session: Session) -> str:
-        return doubt(session, self._candidate, self._baseline)
+    def _doubt(self, baseline: Baseline, session: Session) -> str:
+        return doubt(session, self._candidate, baseline)
 
     @cached_property
     def _by_edits(self) -> Serving:
         """Return where a run may begin, as far as the candidate is concerned."""
+        if self._plan.by_edits is not None:
+            return self._plan.by_edits
         ground = Ground(
             targets=self._plan.guest.targets,
             sources=self._plan.sources,
@@ -288,11 +304,12 @@ class _Work:
 
     def outcome(self, found: Found) -> CheckOutcome:
         """Return what was found, and what it took."""
-        account = self._account
+        account, asked = self._account, self.asked.selected
+        left_out = len(self._baseline.selected) - len(asked)
         return CheckOutcome(
             code=found.code,
             reason=found.reason,
-            tests=found.tests.counts,
+            tests=replace(found.tests.counts, left_out=left_out),
             values=found.counts,
             failures=found.tests.failures,
             difference=found.values.difference if found.values else None,
@@ -302,7 +319,14 @@ class _Work:
             served=account.served,
             served_why=account.served_why,
             used=account.used,
+            asked=asked,
         )
+
+
+def _asked(plan: CheckPlan, candidate: Candidate) -> Baseline:
+    if plan.needed is None:
+        return plan.baseline
+    return narrowed(plan.baseline, plan.needed, [edit.path for edit in candidate.edits])
 
 
 def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:

@@ -101,6 +101,8 @@ class GuestReport:
         collected: ids of the tests that were to be run, in order.
         executed: outermost calls by (test id, target number); id ``""`` is import and collection.
         answers: of a replay, for the calls that were not put into words.
+        touched: targets that each test executes, nested calls too; id ``""``: outside of tests, or in what
+            several tests share (see `_guest.touching`).
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
         spawned: tests that started processes, in which nobody counts calls.
@@ -120,6 +122,7 @@ class GuestReport:
     collected: tuple[str, ...] = ()
     tests: Mapping[str, TestOutcome] = field(default_factory=dict)
     executed: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    touched: Mapping[str, frozenset[int]] = field(default_factory=dict)
     calls: tuple[CallOutcome, ...] = ()
     answers: tuple[Answer, ...] = ()
     unreplayable: Mapping[int, str] = field(default_factory=dict)
@@ -160,6 +163,7 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         collected=tuple(collected.get("ids", ())),
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
+        touched={str(r["id"]): frozenset(map(int, r["targets"])) for r in by_type["touched"]},
         calls=_calls(by_type["call"], by_type["unencodable"]),
         answers=tuple(_answers(by_type["answer"])),
         unreplayable={int(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},

@@ -10,7 +10,7 @@ from pathlib import Path
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.compare import Outcomes, TestKey, outcomes_by_test
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport
-from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
+from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests, touched_targets
 from codeflash_parallel.behavior.session import Guest, Session
 from codeflash_parallel.model.workspace import Workspace
 
@@ -53,6 +53,7 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace, choice:
         asked_expected=asked,
         executing=executing,
         spawning=report.spawned,
+        touched=touched_targets([report]),
         third_party=report.modules,
         durations_ns=durations_ns,
         loaded={path: next(iter(digests)) for path, digests in report.sources.items()},

@@ -35,8 +35,8 @@ INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_KILLED})
 class Examination(Protocol):
     """What is done with a candidate in a slot."""
 
-    async def prepare(self, slot: Slot, /) -> None:
-        """Make the slot ready; nothing is staged yet."""
+    async def prepare(self, entry: Entry, slot: Slot, /) -> None:
+        """Make the slot ready for a candidate that is not staged yet."""
         ...
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
@@ -161,7 +161,7 @@ class Judging:
 
     async def _staged(self, case: _Case, slot: Slot) -> CheckOutcome:
         entry, begun_ns = case.entry, monotonic_ns()
-        await case.examination.prepare(slot)
+        await case.examination.prepare(case.entry, slot)
         prepared_ns = monotonic_ns()
         await slot.stage(entry.staged.edits)
         case.time.stage_ns += monotonic_ns() - prepared_ns

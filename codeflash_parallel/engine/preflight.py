@@ -20,6 +20,7 @@ from typing import Protocol
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
     Guest,
     SelectedRun,
@@ -208,6 +209,7 @@ class Preflight:
             asked_expected=asked,
             quarantined=quarantined,
             executing=tuple(test for test in draft.executing if test in expected),
+            touched=touched_targets([first, second.report]),
             cpu_ns=second.exit.cpu_ns,
             wall_ns=second.exit.wall_ns,
             rss_bytes=second.exit.max_rss_bytes,

@@ -7,7 +7,9 @@ going to be asked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check, evidence
@@ -15,6 +17,7 @@ from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.narrowing import Narrowing
 from codeflash_parallel.engine.trial import trial
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code
@@ -43,11 +46,12 @@ class Screening:
     def __init__(self, context: RunContext, ledger: Ledger, kills: Kills, wanted: EvidenceWanted) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._selected = frozenset(context.baseline.selected)
+        self._narrowing = _narrowing_of(context, ledger.warn)
         self._tried: set[str] = set()
         self._trusted: set[str] = set()
 
-    async def prepare(self, slot: Slot, /) -> None:
-        """Make the slot's servers ready and try out new killers on the unchanged snapshot."""
+    async def prepare(self, entry: Entry, slot: Slot, /) -> None:
+        """Make the slot's servers ready and try out new killers and selections on the unchanged snapshot."""
         servers = await self._context.fleet.prepare(slot)
         for warning in self._context.fleet.warnings():
             self._ledger.warn(warning)
@@ -56,6 +60,8 @@ class Screening:
             self._tried.update(new)
             self._trusted |= await trial(self._context.plan, slot.workspace, new, servers)
             await slot.discard()
+        if self._narrowing is not None:
+            await self._narrowing.prepare(entry.staged, slot, servers)
 
     def _deadliest(self) -> tuple[str, ...]:
         """Return the killers that are worth an order of their own."""
@@ -67,8 +73,10 @@ class Screening:
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         """Screen what is staged."""
-        plan, servers = self._plan(), self._context.fleet.of(slot)
+        plan, servers = self._plan(entry), self._context.fleet.of(slot)
         outcome = await check(plan, slot.workspace, entry.staged, servers)
+        if self._narrowing is not None:
+            self._narrowing.note(entry.staged, outcome)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
         if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):
@@ -76,9 +84,10 @@ class Screening:
             outcome = _with_evidence(outcome, more)
         return outcome
 
-    def _plan(self) -> CheckPlan:
+    def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
-        return replace(self._context.plan, killers=killers, workers=self._workers())
+        plan = self._context.plan if self._narrowing is None else self._narrowing.plan(entry.staged)
+        return replace(plan, killers=killers, workers=self._workers())
 
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""
@@ -98,6 +107,13 @@ class Screening:
         if not has_xdist:
             self._ledger.warn("The suite is long and pytest-xdist is not installed: idle cores stay idle.")
         return workers
+
+
+def _narrowing_of(context: RunContext, warn: Callable[[str], None]) -> Narrowing | None:
+    """Return what narrows the selection to what a candidate changes; `None` where no shortcut is wanted."""
+    if context.settings.no_select or context.settings.fresh:
+        return None
+    return Narrowing(context.plan, Path(context.baseline.inputs).parent / "narrowing.json", warn)
 
 
 def _with_evidence(outcome: CheckOutcome, more: CheckOutcome) -> CheckOutcome:

@@ -133,7 +133,7 @@ async def test_the_rest_and_the_confirmation(lab: CheckLab) -> None:
     assert (await lab.check(wrong_elsewhere)).code is Code.OK
     with lab.staged(wrong_elsewhere):
         for outcome in (
-            await rest(plan, lab.workspace, wrong_elsewhere),
+            await rest(plan, lab.workspace, wrong_elsewhere, plan.baseline.selected),
             await confirm(plan, lab.workspace, wrong_elsewhere),
         ):
             assert (outcome.code, outcome.tests.failed_ids) == (Code.TESTS_FAILED, plan.rest)
@@ -141,7 +141,7 @@ async def test_the_rest_and_the_confirmation(lab: CheckLab) -> None:
             assert outcome.served == "fresh"
     right = lab.body("result = value + result")
     with lab.staged(right):
-        left = await rest(plan, lab.workspace, right)
+        left = await rest(plan, lab.workspace, right, plan.baseline.selected)
         all_of_it = await confirm(plan, lab.workspace, right)
     assert (left.code, left.tests.expected) == (Code.OK, 1)
     assert (all_of_it.code, all_of_it.tests.passed) == (Code.OK, 6)
@@ -151,7 +151,8 @@ async def test_the_rest_and_the_confirmation(lab: CheckLab) -> None:
 async def test_without_a_rest_nothing_is_run(lab: CheckLab) -> None:
     everything = replace(lab.baseline, asked=lab.baseline.selected)
     candidate = lab.body("result = value + result")
-    outcome = await rest(lab.plan(baseline=everything), lab.workspace, candidate)
+    plan = lab.plan(baseline=everything)
+    outcome = await rest(plan, lab.workspace, candidate, plan.baseline.selected)
     assert (outcome.code, outcome.served) == (Code.OK, "")
 
 

@@ -1,0 +1,241 @@
+"""Which of the selected tests a candidate is asked for, where it changes only some of the targets.
+
+Nothing is believed that was not tried, once for each set of changed targets and when it begins to pay:
+
+- The tests that execute what is changed are run alone on the unchanged snapshot. If they pass there, they
+  come first: a candidate that fails among them is rejected without the others, one that does not runs all.
+- The other tests are run while the changed targets raise. What does not pass needs the targets without being
+  seen to execute them, and is asked for by name; nobody runs the rest any more.
+
+The answers are kept beside the baseline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+import anyio.to_thread
+
+from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan
+from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
+from codeflash_parallel.behavior.selection import (
+    as_baseline,
+    needed_tests,
+    pays,
+    unambiguous,
+    unselected,
+)
+from codeflash_parallel.behavior.serving import Servers
+from codeflash_parallel.engine.trial import forced_trial, trial
+from codeflash_parallel.model.candidate import Candidate, CandidateId
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.worktrees.pool import Slot
+
+#: How many test ids one message names.
+_NAMED = 5
+
+#: Numbers of the targets whose bodies a candidate changes, and nothing else.
+Changed = frozenset[int]
+
+
+class _State(StrEnum):
+    """What is known of the tests that execute some targets."""
+
+    #: Nothing.
+    UNKNOWN = "unknown"
+    #: They depend on the others, or on who knows what: all are run.
+    WHOLE = "whole"
+    #: They pass alone.
+    TRIED = "tried"
+    #: The others do not depend on the targets.
+    PROVEN = "proven"
+
+
+@dataclass(slots=True)
+class _Choice:
+    """What is known of the candidates that change the same targets.
+
+    Attributes:
+        needed: ids of the tests that they need, in the order of screening.
+        added: those among them that are not seen to execute the targets.
+        met, passed: how many candidates there were in this run, and how many of them were right.
+        busy: somebody finds out more.
+    """
+
+    needed: tuple[str, ...]
+    state: _State = _State.UNKNOWN
+    added: tuple[str, ...] = ()
+    met: int = 0
+    passed: int = 0
+    busy: bool = False
+
+    @contextmanager
+    def finding_out(self) -> Iterator[None]:
+        """Keep others from finding out the same; they go by what is known so far."""
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = False
+
+
+class Narrowing:
+    """The choices of one run.
+
+    Args:
+        plan: of the run.
+        path: file of the answers; what cannot be read or written is found out again.
+        warn: told what a person should know.
+    """
+
+    def __init__(self, plan: CheckPlan, path: Path, warn: Callable[[str], None]) -> None:
+        self._plan, self._path, self._warn = plan, path, warn
+        self._numbers = {target: number for number, target in enumerate(plan.guest.targets)}
+        self._clear = unambiguous(plan.guest.targets, plan.sources)
+        self._choices: dict[Changed, _Choice] = {}
+        self._servings: dict[CandidateId, Serving] = {}
+        self._read = False
+
+    def plan(self, candidate: Candidate) -> CheckPlan:
+        """Return how a candidate is checked, by what is known now."""
+        if not self._possible:
+            return self._plan
+        serving = self._serving(candidate)
+        # Further back than F1 it depends on what else there is in the slot.
+        known = serving if serving.point in (Point.F2, Point.F1) else None
+        plan = replace(self._plan, by_edits=known)
+        choice = self._choices.get(self._changed(candidate))
+        if choice is None or choice.state in (_State.UNKNOWN, _State.WHOLE):
+            return plan
+        tried = choice.state is _State.TRIED
+        return replace(plan, front=choice.needed) if tried else replace(plan, needed=choice.needed)
+
+    async def prepare(self, candidate: Candidate, slot: Slot, servers: Servers | None) -> None:
+        """Find out more about the candidates that change the same, if it pays; the slot is and stays clean.
+
+        Raises:
+            SlotBroken, EnvironmentFault: as a check does. Cancelling kills what runs.
+        """
+        changed = self._changed(candidate) if self._possible else frozenset[int]()
+        choice = await self._choice(changed)
+        if choice is None or choice.busy:
+            return
+        choice.met += 1
+        baseline, others = self._plan.baseline, self._others(choice)
+        if choice.state is _State.UNKNOWN and pays(baseline, choice.needed, others, choice.met):
+            with choice.finding_out():
+                await self._try(choice, slot, servers, _State.TRIED)
+        elif choice.state is _State.TRIED and pays(baseline, others, others, choice.passed):
+            with choice.finding_out():
+                await self._prove(changed, choice, slot, servers)
+
+    def note(self, candidate: Candidate, outcome: CheckOutcome) -> None:
+        """Note how a candidate ended."""
+        if self._possible and outcome.code is Code.OK:
+            choice = self._choices.get(self._changed(candidate))
+            if choice is not None:
+                choice.passed += 1
+
+    # --- what a candidate changes ----------------------------------------------------------------------
+
+    @property
+    def _possible(self) -> bool:
+        """Whether candidates can differ in what they change."""
+        return len(self._numbers) > 1 and bool(self._plan.baseline.touched)
+
+    def _serving(self, candidate: Candidate) -> Serving:
+        if candidate.id not in self._servings:
+            plan = self._plan
+            ground = Ground(targets=plan.guest.targets, sources=plan.sources, packages=frozenset())
+            self._servings[candidate.id] = furthest(candidate.edits, ground)
+        return self._servings[candidate.id]
+
+    def _changed(self, candidate: Candidate) -> Changed:
+        """Return the targets that a candidate changes; none where it changes anything else, too."""
+        serving = self._serving(candidate)
+        numbers = frozenset(self._numbers[target] for target in serving.swap)
+        return numbers if serving.point is Point.F2 and numbers <= self._clear else frozenset()
+
+    async def _choice(self, changed: Changed) -> _Choice | None:
+        """Return what is known of some targets; `None`: there is nothing to choose."""
+        if not changed:
+            return None
+        if not self._read:
+            self._read = True
+            self._choices |= await anyio.to_thread.run_sync(self._load)
+        if changed not in self._choices:
+            self._choices[changed] = self._fresh(changed)
+        choice = self._choices[changed]
+        return choice if self._others(choice) else None
+
+    def _fresh(self, changed: Changed, added: Collection[str] = ()) -> _Choice:
+        """Return the choice of which nothing is known but what was added."""
+        baseline = self._plan.baseline
+        wanted = {*needed_tests(baseline, changed), *added}
+        order = as_baseline(baseline).tests
+        return _Choice(needed=tuple(test for test in order if test in wanted), added=tuple(added))
+
+    def _others(self, choice: _Choice) -> tuple[str, ...]:
+        """Return the selected tests that are not needed, in the order of screening."""
+        return unselected(as_baseline(self._plan.baseline).tests, choice.needed)
+
+    # --- finding out -----------------------------------------------------------------------------------
+
+    async def _try(self, choice: _Choice, slot: Slot, servers: Servers | None, good: _State) -> None:
+        """Run the needed tests alone; if they pass, the state is the good one."""
+        passed = await trial(self._plan, slot.workspace, choice.needed, servers)
+        await slot.discard()
+        red = unselected(choice.needed, passed)
+        choice.state = _State.WHOLE if red else good
+        if red:
+            self._warn(f"{_named(red)} needs tests that do not execute the same targets: these are run, too.")
+        await anyio.to_thread.run_sync(self._save)
+
+    async def _prove(self, changed: Changed, choice: _Choice, slot: Slot, servers: Servers | None) -> None:
+        """Run the other tests while the targets raise; those that notice it are needed, too."""
+        targets = [target for target, number in self._numbers.items() if number in changed]
+        others = self._others(choice)
+        passed = await forced_trial(self._plan, slot, others, servers, targets)
+        if passed is None:
+            choice.state = _State.WHOLE
+        elif noticing := unselected(others, passed):
+            names = ", ".join(map(str, targets))
+            self._warn(f"{_named(noticing)} needs {names} without executing it: it is run, too.")
+            choice.needed = self._fresh(changed, (*choice.added, *noticing)).needed
+            choice.added += noticing
+            await self._try(choice, slot, servers, _State.PROVEN)
+        else:
+            choice.state = _State.PROVEN
+        await anyio.to_thread.run_sync(self._save)
+
+    # --- answers ---------------------------------------------------------------------------------------
+
+    def _load(self) -> dict[Changed, _Choice]:
+        """Blocks."""
+        try:
+            data = json.loads(self._path.read_text(encoding="utf-8"))
+            return {
+                frozenset(numbers): replace(self._fresh(frozenset(numbers), added), state=_State(state))
+                for numbers, state, added in data
+            }
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def _save(self) -> None:
+        """Blocks."""
+        choices = sorted(self._choices.items(), key=lambda item: sorted(item[0]))
+        known = [(changed, choice) for changed, choice in choices if choice.state is not _State.UNKNOWN]
+        data = [[sorted(changed), choice.state, choice.added] for changed, choice in known]
+        with suppress(OSError):
+            write_atomically(self._path, json.dumps(data).encode())
+
+
+def _named(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - _NAMED} more" if len(tests) > _NAMED else ""
+    return ", ".join(tests[:_NAMED]) + more
