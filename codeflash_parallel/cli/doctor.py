@@ -183,7 +183,9 @@ def _print(findings: list[Finding], configured: Configured, stream: TextIO) -> N
     from codeflash_parallel.report.console import make_console, print_rows
 
     console = make_console(stream)
-    print_rows(("", "", "to do"), [(f.name, f.value, f.problem) for f in findings], console)
+    to_do = "to do" if any(f.problem for f in findings) else ""
+    print_rows(("doctor", "found", to_do), [(f.name, f.value, f.problem) for f in findings], console)
+    console.print()
     rows = [
         (key_of(name), _shown(getattr(configured.settings, name)), configured.sources[name])
         for name in SETTING_NAMES

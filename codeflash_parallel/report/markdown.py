@@ -47,8 +47,8 @@ def timings_markdown(result: RunResult) -> str:
     rows = run_rows(result)
     parts = [_steps(rows)] if rows else []
     lines = [
-        f"- served {_text(' '.join(row[:2]))}{': ' if row[2] else ''}{_text(row[2])}"
-        for row in served_rows(result.candidates)
+        f"- served {_text(f'{point} ({count})')}{': ' if why else ''}{_text(why)}"
+        for point, count, why in served_rows(result.candidates)
     ]
     lines += [f"- {name}: {_text(words)}" for name, words in machinery_rows(result)]
     return "".join(f"{part}\n\n" for part in [*parts, "\n".join(lines)] if part)[:-1]

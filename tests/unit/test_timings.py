@@ -169,7 +169,7 @@ def test_markdown_has_the_table_and_the_reasons() -> None:
     shown = timings_markdown(result)
     assert shown.splitlines()[0].startswith("| candidate | served | queue | stage |")
     assert "| a\\|b | F1 | 120 |" in shown
-    assert "- served fresh 1: \\<b\\>why\\</b\\>" in shown
+    assert "- served fresh \\(1\\): \\<b\\>why\\</b\\>" in shown
     assert "- servers: 2, forks 0, restarts 0" in shown
 
 
