@@ -72,7 +72,7 @@ class Entry:
 
     Attributes:
         time: of its check.
-        confirming: of the looks before and after a race.
+        confirming: of the tests that screening left out, and of the look after a race.
     """
 
     submission: Submission
@@ -226,9 +226,9 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
 
 
 def together(check_ms: Mapping[str, float], confirming_ms: Mapping[str, float]) -> dict[str, float]:
-    """Return the steps of a check and of the looks around a race, in milliseconds.
+    """Return the steps of a check and of the looks after it, in milliseconds.
 
-    Waits are waits and tests are tests in both; whatever else the looks took is `confirm`.
+    Waits are waits and tests are tests in both; whatever else the later looks took is `confirm`.
     """
     if not confirming_ms:
         return dict(check_ms)

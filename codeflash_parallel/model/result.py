@@ -15,8 +15,8 @@ SCHEMA_VERSION = "1.1"
 #: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
 #: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the
 #: process, or a fork), `import`, `collect`, `calls` (the tests' own setup, call and teardown, and the
-#: replayed calls), `evidence` (runs that only find out more about a failure), `compare`, `confirm` (all tests
-#: once more before a race, and a clean process after it; their calls count as `calls`), and `other`.
+#: replayed calls), `evidence` (runs that only find out more about a failure), `compare`, `confirm` (tests
+#: that screening left out, and a clean process after a race; their calls are `calls`), and `other`.
 STEPS = ("queue", "stage", "start", "import", "collect", "calls", "evidence", "compare", "confirm", "other")
 
 #: How many test ids a document lists at most, a list.
@@ -142,7 +142,7 @@ class CandidateResult:
         reason: one sentence.
         duplicate_of: an id, or ``"baseline"``; empty when it is no duplicate.
         overhead_ms: time its check held a slot minus its tests' own setup, call and teardown; evidence for a
-            repair, the race and the looks before and after it do not count.
+            repair, tests that screening left out, the race and the look after it do not count.
         diff_path: file that holds its diff; empty when there is none.
         timings_ms: where its time went, by the names of `STEPS`; empty when it never held a slot.
         served: where its checks began: `F2`, `F1` or `F0` (a point of a warm server), or `fresh` (a new

@@ -43,7 +43,9 @@ class Settings:
     functions: tuple[str, ...] = _setting(
         [], "Target function, path.py::Class.method; may be repeated.", flag="--function"
     )
-    parallel_candidates: Parallel = _setting("auto", "How many candidates are evaluated at once.")
+    parallel_candidates: Parallel = _setting(
+        "auto", "How many candidates are evaluated at once; auto: as many as cores and memory bear."
+    )
     base: str = _setting("", "Git ref to start from; empty: the tree as it is, uncommitted work included.")
     tests: tuple[str, ...] = _setting(
         [], "Test files, folders or ids; empty: what the project's configuration says."
@@ -68,7 +70,7 @@ class Settings:
         default=False, help_text="Judge every candidate in a new process; no warm servers."
     )
     no_select: bool = _setting(
-        default=False, help_text="Run all tests for every candidate, not only those that reach a target."
+        default=False, help_text="Screen with all tests, not only with those that can notice a change."
     )
     race_budget: float = _setting(60.0, "Wall seconds that one race may take at most.")
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")

@@ -135,13 +135,14 @@ TEST_PRICE = "from shop.sums import price\n\n\ndef test_price():\n    assert pri
 
 
 @pytest.mark.anyio
-async def test_who_breaks_a_test_that_was_not_selected_does_not_race(tmp_path: Path) -> None:
+async def test_who_breaks_a_test_that_was_not_selected_is_rejected(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE)
     wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
-    checked = await judged(project, settings(tmp_path), [wrong])
+    checked = await judged(project, settings(tmp_path), [wrong, candidate("right", BODY)])
     assert checked.tests_selected == 5
-    assert checked.candidates[0].status is Status.UNDECIDED
-    assert checked.candidates[0].timings_ms["confirm"] == 0.0
+    assert [c.code for c in checked.candidates] == [Code.TESTS_FAILED, Code.NOT_RACED]
+    assert checked.candidates[0].timings_ms["confirm"] > 0
+    assert checked.candidates[1].timings_ms["confirm"] == 0.0
     every = await judged(project, settings(tmp_path, no_select=True), [wrong])
     assert (every.tests_selected, every.candidates[0].code) == (6, Code.TESTS_FAILED)
     async with Evaluator(project, settings(tmp_path)) as evaluator:
