@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.faults import machinery_fault
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Guest, Session
@@ -102,3 +104,20 @@ def must_be_forced(report: GuestReport, edits: Sequence[Edit]) -> None:
             raise EnvironmentFault(
                 "WRONG_SOURCE", f"A staged change of {edit.path} did not reach the tests: other code ran."
             )
+
+
+def unnoticed(draft: Baseline) -> Baseline:
+    """Return what is known, with a warning that no test notices when the targets raise.
+
+    Raises:
+        EnvironmentFault: `FAILURE_NOT_SEEN`, there are no calls to be compared either.
+    """
+    names = ", ".join(draft.targets)
+    if not draft.calls and not draft.observed:
+        raise EnvironmentFault(
+            "FAILURE_NOT_SEEN",
+            f"No test notices when {names} raises, and none of its calls could be captured.",
+            "Name tests that check it with --tests, or add some with --extra-tests.",
+        )
+    warning = f"No test notices when {names} raises: only the values of captured calls protect it."
+    return replace(draft, warnings=(*draft.warnings, warning))

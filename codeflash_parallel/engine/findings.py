@@ -237,3 +237,14 @@ def saw_failure(session: Session) -> bool:
     """Say whether a run in which the targets raise was noticed: a test fails, or pytest itself died of it."""
     tests = session.report.tests.values()
     return not session.report.finished or any(t.outcome in {"failed", "error"} for t in tests)
+
+
+def recorded_calls(draft: Baseline, second: GuestReport) -> list[CallOutcome]:
+    """Return the calls that count: a quarantined test is not run again, there is nothing to compare with."""
+    left_out = set(draft.quarantined)
+    return [call for call in second.calls if call.test not in left_out]
+
+
+def captured_calls(draft: Baseline, second: GuestReport) -> dict[int, CallOutcome]:
+    """Return the calls that count and whose inputs were captured, by number."""
+    return {call.index: call for call in recorded_calls(draft, second) if call.captured}

@@ -3,8 +3,9 @@
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
 under another hash seed, in the order of screening, and keeps the inputs of calls; where a test fails only in
 that order, the order of collection is kept. The captured calls are replayed under both seeds
-outside pytest; what the baseline does not repeat is left out and counted. Last, the targets are made to
-raise: a failure that is not seen would mean that nothing can be judged here.
+outside pytest; what the baseline does not repeat is left out and counted. Where nobody is going to compare
+calls, that is done only if tests notice nothing. Last, the targets are made to raise: a failure that is not
+seen would mean that nothing can be judged here.
 
 Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
 made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
@@ -15,6 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -39,14 +42,17 @@ from codeflash_parallel.engine.demands import (
     must_be_ours,
     must_have_run,
     red_baseline,
+    unnoticed,
 )
 from codeflash_parallel.engine.findings import (
     Choice,
     agreement,
     as_collected,
+    captured_calls,
     first_findings,
     lost,
     observed,
+    recorded_calls,
     repetitions,
     saw_failure,
     stable,
@@ -86,6 +92,15 @@ class Warmth(Protocol):
         ...
 
 
+class Depth(StrEnum):
+    """What the baseline is asked for."""
+
+    #: Outcomes of tests; calls only where no test notices anything.
+    OUTCOMES = "outcomes"
+    #: Outcomes of tests and of captured calls: to be compared, or raced.
+    CALLS = "calls"
+
+
 class StagingSlot(Protocol):
     """The baseline's own slot."""
 
@@ -116,7 +131,8 @@ class Preflight:
         sources: the snapshot's text of each target file.
         inputs: file for the captured inputs; made by a guest, read by guests only.
         warmth: the servers that candidates will be judged by.
-        choice: which tests these are.
+        depth: what is wanted.
+        choice: which tests candidates run.
         ignored: git-ignored files that the snapshot lacks, for the hint on a red baseline.
     """
 
@@ -125,6 +141,7 @@ class Preflight:
     sources: Mapping[str, bytes]
     inputs: Path
     warmth: Warmth
+    depth: Depth = Depth.CALLS
     choice: Choice = Choice.NOTICING
     ignored: tuple[str, ...] = ()
 
@@ -145,12 +162,16 @@ class Preflight:
         settled = self._settle(draft, first.report, second, shaky)
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
-        captured = _captured(settled, second.report)
+        captured = captured_calls(settled, second.report)
         await self.warmth.go_on(replace(settled, calls=captured))
-        if settled.targets:
-            settled = await self._replays(settled, captured, first.report, second.report)
-            settled = await self._forced_failure(settled)
-        return settled
+        if not settled.targets:
+            return settled
+        with_calls = partial(self._replays, captured=captured, first=first.report, second=second.report)
+        if self.depth is Depth.CALLS:
+            settled = await with_calls(settled)
+        if await self._is_noticed(settled):
+            return settled
+        return unnoticed(settled if self.depth is Depth.CALLS else await with_calls(settled))
 
     async def _ordered(self, draft: Baseline, first: GuestReport) -> tuple[Baseline, Session, frozenset[str]]:
         """Run the selected tests in the order of screening; if one fails only there, as they are collected.
@@ -222,7 +243,7 @@ class Preflight:
     async def _replays(
         self, draft: Baseline, captured: Mapping[int, CallOutcome], first: GuestReport, second: GuestReport
     ) -> Baseline:
-        recorded = _recorded(draft, second)
+        recorded = recorded_calls(draft, second)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         repeated = repetitions(captured)
         made = tuple(index for index in captured if index not in repeated)
@@ -251,22 +272,15 @@ class Preflight:
         # A replay that dies leaves the calls before it; the rest counts as unstable.
         return session.report
 
-    async def _forced_failure(self, draft: Baseline) -> Baseline:
+    async def _is_noticed(self, draft: Baseline) -> bool:
+        """Say whether a test fails when the targets raise."""
         edits = forced_edits(self.guest, self.sources)
         if await self.warmth.sees(draft, edits):
-            return draft
-        if await self._sees(draft, edits):
+            return True
+        seen = await self._sees(draft, edits)
+        if seen:
             await self.warmth.distrust(draft)
-            return draft
-        names = ", ".join(draft.targets)
-        warning = f"No test notices when {names} raises: only the values of captured calls protect it."
-        if not draft.calls and not draft.observed:
-            raise EnvironmentFault(
-                "FAILURE_NOT_SEEN",
-                f"No test notices when {names} raises, and none of its calls could be captured.",
-                "Name tests that check it with --tests, or add some with --extra-tests.",
-            )
-        return replace(draft, warnings=(*draft.warnings, warning))
+        return seen
 
     async def _sees(self, draft: Baseline, edits: Sequence[Edit]) -> bool:
         """Say whether a test fails in a new process that runs these edits."""
@@ -280,13 +294,3 @@ class Preflight:
             await self.slot.discard()
         must_be_forced(session.report, edits)
         return saw_failure(session)
-
-
-def _recorded(draft: Baseline, second: GuestReport) -> list[CallOutcome]:
-    """Return the calls that count: a quarantined test is not run again, there is nothing to compare with."""
-    left_out = set(draft.quarantined)
-    return [call for call in second.calls if call.test not in left_out]
-
-
-def _captured(draft: Baseline, second: GuestReport) -> dict[int, CallOutcome]:
-    return {call.index: call for call in _recorded(draft, second) if call.captured}

@@ -23,6 +23,7 @@ from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.judging import Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals, summed
+from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
 from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
 from codeflash_parallel.engine.sources import Entries, entering, peek
@@ -152,9 +153,14 @@ class Run:
         expected = len(there) if isinstance(source, Sequence) else self._around.size
         async with anyio.create_task_group() as group:
             group.start_soon(drafting.ahead, there)
-            found = await self._around.baseline(guest, snapshot, pool, expected)
+            found = await self._around.baseline(guest, snapshot, pool, expected, self._depth)
             group.cancel_scope.cancel()
         return found
+
+    @property
+    def _depth(self) -> Depth:
+        calls = self._races or self._settings.compare is Compare.VALUES
+        return Depth.CALLS if calls else Depth.OUTCOMES
 
     async def _targets(self, source: Entries, snapshot: Snapshot) -> tuple[Entries, tuple[Target, ...]]:
         """Return the targets, and the source with whatever was taken from it to find them put back."""

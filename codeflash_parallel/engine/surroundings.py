@@ -19,7 +19,7 @@ from codeflash_parallel.engine.baselines import load, name_of, save
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
-from codeflash_parallel.engine.preflight import Preflight
+from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import threads_each
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
@@ -176,34 +176,37 @@ class Surroundings:
         )
 
     async def baseline(
-        self, guest: Guest, snapshot: Snapshot, pool: Pool, candidates: int
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, candidates: int, depth: Depth
     ) -> tuple[CheckPlan, Fleet]:
         """Return how candidates are checked, and servers: from memory, from disk, or from a preflight.
 
         Args:
             candidates: how many are known to come; no more slots than these are warmed up.
+            depth: what is wanted; a baseline that has more will do.
 
         Raises:
-            EnvironmentFault: the baseline is red, or the tests cannot be run.
+            EnvironmentFault: red, or the tests cannot be run.
         """
         if self._fleet is not None:
             self._fleet.begin()
-        key = self._key(guest, snapshot)
-        folder = self.home / "baselines" / key
-        found = self._baselines.get(key) or await anyio.to_thread.run_sync(load, folder)
-        if found is None:
-            found = await self._learn(guest, snapshot, pool, folder, candidates)
+        for enough in (Depth.CALLS, depth):
+            folder = self.home / "baselines" / self._key(guest, snapshot, enough)
+            found = self._baselines.get(folder.name) or await anyio.to_thread.run_sync(load, folder)
+            if found is not None:
+                break
+        else:
+            found = await self._learn(guest, snapshot, pool, folder, candidates, depth)
         plan = self._plan(guest, snapshot, found)
         fleet = await self._fleet_for(plan, folder)
         if fleet.off:
             await self.share_bytecode(plan, pool)
         await fleet.complete(plan)
         await fleet.warm_up(pool, candidates)
-        self._baselines[key] = found
+        self._baselines[folder.name] = found
         return plan, fleet
 
     async def _learn(
-        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, candidates: int
+        self, guest: Guest, snapshot: Snapshot, pool: Pool, folder: Path, candidates: int, depth: Depth
     ) -> Baseline:
         """Run the preflight; servers are started as soon as it is known what they are for."""
 
@@ -221,6 +224,7 @@ class Surroundings:
                 sources=self._sources(guest, snapshot),
                 inputs=folder / "inputs",
                 warmth=Warming(fleet_for, pool, group, candidates=candidates, spare=int(self.cores) - 1),
+                depth=depth,
                 choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
                 ignored=snapshot.ignored_left_out,
             )
@@ -280,7 +284,7 @@ class Surroundings:
     def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
         return {t.path: self.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
 
-    def _key(self, guest: Guest, snapshot: Snapshot) -> str:
+    def _key(self, guest: Guest, snapshot: Snapshot, depth: Depth) -> str:
         """Name a baseline by everything that it depends on."""
         return name_of(
             __version__,
@@ -291,5 +295,6 @@ class Surroundings:
             [str(target) for target in guest.targets],
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             self.settings.no_select,
+            depth.value,
             threads_each(int(self.cores), self.size),
         )

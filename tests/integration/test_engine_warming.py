@@ -17,6 +17,7 @@ from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.ledger import Ledger
 from codeflash_parallel.model.candidate import CandidateId, Unappliable
 from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.model.settings import Compare
 
 pytestmark = pytest.mark.engine
 
@@ -44,13 +45,12 @@ def verdicts(result: RunResult) -> list[tuple[Status, Code]]:
 
 
 @pytest.fixture
-def stops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return when the preflight's own runs of tests were told to stop, as they come."""
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the preflight's own processes as they come: when tests were told to stop, or the mode."""
     seen: list[str] = []
 
     async def run(guest: Any, workspace: Any, spec: Any, limits: Any) -> Session:
-        if "stop" in spec:
-            seen.append(spec["stop"])
+        seen.append(spec.get("stop") or spec["mode"])
         return await run_guest(guest, workspace, spec, limits)
 
     monkeypatch.setattr(preflight, "run_guest", run)
@@ -58,19 +58,19 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, stops: list[str]) -> None:
+async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")
     warm = await judged(project, tmp_path)
-    assert stops == ["never", "never"]
+    assert runs == ["never", "never", "replay", "replay"]
     fresh = await judged(project, tmp_path, fresh=True, cache_dir=str(tmp_path / "other"))
-    assert stops[2:] == ["never", "never", "first-failure"]
+    assert runs[4:] == ["never", "never", "replay", "replay", "first-failure"]
     assert verdicts(warm) == verdicts(fresh)
     assert {c.served for c in warm.candidates} == {"F2"}
 
 
 @pytest.mark.anyio
 async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
-    tmp_path: Path, stops: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def is_blind(*_: object) -> bool:
         return False
@@ -78,7 +78,7 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
     monkeypatch.setattr(fleet, "sees_failure", is_blind)
     project = make_project(tmp_path / "project")
     result = await judged(project, tmp_path)
-    assert stops[-1] == "first-failure"
+    assert runs[-1] == "first-failure"
     assert verdicts(result) == [(Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.TESTS_FAILED)]
     assert any("is not seen" in warning for warning in result.warnings)
     assert any("is not seen" in why for why in result.warm["unfit"])
@@ -97,11 +97,24 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(tmp_path: P
                 pass
     """
     project = make_project(tmp_path / "project", tests__test_sums_py=swallows)
-    for fresh in (False, True):
-        result = await judged(project, tmp_path, fresh=fresh, cache_dir=str(tmp_path / f"cache-{fresh}"))
+    for fresh, compare in [(False, Compare.VALUES), (True, Compare.VALUES), (False, Compare.PASS_FAIL)]:
+        cache = str(tmp_path / f"cache-{fresh}-{compare}")
+        result = await judged(project, tmp_path, fresh=fresh, compare=compare, cache_dir=cache)
         assert any("No test notices" in warning for warning in result.warnings)
         assert not any("is not seen" in warning for warning in result.warnings)
         assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)
+
+
+@pytest.mark.anyio
+async def test_nobody_replays_where_only_outcomes_are_compared(tmp_path: Path, runs: list[str]) -> None:
+    project = make_project(tmp_path / "project")
+    shallow = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
+    assert runs == ["never", "never"]
+    deep = await judged(project, tmp_path)
+    assert runs[2:] == ["never", "never", "replay", "replay"]
+    again = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
+    assert len(runs) == 6  # whoever knows more knows enough
+    assert verdicts(shallow) == verdicts(deep) == verdicts(again)
 
 
 @pytest.mark.anyio
