@@ -140,6 +140,10 @@ class Recorder:
             for tally in self.tallies:
                 tally.reservoir.resume()
 
+    def calls(self):
+        """Return how many calls there were."""
+        return sum(tally.count() for tally in self.tallies)
+
     def begin(self, origin, number, args, kwargs):
         """Return a call to be recorded, its inputs kept; None when it was not its turn."""
         started = time.perf_counter_ns()

@@ -41,7 +41,7 @@ def run_session(spec, channel, runtestloop=None):
 
 
 class Recording:
-    """The recorder of targets' calls that a spec asks for, if any; a template leaves it to its forks."""
+    """The recorder of targets' calls that a spec asks for, if any."""
 
     def __init__(self, spec, channel, guard):
         self._spec, self._channel, self._guard = spec, channel, guard
@@ -50,15 +50,20 @@ class Recording:
         self.start()
 
     def start(self):
-        """Install the capture before the targets are imported; a template only loads what forks will need."""
-        template = current.server() is not None
-        wanted = self._spec.get("wrap", "none") != "none" or template
-        if not wanted or not self._spec.get("targets"):
+        """Install the capture before the targets are imported.
+
+        A template leaves it to its forks, unless they begin after that import, and only loads what they need.
+        """
+        server, watched = current.server(), self._spec.get("wrap", "none") != "none"
+        if self._recorder is not None or not self._spec.get("targets") or not (watched or server):
             return
         from . import capture, wrappers  # noqa: F401 - the capture's own, loaded with it
 
-        if not template:
+        if server is None:
             self._recorder = capture.install(self._spec, self._channel, self._guard)
+        elif server.until == "F2" and watched:
+            self._recorder = capture.install(self._spec, self._channel, self._guard)
+            server.recorded = self._recorder.calls
 
     def plugins(self):
         """Return the plugin that a baseline's recorder needs to tell fixtures apart."""

@@ -132,6 +132,8 @@ class ReadingWatch:
             return
         relative = self._files.get(function.__globals__.get("__file__"))
         code = frame.f_code
+        if code.co_filename.startswith(_THIS):
+            return  # a wrapper asks what kind of function it is to stand for
         if relative and code.co_name not in _HARMLESS.get(os.path.basename(code.co_filename), ()):
             self.code_readers.setdefault((relative, function.__qualname__), _place(frame))
 

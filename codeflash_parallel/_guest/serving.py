@@ -27,6 +27,8 @@ from .session import GuestFailure
 
 #: What a fork cannot take from its own spec any more: the template has acted on it.
 _FIXED = ("mode", "args", "also", "root", "project", "user_root", "private", "guest", "targets", "workers")
+#: What it cannot take from there, either, where the wrappers that record calls are in place: at F2.
+_RECORDING = ("wrap", "budget", "seed", "inputs")
 
 
 def begin(spec, channel, control):
@@ -49,6 +51,7 @@ class Server:
     Attributes:
         until: the point at which it stops.
         received_ns: when the order came that made this process.
+        recorded: says how many calls of targets were recorded; on the way to F2 there may be none.
     """
 
     def __init__(self, spec, channel, control):
@@ -63,6 +66,7 @@ class Server:
         self._preimporting = ""
         self._complaint = ""
         self._guard = self._probe = None
+        self.recorded = int  # which says 0
         self._watch = Watch(self._is_changing)
         self._connect(control)
         self._streams = [(number, forking.identity(number)) for number in (1, 2)]
@@ -116,9 +120,13 @@ class Server:
         """
         if self.until == "F0":
             self._preimport()
-        swappable = {} if self._probe is None else self._probe.examine(items)
+        swappable = {} if self._probe is None else self._examined(items)
         forked = Served(self, self._serve(swappable))
         forked.become()
+
+    def _examined(self, items):
+        found = self._probe.examine(items)
+        return dict(found, called_early=max(found["called_early"], self.recorded()))
 
     def _preimport(self):
         for name in self._preimports:
@@ -199,8 +207,8 @@ class Server:
             return "the template has other %s" % differing[0]
         if self.until == "F2" and spec.get("swap") is None:
             return "nothing is said about what to swap"
-        watched = spec["mode"] == "tests" and spec.get("wrap", "none") != "none"
-        return "calls cannot be watched any more" if self.until == "F2" and watched else ""
+        otherwise = self.until == "F2" and _recording(spec) != _recording(self._spec)
+        return "calls inside the tests are recorded otherwise" if otherwise else ""
 
     # ---- in a fork
 
@@ -284,6 +292,12 @@ class Served:
 def _locations(found):
     """Return where a module lies: its file, or the folders of a namespace."""
     return [found.origin] if found.has_location else list(found.submodule_search_locations or ())
+
+
+def _recording(spec):
+    """Return how calls inside the tests are recorded; None if they are not."""
+    recorded = spec.get("wrap", "none") != "none"
+    return [spec.get(name) for name in _RECORDING] if recorded else None
 
 
 def _size():

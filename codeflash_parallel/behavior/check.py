@@ -26,7 +26,7 @@ from codeflash_parallel.behavior.judging import (
     untold,
     with_words,
 )
-from codeflash_parallel.behavior.points import Circumstances, Ground, Serving, choose, furthest
+from codeflash_parallel.behavior.points import Circumstances, Ground, Point, Serving, choose, furthest
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
     Need,
@@ -115,6 +115,11 @@ class CheckPlan:
     by_edits: Serving | None = None
 
     @property
+    def watches(self) -> bool:
+        """Return whether calls are recorded inside the tests: there are some that cannot be replayed."""
+        return self.compare_values and self.workers == 0 and bool(self.baseline.observed)
+
+    @property
     def rest(self) -> tuple[str, ...]:
         """Return the tests that were asked for and that screening leaves out."""
         return unselected(self.baseline.asked, self.baseline.selected)
@@ -189,8 +194,7 @@ class _Work:
         self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
         #: What the selected tests are held against.
         self.asked = _asked(plan, candidate)
-        alone = plan.compare_values and plan.workers == 0
-        self._observed = observable(self.asked, plan.guest.targets, candidate) if alone else {}
+        self._observed = observable(self.asked, plan.guest.targets, candidate) if plan.watches else {}
         self._began_ns = monotonic_ns()
         self._account = Account()
 
@@ -272,6 +276,7 @@ class _Work:
                 suite_s=suite_s,
                 workers=run.workers,
                 watched=run.wrap is not Wrap.NONE,
+                watched_at_f2=plan.watches,
                 fresh=plan.fresh,
             ),
         )
@@ -300,7 +305,9 @@ class _Work:
 
     @property
     def _wrap(self) -> Wrap:
-        return Wrap.DIGEST if self._observed else Wrap.NONE
+        # Servers at F2 record the calls of all runs or of none.
+        recorded = self._observed or (self._plan.watches and self._by_edits.point is Point.F2)
+        return Wrap.DIGEST if recorded else Wrap.NONE
 
     def outcome(self, found: Found) -> CheckOutcome:
         """Return what was found, and what it took."""

@@ -80,12 +80,14 @@ class Circumstances:
         suite_s: time of all setups, calls and teardowns of the tests to be run.
         workers: xdist workers; 0 runs in one process.
         watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
+        watched_at_f2: the servers at F2 have done so; what they import is there for good.
         fresh: a new process was asked for.
     """
 
     suite_s: float = 0.0
     workers: int = 0
     watched: bool = False
+    watched_at_f2: bool = False
     fresh: bool = False
 
 
@@ -106,8 +108,9 @@ def choose(by_edits: Serving, run: Circumstances) -> Serving:
     why = _not_served(run)
     if why:
         return Serving(point=Point.FRESH, why=why)
-    if run.watched and by_edits.point is Point.F2:
-        return Serving(point=Point.F1, why="calls are recorded inside the tests")
+    if run.watched != run.watched_at_f2 and by_edits.point is Point.F2:
+        recorded = "recorded" if run.watched else "not recorded"
+        return Serving(point=Point.F1, why=f"calls inside the tests are {recorded}")
     return by_edits
 
 

@@ -50,7 +50,9 @@ class Fleet:
         self.plan = plan
         self.unfit: dict[Key, str] = {}
         self.count: Counter[str] = Counter()
-        self._answers = Answers(folder / "serving.json")
+        # Whoever compares values compares servers by more, too.
+        compared = "values" if plan.compare_values else "outcomes"
+        self._answers = Answers(folder / f"serving-{compared}.json")
         self.is_complete = False
         self._verifying: dict[Key, anyio.Event] = {}
         self._blind: Key | None = None
@@ -114,15 +116,11 @@ class Fleet:
         )
 
     def wants(self, key: Key) -> bool:
-        """Say whether a server is of use; with calls to be recorded inside tests, none is asked for F2."""
+        """Say whether a server is of use."""
         if self.unfit.get(key):
             return False
         # Whether calls are to be recorded is not known of a draft.
-        return key != (TESTS, Point.F2) or (self.is_complete and not self._watched)
-
-    @property
-    def _watched(self) -> bool:
-        return self.plan.compare_values and bool(self.plan.baseline.observed)
+        return key != (TESTS, Point.F2) or self.is_complete
 
     def died(self, key: Key, why: str) -> None:
         """Note that a template died; after some times its point is given up."""
@@ -200,8 +198,7 @@ class Fleet:
         if not self.has_gate:
             return self._answers.of((mode, Point.F0)) is not None
         first, second = (self._answers.of((mode, point)) for point in (Point.F1, Point.F2))
-        needless = mode == TESTS and self._watched
-        return bool(first) or (first is not None and (needless or second is not None))
+        return bool(first) or (first is not None and second is not None)
 
     async def _warm_up_one(self, pool: Pool) -> None:
         async with pool.acquire() as slot:

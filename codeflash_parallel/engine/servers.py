@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.serving import template_spec
+from codeflash_parallel.behavior.session import Wrap
 from codeflash_parallel.engine.wear import Wear, worn
 from codeflash_parallel.model.workspace import Command, Ready, Server, ServerGone
 from codeflash_parallel.process.guest import Control, guest_command, write_spec
@@ -135,13 +136,12 @@ class SlotServers:
         useful = self._fleet.wants(key) or for_bytecode
         if before is None or key in self._standing or not useful:
             return
-        self._write(before.spec)  # F2 reads it again, and discarding has removed it
+        records = mode == TESTS and self._fleet.plan.watches
+        spec = {**before.spec, "wrap": Wrap.DIGEST.value} if records else before.spec
+        path = write_spec(self.slot.workspace, spec, self._fleet.plan.guest.directory)
         self._collected = self._collected or mode == TESTS
-        advancing = before.server.advance(Point.F2.value, self._fleet.start_s)
-        await self._stand(key, before.spec, advancing)
-
-    def _write(self, spec: Mapping[str, Any]) -> None:
-        write_spec(self.slot.workspace, spec, self._fleet.plan.guest.directory)
+        advancing = before.server.advance(Point.F2.value, self._fleet.start_s, path)
+        await self._stand(key, spec, advancing)
 
     def _command(self, spec: Mapping[str, Any]) -> Command:
         fleet, workspace = self._fleet, self.slot.workspace

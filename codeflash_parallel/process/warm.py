@@ -73,12 +73,13 @@ class WarmServer:
                     raise _gone(await self._channel.close(), _Refusal("its fork ended before its first step"))
             return ended
 
-    async def advance(self, until: str, deadline_s: float) -> WarmServer:
+    async def advance(self, until: str, deadline_s: float, spec_path: Path | None = None) -> WarmServer:
         """Fork a template that goes on to a later point.
 
         Args:
             until: that point.
             deadline_s: how long it may take to get there.
+            spec_path: its spec on disk; `None`: this template's.
 
         Raises:
             ServerGone: this template has died, or the next one does not reach its point.
@@ -87,7 +88,7 @@ class WarmServer:
         """
         with closing(_Gate()) as gate:
             connection = self._launcher.reserve(self._command.limits, self._generation + 1)
-            begin = partial(self._fork, gate, self._command.argv[2], until)
+            begin = partial(self._fork, gate, str(spec_path or self._command.argv[2]), until)
             channel = await self._launcher.hold(connection, begin)
         return await _when_ready(self._launcher, channel, self._command, deadline_s, self._generation + 1)
 

@@ -202,11 +202,13 @@ class CheckLab:
         """Start a server and return why it cannot be used."""
         before = self.servers.get((mode, Point.F1)) if point is Point.F2 else None
         spec = template_spec(self.guest, self.workspace, self.baseline, mode, point)
+        if (mode, point) == ("tests", Point.F2) and self.plan().watches:
+            spec["wrap"] = "digest"
         command = guest_command(self.workspace, spec, LIMITS, self.guest.directory, control=Control.LINES)
         if before is None:
             server = await start_server(self.launcher, command, READY_S)
         else:
-            server = await before.advance(point.value, READY_S)
+            server = await before.advance(point.value, READY_S, Path(command.argv[2]))
         self.servers[mode, point] = server
         unfit = "" if server.ready.fit else server.ready.unfit or "unfit"
         return unfit or await verify(self.plan(), self.workspace, mode, point, server)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.check import CheckOutcome, evidence
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.verify import verify
 from codeflash_parallel.model.outcome import Code, Ended, Level
@@ -91,7 +91,7 @@ def test_total(monkeypatch):
 }
 
 
-async def test_calls_inside_tests_are_recorded_before_the_import(tmp_path: Path) -> None:
+async def test_calls_inside_tests_are_recorded_at_every_point(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=SURROUNDINGS) as lab:
         assert lab.baseline.observed
         assert not lab.baseline.calls
@@ -102,12 +102,15 @@ async def test_calls_inside_tests_are_recorded_before_the_import(tmp_path: Path)
         )
         wrong = lab.candidate(shop__sums=SURROUNDINGS["shop/sums.py"].replace("+ BASE", "+ BASE + 1"))
         for candidate, code in ((right, Code.OK), (wrong, Code.VALUE_DIFFERS)):
-            outcome = await lab.check(candidate, SomeServers(lab.servers))
-            assert (outcome.code, outcome.served) == (code, "F1"), outcome
-            assert outcome.served_why == "calls are recorded inside the tests"
-            assert outcome.values.level is Level.CAPTURED
-        tests_only = await lab.check(wrong, SomeServers(lab.servers), compare_values=False)
-        assert (tests_only.code, tests_only.served) == (Code.OK, "F2")
+            for point in (Point.F2, Point.F1):
+                outcome = await lab.check(candidate, SomeServers(lab.servers, (point,)))
+                assert (outcome.code, outcome.served) == (code, point), outcome
+                assert outcome.values.level is Level.CAPTURED
+        # Where nothing is compared, nothing is recorded, and servers that do are not asked.
+        with lab.staged(wrong):
+            more = await evidence(lab.plan(), lab.workspace, wrong, SomeServers(lab.servers))
+        assert (more.code, more.served) == (Code.OK, "F1")
+        assert more.served_why == "calls inside the tests are not recorded"
 
 
 PROCESS = {

@@ -66,6 +66,14 @@ def test_recorded_calls_need_the_import() -> None:
         assert choose(furthest([edit], GROUND), watched).point is point
 
 
+def test_where_servers_at_f2_record_calls_all_runs_there_do() -> None:
+    by_edits = furthest([modified()], GROUND)
+    recording = Circumstances(watched=True, watched_at_f2=True)
+    assert by_edits.point is Point.F2
+    assert choose(by_edits, recording) == by_edits
+    assert choose(by_edits, replace(recording, watched=False)).point is Point.F1
+
+
 def test_where_nothing_speaks_against_it_the_edits_decide() -> None:
     for edit in (modified(), modified(new=MORE), modified("pkg/other.py"), removed()):
         by_edits = furthest([edit], GROUND)

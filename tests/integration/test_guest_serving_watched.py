@@ -1,0 +1,108 @@
+"""Templates that stand behind the import of the targets record calls as a process of its own does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from guest_runs import PYTHONS
+from serving_lab import Run, open_lab
+
+from codeflash_parallel.model.workspace import ServerGone
+
+pytestmark = pytest.mark.anyio
+
+MODULE = '''
+import functools
+
+@functools.lru_cache
+def cached(x): return [x]
+def plain(x):
+    """Doc."""
+    return x + 1
+def gen(x):
+    yield x
+    yield x * 2
+async def coro(x): return x + 3
+async def agen(x):
+    yield x
+class C:
+    def method(self, x): return self.prop + x
+    @property
+    def prop(self): return 5
+    @staticmethod
+    def static(x): return x
+    @classmethod
+    def klass(cls, x): return cls.__name__ * x
+    @functools.cached_property
+    def lazy(self): return 7
+'''
+TESTS = """
+import asyncio, inspect
+import pytest
+import mod
+from mod import *
+
+def test_each_kind():
+    cached(2); cached(2); cached(3)
+    assert plain(1) and list(gen(3)) and asyncio.run(coro(1))
+    next(gen(4))
+    async def collect(): return [x async for x in agen(2)]
+    asyncio.run(collect())
+    c = C(); c.method(2); C.static(3); C.klass(2); c.lazy; c.lazy
+@pytest.mark.parametrize("x", range(3))
+def test_each(x): assert plain(x) and mod.C().method(x)
+def test_raises():
+    with pytest.raises(TypeError): plain("a")
+    assert "return" in inspect.getsource(plain) and inspect.signature(plain).parameters
+def test_fails(): assert plain(5) == 3
+"""
+NAMES = ("cached", "plain", "gen", "coro", "agen", "C.method", "C.prop", "C.static", "C.klass", "C.lazy")
+CHANGED = (
+    MODULE,
+    MODULE.replace("x + 1", "1 + x").replace("yield x * 2", "twice = x * 2\n    yield twice"),
+    MODULE.replace("x + 1", "x + 2").replace("return 5", "return plain(5)"),
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop will do: what is tested here are the guest's processes."""
+    return "asyncio"
+
+
+def told(run: Run) -> list[str]:
+    return sorted(json.dumps(record, sort_keys=True) for record in run.essence)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+async def test_calls_are_recorded_below_the_wrappers(tmp_path: Path, python: str) -> None:
+    async with open_lab(tmp_path, python=python) as lab:
+        lab.targets = tuple(f"mod.py::{name}" for name in NAMES)
+        lab.write(mod=MODULE, test_it=TESTS)
+        async with lab.server("F2", wrap="digest") as server:
+            assert (server.ready.swappable, server.ready.called_early) == (True, 0)
+            for text in CHANGED:
+                lab.write(mod=text)
+                forked = await lab.fork(server, wrap="digest")
+                assert forked.named("call")
+                assert told(forked) == told(await lab.fresh(wrap="digest"))
+
+
+async def test_a_call_before_the_tests_is_seen_through_the_wrapper(tmp_path: Path) -> None:
+    async with open_lab(tmp_path) as lab:
+        lab.write(
+            mod="def f(x): yield x\n", test_it="import mod\nfor x in mod.f(1): pass\ndef test(): pass\n"
+        )
+        async with lab.server("F2", wrap="digest") as server:
+            assert server.ready.called_early == 1
+
+
+@pytest.mark.parametrize("wraps", [("digest", "none"), ("none", "digest"), ("digest", "capture")])
+async def test_all_forks_record_as_their_template_does(tmp_path: Path, wraps: tuple[str, str]) -> None:
+    async with open_lab(tmp_path) as lab:
+        lab.write(mod="def f(x): return x\n", test_it="import mod\ndef test(): assert mod.f(1)\n")
+        async with lab.server("F2", wrap=wraps[0]) as server:
+            with pytest.raises(ServerGone, match="recorded otherwise"):
+                await lab.fork(server, wrap=wraps[1])
