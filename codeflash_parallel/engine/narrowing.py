@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan
@@ -100,7 +101,7 @@ class Narrowing:
         self._clear = unambiguous(plan.guest.targets, plan.sources)
         self._choices: dict[Changed, _Choice] = {}
         self._servings: dict[CandidateId, Serving] = {}
-        self._read = False
+        self._reading, self._read = anyio.Lock(), False
 
     def plan(self, candidate: Candidate) -> CheckPlan:
         """Return how a candidate is checked, by what is known now."""
@@ -166,9 +167,10 @@ class Narrowing:
         """Return what is known of some targets; `None`: there is nothing to choose."""
         if not changed:
             return None
-        if not self._read:
-            self._read = True
-            self._choices |= await anyio.to_thread.run_sync(self._load)
+        async with self._reading:
+            if not self._read:
+                self._choices = await anyio.to_thread.run_sync(self._load)
+                self._read = True
         if changed not in self._choices:
             self._choices[changed] = self._fresh(changed)
         choice = self._choices[changed]

@@ -9,7 +9,7 @@ from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.points import Point, Serving
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.serving import Place, Servers, run_served
-from codeflash_parallel.behavior.session import SelectedRun, Session, Tracebacks, selected_run_spec
+from codeflash_parallel.behavior.session import SelectedRun, Session, Tracebacks, Wrap, selected_run_spec
 from codeflash_parallel.engine.demands import forced_edits
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.target import Target
@@ -68,8 +68,13 @@ async def _report(
     servers: Servers | None,
     swap: tuple[Target, ...],
 ) -> GuestReport:
+    # As candidates are run: a server at F2 records the calls inside the tests of all its runs or of none.
+    watched = plan.compare_values and bool(plan.baseline.observed)
     run = SelectedRun(
-        order=tuple(tests), tracebacks=Tracebacks.NATIVE, prove=tuple(target.path for target in swap)
+        wrap=Wrap.DIGEST if watched else Wrap.NONE,
+        order=tuple(tests),
+        tracebacks=Tracebacks.NATIVE,
+        prove=tuple(target.path for target in swap),
     )
     # The arguments stay those of all selected tests: they are what a template was started with.
     spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
