@@ -14,8 +14,9 @@ import anyio
 #: One read; also the size we ask for the pipes, so that a chatty child is not stopped every 64 KiB.
 CHUNK_BYTES = 256 * 1024
 #: A child writes a few bytes for each of its tests. To be woken for each of them would cost more than some
-#: tests do: after a small read we let it write on for so long, in seconds.
-_PAUSE_S = 0.04
+#: tests do: after a small read we let it write on for so long, in seconds, and longer after the next one.
+_SHORTEST_PAUSE_S = 0.04
+_LONGEST_PAUSE_S = 0.32
 #: A read of so many bytes is no small one: a pipe that is filled stops its writer.
 _MUCH_BYTES = CHUNK_BYTES // 8
 #: Reads after the end of a job: the pipe's content, no more, should an unkillable writer still fill it.
@@ -131,6 +132,7 @@ class Drain:
 
     def __init__(self, outlets: Iterable[Outlet]) -> None:
         self._outlets = {outlet.fileno(): outlet for outlet in outlets}
+        self._pause_s = _SHORTEST_PAUSE_S
         self._poll = select.epoll()
         for end in self._outlets:
             self._poll.register(end, select.EPOLLIN)
@@ -143,8 +145,11 @@ class Drain:
         if not self._outlets:
             return False
         await anyio.wait_readable(self._poll.fileno())
-        if self._read() < _MUCH_BYTES and self._outlets:
-            await anyio.sleep(_PAUSE_S)
+        if self._read() >= _MUCH_BYTES:
+            self._pause_s = _SHORTEST_PAUSE_S
+        elif self._outlets:
+            await anyio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return bool(self._outlets)
 
     def _read(self) -> int:
