@@ -13,7 +13,7 @@ The answers are kept beside the baseline.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -222,12 +222,13 @@ class Narrowing:
         """Blocks."""
         try:
             data = json.loads(self._path.read_text(encoding="utf-8"))
-            return {
-                frozenset(numbers): replace(self._fresh(frozenset(numbers), added), state=_State(state))
-                for numbers, state, added in data
-            }
+            return dict(self._known(*known) for known in data)
         except (OSError, ValueError, TypeError):
             return {}
+
+    def _known(self, numbers: Iterable[int], state: str, added: Sequence[str]) -> tuple[Changed, _Choice]:
+        changed = frozenset(map(int, numbers))
+        return changed, replace(self._fresh(changed, tuple(added)), state=_State(state))
 
     def _save(self) -> None:
         """Blocks."""

@@ -69,9 +69,8 @@ async def _report(
     swap: tuple[Target, ...],
 ) -> GuestReport:
     # As candidates are run: a server at F2 records the calls inside the tests of all its runs or of none.
-    watched = plan.compare_values and bool(plan.baseline.observed)
     run = SelectedRun(
-        wrap=Wrap.DIGEST if watched else Wrap.NONE,
+        wrap=Wrap.DIGEST if plan.watches else Wrap.NONE,
         order=tuple(tests),
         tracebacks=Tracebacks.NATIVE,
         prove=tuple(target.path for target in swap),
