@@ -38,9 +38,21 @@ _OPTIMIZED, _VARARGS, _VARKEYWORDS, _NO_FREE = 0x1, 0x4, 0x8, 0x40
 _FACTS = ("__firstlineno__", "__static_attributes__")
 
 
-def outline(code, opaque):
-    """Return [(name, code)] of a module's code and all code in it, except inside `opaque` names."""
-    return list(_outline(code, opaque, ""))
+def outline(code, opaque, name=""):
+    """Return [(name, code)] of some code, a module's if it has no name, and all in it but in `opaque`."""
+    return list(_outline(code, opaque, name))
+
+
+def parts(code, opaque):
+    """Return the outlines of what stands at the top of a module's code, in their order."""
+    inside = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return [outline(inner, opaque, _inner_name("", code, inner)) for inner in inside]
+
+
+def moved(code, lines):
+    """Return code as it is when its text stands some lines further down."""
+    inside = tuple(moved(c, lines) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+    return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=inside)
 
 
 def _outline(code, opaque, name):
@@ -129,6 +141,11 @@ def lines(code):
 def facts(code):
     """Return what the compiler stores in the class that a body makes: {name: value}."""
     return {name: code.co_consts[index] for index, name in _fact_indexes(code).items()}
+
+
+def knows_line(code):
+    """Say whether it is the body of a class that is told on which line it stands."""
+    return not code.co_flags & _OPTIMIZED and _FACTS[0] in code.co_names
 
 
 def _is_fact(code, index):

@@ -19,16 +19,11 @@ import sys
 import time
 import warnings
 
-from . import current, forking, swapping
+from . import current, forking, orders, swapping
 from .chance import Chance
 from .fitness import Fitness, Watch
 from .link import Link
 from .session import GuestFailure
-
-#: What a fork cannot take from its own spec any more: the template has acted on it.
-_FIXED = ("mode", "args", "also", "root", "project", "user_root", "private", "guest", "targets", "workers")
-#: What it cannot take from there, either, where the wrappers that record calls are in place: at F2.
-_RECORDING = ("wrap", "budget", "seed", "inputs")
 
 
 def begin(spec, channel, control):
@@ -199,16 +194,7 @@ class Server:
         with open(order["spec"], "rb") as file:
             spec = json.loads(file.read())
         order["spec"] = dict(spec, path=os.path.abspath(order["spec"]))
-        return self._objection(spec)
-
-    def _objection(self, spec):
-        differing = [name for name in _FIXED if (spec.get(name) or None) != (self._spec.get(name) or None)]
-        if differing:
-            return "the template has other %s" % differing[0]
-        if self.until == "F2" and spec.get("swap") is None:
-            return "nothing is said about what to swap"
-        otherwise = self.until == "F2" and _recording(spec) != _recording(self._spec)
-        return "calls inside the tests are recorded otherwise" if otherwise else ""
+        return orders.objection(self.until, self._spec, spec)
 
     # ---- in a fork
 
@@ -292,12 +278,6 @@ class Served:
 def _locations(found):
     """Return where a module lies: its file, or the folders of a namespace."""
     return [found.origin] if found.has_location else list(found.submodule_search_locations or ())
-
-
-def _recording(spec):
-    """Return how calls inside the tests are recorded; None if they are not."""
-    recorded = spec.get("wrap", "none") != "none"
-    return [spec.get(name) for name in _RECORDING] if recorded else None
 
 
 def _size():

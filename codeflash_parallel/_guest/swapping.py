@@ -15,12 +15,13 @@ targets. The code that is live carries the counters until `examine` takes it out
 """
 
 import ast
+import contextlib
 import hashlib
 import os
 import sys
 import warnings
 
-from . import census, codes, probing, watching
+from . import census, codes, pieces, probing, watching
 
 #: Exit status of a child that could not swap (EX_TEMPFAIL of sysexits.h).
 UNSWAPPABLE_STATUS = 75
@@ -90,6 +91,7 @@ class Probe:
         self._refused = {key: why for key, why in refused if why}
         for load in self._loads:
             load.calm()
+            load.cut(hooked=self._proof.instrument is not None)
         why = "; ".join(list(dict.fromkeys(self._refused.values()))[:_MOST_REASONS])
         called = sum(self._counter.counts.values())
         return {"called_early": called, "swappable": not self._refused, "why": why}
@@ -141,17 +143,23 @@ class Probe:
         """Return the bytes that a module's file has now and the outline of their code."""
         try:
             data = load.loader.get_data(load.loader.path)
-            code, told = compiled(load.loader, data, self._quiet())
+            outline = load.outline_of(data, wanted) or self._whole(load, data, wanted)
+        except Unswappable as error:
+            raise Unswappable("%s: %s" % (load.relative, error)) from None
         except Exception as error:
             raise Unswappable("%s cannot be compiled (%s)" % (load.relative, error)) from None
-        why = codes.difference(load.plain[0][1], code, wanted)
-        if not why and told != load.warnings:
-            why = "compiling it gives other warnings"
-        outline = codes.outline(code, load.targets)
-        why = why or load.objection_to_lines(outline)
+        why = load.objection_to_lines(outline)
         if why:
             raise Unswappable("%s: %s" % (load.relative, why))
         return data, outline
+
+    def _whole(self, load, data, wanted):
+        """Compile a whole module and return the outline of its code."""
+        code, told = compiled(load.loader, data, self._quiet())
+        why = codes.difference(load.plain[0][1], code, wanted)
+        if why or told != load.warnings:
+            raise Unswappable(why or "compiling it gives other warnings")
+        return codes.outline(code, load.targets)
 
 
 def _is_doctest_of(item, path):
@@ -181,6 +189,7 @@ class Load:
     def __init__(self, loader, name, relative, data, targets):
         self.loader, self.name, self.relative, self.data, self.targets = loader, name, relative, data, targets
         self.functions, self.classes, self.stuck = {}, {}, {}
+        self._pieces = None
 
     def note_readers(self, readers):
         """Note which code was read, and where: what it says of its lines may be kept."""
@@ -206,6 +215,17 @@ class Load:
         for index, (_, code) in enumerate(self.plain):
             if self.live[index][0] in self.targets:
                 self._give(index, code)
+
+    def cut(self, *, hooked):
+        """Prepare for compiling what a candidate changes, and no more."""
+        # Who holds the module's own code sees its lines, which are those of the whole.
+        if 0 not in self.stuck and self.loader.is_plain():
+            with contextlib.suppress(Exception):  # a definition that is none by itself
+                self._pieces = pieces.Pieces(self.data, self.plain, self.targets, hooked=hooked)
+
+    def outline_of(self, data, wanted):
+        """Return the outline of the code that some bytes give; None if the whole has to be compiled."""
+        return None if self._pieces is None else self._pieces.outline(data, wanted)
 
     def objection_to_lines(self, outline):
         """Return why a change of lines cannot be carried through, empty if it can."""
