@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.steps import Used
 
 #: Checks that the measured CPU use is taken from: enough for a mean, few enough to follow a change.
@@ -57,6 +58,19 @@ def at_once(room: Room, *, cores_each: float, bytes_each: int) -> int:
     by_cores = math.floor(room.cores / cores_each + 0.5)
     by_memory = room.memory_bytes // bytes_each if bytes_each else room.slots
     return max(1, min(room.slots, by_cores, by_memory))
+
+
+def slots_used(room: Room, baseline: Baseline, candidates: int) -> int:
+    """Return how many slots get a candidate, as far as the baseline tells: others need no servers.
+
+    Args:
+        room: what there is to share.
+        baseline: a draft will do.
+        candidates: how many are known to come.
+    """
+    alone = Used(cpu_ns=baseline.cpu_ns, wall_ns=baseline.wall_ns, rss_bytes=baseline.rss_bytes)
+    cores_each = cores_of_a_check(alone, ())
+    return min(candidates, at_once(room, cores_each=cores_each, bytes_each=alone.rss_bytes))
 
 
 def threads_each(cores: int, slots: int) -> int:

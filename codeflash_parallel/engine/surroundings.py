@@ -20,7 +20,7 @@ from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.preflight import Depth, Preflight
-from codeflash_parallel.engine.scheduling import threads_each
+from codeflash_parallel.engine.scheduling import Room, slots_used, threads_each
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.settings import Compare, Settings
@@ -135,11 +135,8 @@ class Surroundings:
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the user's tree (or of the base that was asked for)."""
         settings = self.settings
-        request = SnapshotRequest(
-            base=settings.base,
-            include_ignored=settings.include_ignored,
-            extra_tests=settings.extra_tests,
-        )
+        ignored, extra = settings.include_ignored, settings.extra_tests
+        request = SnapshotRequest(base=settings.base, include_ignored=ignored, extra_tests=extra)
         return await self.mirror.snapshot(request)
 
     async def pool(self, snapshot: Snapshot, run_id: str) -> Pool:
@@ -181,7 +178,7 @@ class Surroundings:
         """Return how candidates are checked, and servers: from memory, from disk, or from a preflight.
 
         Args:
-            candidates: how many are known to come; no more slots than these are warmed up.
+            candidates: how many are known to come.
             depth: what is wanted; a baseline that has more will do.
 
         Raises:
@@ -197,11 +194,11 @@ class Surroundings:
         else:
             found = await self._learn(guest, snapshot, pool, folder, candidates, depth)
         plan = self._plan(guest, snapshot, found)
-        fleet = await self._fleet_for(plan, folder)
+        fleet = await self._fleet_for(plan, pool, folder)
         if fleet.off:
             await self.share_bytecode(plan, pool)
         await fleet.complete(plan)
-        await fleet.warm_up(pool, candidates)
+        await fleet.warm_up(pool, self._slots_for(pool, candidates, found))
         self._baselines[folder.name] = found
         return plan, fleet
 
@@ -211,11 +208,9 @@ class Surroundings:
         """Run the preflight; servers are started as soon as it is known what they are for."""
 
         async def fleet_for(draft: Baseline) -> Fleet:
-            plan = self._plan(guest, snapshot, draft)
-            fleet = await self._fleet_for(plan, folder)
-            await fleet.draft(plan, pool)
-            return fleet
+            return await self._fleet_for(self._plan(guest, snapshot, draft), pool, folder)
 
+        slots_for = partial(self._slots_for, pool, candidates)
         await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
         async with anyio.create_task_group() as group:
             preflight = Preflight(
@@ -223,7 +218,7 @@ class Surroundings:
                 slot=pool.baseline,
                 sources=self._sources(guest, snapshot),
                 inputs=folder / "inputs",
-                warmth=Warming(fleet_for, pool, group, candidates=candidates, spare=int(self.cores) - 1),
+                warmth=Warming(fleet_for, slots_for, pool, group, spare=int(self.cores) - 1),
                 depth=depth,
                 choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
                 ignored=snapshot.ignored_left_out,
@@ -233,12 +228,17 @@ class Surroundings:
             self._warm = pool
         return found
 
-    async def _fleet_for(self, plan: CheckPlan, folder: Path) -> Fleet:
+    def _slots_for(self, pool: Pool, candidates: int, baseline: Baseline) -> int:
+        room = Room(slots=pool.size, cores=self.cores, memory_bytes=self.free_bytes)
+        return slots_used(room, baseline, candidates)
+
+    async def _fleet_for(self, plan: CheckPlan, pool: Pool, folder: Path) -> Fleet:
         """Return the servers of a baseline: those that stand, if they were started for it."""
         if self._fleet is None or self._fleet_key != folder.name:
             await self._dismiss_fleet()
             self._fleet = Fleet(launcher=self.launcher, plan=plan, folder=folder)
             self._fleet_key = folder.name
+        await self._fleet.draft(plan, pool)
         return self._fleet
 
     async def _dismiss_fleet(self) -> None:

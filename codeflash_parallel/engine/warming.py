@@ -15,42 +15,44 @@ from codeflash_parallel.worktrees.slot import SlotBroken
 
 #: Returns the servers of a baseline that is still a draft.
 FleetFor = Callable[[Baseline], Awaitable[Fleet]]
+#: Returns how many slots will get a candidate.
+SlotsFor = Callable[[Baseline], int]
 
 
 class Warming:
     """Warms the slots of a pool up while a preflight goes on (`preflight.Warmth`)."""
 
     def __init__(
-        self, fleet_for: FleetFor, pool: Pool, group: TaskGroup, *, candidates: int, spare: int
+        self, fleet_for: FleetFor, slots_for: SlotsFor, pool: Pool, group: TaskGroup, *, spare: int
     ) -> None:
         """Make one.
 
         Args:
             fleet_for: takes a draft.
+            slots_for: says how many slots are worth it.
             pool: whose slots are warmed up.
             group: where servers are started.
-            candidates: how many are known to come: no more slots than these are warmed up.
             spare: cores besides the one that the preflight's own runs keep busy.
         """
-        self._fleet_for, self._pool, self._group = fleet_for, pool, group
-        self._candidates, self._spare = candidates, spare
+        self._fleet_for, self._slots_for = fleet_for, slots_for
+        self._pool, self._group, self._spare = pool, group, spare
 
     async def begin(self, draft: Baseline, /) -> None:
         """Start servers of a draft's tests on spare cores: the next run of the baseline is measured."""
         await self._pool.share_bytecode()
         fleet = await self._fleet_for(draft)
-        self._group.start_soon(fleet.warm_up, self._pool, min(self._candidates, self._spare))
+        self._group.start_soon(fleet.warm_up, self._pool, min(self._slots_for(draft), self._spare))
 
     async def go_on(self, draft: Baseline, /) -> None:
         """Start all servers."""
         fleet = await self._fleet_for(draft)
-        self._group.start_soon(fleet.warm_up, self._pool, self._candidates)
+        self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft))
 
     async def sees(self, draft: Baseline, edits: Sequence[Edit], /) -> bool:
         """Say whether a test fails in a fork that runs these edits; other slots verify points meanwhile."""
         fleet = await self._fleet_for(draft)
         await fleet.complete(fleet.plan)
-        self._group.start_soon(fleet.warm_up, self._pool, self._candidates - 1)
+        self._group.start_soon(fleet.warm_up, self._pool, self._slots_for(draft) - 1)
         with suppress(SlotBroken):  # the pool replaces it
             async with self._pool.acquire() as slot:
                 return await fleet.sees(slot, edits)

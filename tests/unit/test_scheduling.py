@@ -8,11 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.steps import Used
-from codeflash_parallel.engine.scheduling import Room, at_once, cores_of_a_check, threads_each
+from codeflash_parallel.engine.scheduling import Room, at_once, cores_of_a_check, slots_used, threads_each
 from codeflash_parallel.engine.wear import LONGEST_S, MOST_FORKS, Wear, worn
 
 SECOND = 10**9
+NOTHING_KNOWN = Baseline(
+    targets=(),
+    python="",
+    pytest="",
+    plugins=(),
+    rootdir="",
+    inifile="",
+    selected=(),
+    expected={},
+    executing=(),
+)
 ROOM = Room(slots=8, cores=4.0, memory_bytes=8 << 30)
 
 
@@ -67,6 +79,18 @@ def test_never_more_than_slots_never_less_than_one(
 )
 def test_cores_are_divided_among_slots(cores: int, slots: int, threads: int) -> None:
     assert threads_each(cores, slots) == threads
+
+
+@pytest.mark.parametrize(
+    ("slots", "candidates", "cpu_ns", "used"),
+    [(2, 20, 10**9, 2), (8, 20, 10**9, 2), (8, 20, 10**8, 8), (8, 1, 10**8, 1), (8, 20, 0, 2)],
+)
+def test_slots_that_get_no_candidate_need_no_servers(
+    slots: int, candidates: int, cpu_ns: int, used: int
+) -> None:
+    room = Room(slots=slots, cores=2.0, memory_bytes=1 << 40)
+    baseline = replace(NOTHING_KNOWN, cpu_ns=cpu_ns, wall_ns=SECOND, rss_bytes=1 << 20)
+    assert slots_used(room, baseline, candidates) == used
 
 
 FRESH = Wear(forks=3, age_s=10.0, rss_at_ready_bytes=100 << 20, rss_bytes=101 << 20)
