@@ -16,16 +16,21 @@ import anyio
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, confirm, rest
 from codeflash_parallel.behavior.points import Ground, Point, furthest
 from codeflash_parallel.behavior.selection import unselected
+from codeflash_parallel.behavior.session import hashed
 from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.engine.judging import INFRA, Judging
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin
 from codeflash_parallel.model.lifecycle import Step
 from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.worktrees.pool import Slot
 
 #: How many test ids one message names.
 _NAMED = 5
+
+#: The hash seed under which the baseline has run all tests; screening has the other one.
+_SEED = HASH_SEEDS[0]
 
 #: The unchanged snapshot, as a candidate.
 _SNAPSHOT = Candidate(id=CandidateId("baseline"), origin=Origin.PATCH, edits=())
@@ -35,13 +40,13 @@ _Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
 
 def _rest_after(passed: Collection[str]) -> _Check:
     async def check(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-        return await rest(plan, slot.workspace, candidate, passed)
+        return await rest(plan, hashed(slot.workspace, _SEED), candidate, passed)
 
     return check
 
 
 async def _clean(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-    return await confirm(plan, slot.workspace, candidate)
+    return await confirm(plan, hashed(slot.workspace, _SEED), candidate)
 
 
 class Admission:
@@ -136,7 +141,7 @@ class Admission:
             if self._looked:
                 return
             await slot.discard()
-            self._leave_out(await confirm(self._plan, slot.workspace, _SNAPSHOT))
+            self._leave_out(await _clean(self._plan, slot, _SNAPSHOT))
             await slot.discard()
             await slot.stage(staged.edits)
             self._looked = True

@@ -61,11 +61,10 @@ from codeflash_parallel.engine.findings import (
 from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import HASH_SEEDS
 
 #: A baseline has no earlier run to take a deadline from; an hour is "hung" for any suite one would race.
 _BASELINE_LIMITS = Limits(wall_s=3600.0)
-#: Hash seeds of the two baseline runs: fixed, so that the same snapshot gives the same findings.
-_SEEDS = (1, 2)
 #: Recording calls may cost twice the tests' own time, and never less than this.
 _LEAST_RECORDING_S = 2.0
 #: How many test ids one message names.
@@ -191,7 +190,7 @@ class Preflight:
         return fixed, await self._second_run(fixed), frozenset(missed) - repeated
 
     async def _first_run(self) -> Session:
-        workspace = hashed(self.slot.workspace, _SEEDS[0])
+        workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
         spec = first_run_spec(self.guest, workspace, seconds=60.0)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         must_have_run(session, self.ignored)
@@ -199,7 +198,7 @@ class Preflight:
         return session
 
     async def _second_run(self, draft: Baseline) -> Session:
-        workspace = hashed(self.slot.workspace, _SEEDS[1])
+        workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         seconds = max(_LEAST_RECORDING_S, 2 * sum(draft.durations_ns.values()) / 1e9)
         wrap = Wrap.CAPTURE if draft.targets else Wrap.NONE
         order = draft.changed_order
@@ -248,7 +247,7 @@ class Preflight:
         repeated = repetitions(captured)
         made = tuple(index for index in captured if index not in repeated)
         # One after the other: both may write below the same private folder.
-        replays = [await self._replay(seed, made) for seed in _SEEDS] if made else []
+        replays = [await self._replay(seed, made) for seed in HASH_SEEDS] if made else []
         found = stable(captured, replays, repeated)
         if found.bound:
             uncaptured["depends on the test's surroundings"] += found.bound
@@ -287,7 +286,7 @@ class Preflight:
         await self.slot.stage(edits)
         try:
             run = SelectedRun(stop=Stop.FIRST_FAILURE)
-            workspace = hashed(self.slot.workspace, _SEEDS[0])
+            workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
             spec = selected_run_spec(self.guest, workspace, draft, run)
             session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         finally:

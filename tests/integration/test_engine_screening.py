@@ -158,6 +158,29 @@ async def test_who_breaks_a_test_that_was_not_selected_is_rejected(tmp_path: Pat
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(tmp_path: Path, fresh: bool) -> None:
+    """What depends on the order of a set, and is the same under both seeds of the baseline, must stay so."""
+    seeds = """
+        import os
+        import shop
+
+        def test_both():
+            assert shop.total([1]) == 1
+            assert os.environ["PYTHONHASHSEED"] in ("1", "2")
+
+        def test_all():
+            assert os.environ["PYTHONHASHSEED"] == "1"
+    """
+    project = make_project(tmp_path / "project", tests__test_seeds_py=seeds)
+    text = (project / "shop/sums.py").read_text()
+    reaching = patch_of(project, "reaching", shop__sums_py=f"{text}\nTABLE = 1\n")
+    result = await judged(project, settings(tmp_path, fresh=fresh), [candidate("right", BODY), reaching])
+    assert [c.code for c in result.candidates] == [Code.NOT_RACED] * 2
+    assert result.candidates[1].timings_ms["confirm"] > 0
+
+
+@pytest.mark.anyio
 async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
