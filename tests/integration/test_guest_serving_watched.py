@@ -1,4 +1,4 @@
-"""Templates that stand behind the import of the targets record calls as a process of its own does."""
+"""What is recorded and written in forks: calls below the wrappers of a template, and no progress."""
 
 from __future__ import annotations
 
@@ -106,3 +106,27 @@ async def test_all_forks_record_as_their_template_does(tmp_path: Path, wraps: tu
         async with lab.server("F2", wrap=wraps[0]) as server:
             with pytest.raises(ServerGone, match="recorded otherwise"):
                 await lab.fork(server, wrap=wraps[1])
+
+
+COUNTING = """
+def pytest_sessionfinish(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    counts = {name: len(reports) for name, reports in reporter.stats.items() if name}
+    reporter.write_line("counted %s" % sorted(counts.items()))
+"""
+
+
+async def test_forks_write_no_progress_and_count_reports(tmp_path: Path) -> None:
+    async with open_lab(tmp_path) as lab:
+        lab.write(
+            conftest=COUNTING,
+            mod="def f(x): return x\n",
+            test_it="from mod import f\ndef test_a(): assert f(1)\ndef test_b(): assert f(0)\n",
+        )
+        fresh = await lab.fresh()
+        async with lab.server("F1") as server:
+            forked = await lab.fork(server)
+    assert "test_it.py .F" in fresh.output
+    assert "test_it.py" not in forked.output
+    for run in (fresh, forked):
+        assert "counted [('failed', 1), ('passed', 1)]" in run.output
