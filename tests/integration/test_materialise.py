@@ -17,6 +17,7 @@ from codeflash_parallel.model.candidate import (
     Unappliable,
     digest_of,
 )
+from codeflash_parallel.worktrees.git import Git
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -65,6 +66,24 @@ async def test_a_patch_becomes_edits(world: World) -> None:
     assert [e.old_digest for e in made.edits] == [digest_of(b"read\n"), digest_of(MODULE.encode()), None]
     assert "--- a/pkg/mod.py\n+++ b/pkg/mod.py" in made.diff
     assert "\\ No newline at end of file" in made.diff
+
+
+async def test_a_patch_takes_three_git_processes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.init()
+    patch = PatchText(patch=patch_of(world, {"pkg/mod.py": FASTER, "pkg/new.py": "new = 1\n"}))
+    started: list[str] = []
+    run = Git.run
+
+    def counted(git: Git, *arguments: str, stdin: bytes = b"") -> bytes:
+        started.append(arguments[0])
+        return run(git, *arguments, stdin=stdin)
+
+    async with world.mirror() as mirror:
+        snapshot = await mirror.snapshot(request())
+        first = await make(mirror, snapshot, patch)
+        monkeypatch.setattr(Git, "run", counted)
+        assert edits_of(await make(mirror, snapshot, patch)) == edits_of(first)
+    assert started == ["apply", "diff-index", "cat-file"]
 
 
 async def test_renames_and_modes(world: World) -> None:
