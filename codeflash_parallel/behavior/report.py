@@ -100,9 +100,9 @@ class GuestReport:
         finished: the end record arrived; without it the process died on the way.
         collected: ids of the tests that were to be run, in order.
         executed: outermost calls by (test id, target number); id ``""`` is import and collection.
-        answers: of a replay, for the calls that were not put into words.
         touched: targets that each test executes, nested calls too; id ``""``: outside of tests, or in what
             several tests share (see `_guest.touching`).
+        answers: of a replay, for the calls that were not put into words.
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
         spawned: tests that started processes, in which nobody counts calls.
