@@ -31,6 +31,21 @@ def test_three():
 def test_two():
     assert squares([2, 2]) == 8
 """
+NINES_ARE_NOUGHTS = """
+import ast
+from importlib.machinery import SourceFileLoader
+
+plain = SourceFileLoader.source_to_code
+
+def source_to_code(self, data, path, **how):
+    tree = data if isinstance(data, ast.AST) else ast.parse(data)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value == 9:
+            node.value = 0
+    return plain(self, tree, path, **how)
+
+SourceFileLoader.source_to_code = source_to_code
+"""
 EQUIVALENT = "undecided/NOT_RACED"
 #: Bodies that are wrong, or that are right and leave something behind: what they do, and what is said of them.
 BODIES = {
@@ -79,14 +94,16 @@ def candidate_of(body: str) -> str:
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Callable[..., dict[str, Judged]]:
-    def judged(tests: str, candidates: Mapping[str, Mapping[str, str | None]]) -> dict[str, Judged]:
+    def judged(
+        candidates: Mapping[str, Mapping[str, str | None]], *more: str, **files: str
+    ) -> dict[str, Judged]:
         place = make_place(tmp_path / "user")
-        for name, text in {"core.py": candidate_of(SLOW), "test_core.py": tests}.items():
-            (place.repository / name).write_text(text, encoding="utf-8")
+        for name, text in {"core": candidate_of(SLOW), "test_core": TESTS, **files}.items():
+            (place.repository / f"{name}.py").write_text(text, encoding="utf-8")
         commit_all(place.repository)
         manifest = write_manifest(place.state / "candidates.jsonl", list(candidates.items()))
         options = ("--candidates", str(manifest), "--output-format", "json", "-j", "2")
-        found = both_ways(place, "check", "--function", "core.py::squares", *options)
+        found = both_ways(place, "check", "--function", "core.py::squares", *options, *more)
         assert_agreement(found)
         assert_nothing_left(place)
         return {judged.id: judged for judged in found}
@@ -96,12 +113,24 @@ def judge(tmp_path: Path) -> Callable[..., dict[str, Judged]]:
 
 def test_hostile_bodies(judge: Callable[..., dict[str, Judged]]) -> None:
     bodies = {name: {"core.py": candidate_of(body)} for name, (body, _) in BODIES.items()}
-    found = judge(TESTS, bodies)
+    found = judge(bodies)
     assert {name: judged.warm for name, judged in found.items()} == {
         name: verdict for name, (_, verdict) in BODIES.items()
     }
     # What a fork could be to blame for was looked at again in a new process.
     assert {judged.served.partition(":")[0] for judged in found.values()} == {"F2", "fresh"}
+
+
+def test_a_compiler_put_into_the_loaders_compiles_the_candidate(
+    judge: Callable[..., dict[str, Judged]],
+) -> None:
+    bodies = {"eight": SLOW.replace("0", "8"), "nine": SLOW.replace("0", "9")}
+    edits = {name: {"core.py": candidate_of(body)} for name, body in bodies.items()}
+    found = judge(edits, "--compare", "pass-fail", conftest=NINES_ARE_NOUGHTS)
+    assert {name: judged.warm for name, judged in found.items()} == {
+        "eight": "rejected/TESTS_FAILED",
+        "nine": EQUIVALENT,
+    }
 
 
 def test_who_changes_more_than_the_target_is_asked_for_all_tests(build: Callable[[Fixture], Place]) -> None:
