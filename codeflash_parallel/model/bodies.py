@@ -17,8 +17,9 @@ from codeflash_parallel.model.source import (
     statements_of,
 )
 
-#: Texts whose readings are kept: that of the snapshot is wanted for every candidate.
-_KEPT = 16
+#: Texts whose readings are kept: the snapshot's is wanted for every candidate, a candidate's when it is checked
+#: and again when it is admitted. Each is as large as what changed.
+_KEPT = 128
 #: Names that give a method the cell of its class, which the class's own code has to make.
 _CLASS_CELL = frozenset({"super", "__class__"})
 
