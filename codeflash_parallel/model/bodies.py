@@ -17,8 +17,8 @@ from codeflash_parallel.model.source import (
     statements_of,
 )
 
-#: Texts whose readings are kept: the snapshot's is wanted for every candidate, a candidate's when it is checked
-#: and again when it is admitted. Each is as large as what changed.
+#: Texts whose readings are kept: the snapshot's is wanted for every candidate, a candidate's when it is
+#: checked and again when it is admitted. Each is as large as what changed.
 _KEPT = 128
 #: Names that give a method the cell of its class, which the class's own code has to make.
 _CLASS_CELL = frozenset({"super", "__class__"})
