@@ -112,8 +112,10 @@ def _body(texts: Mapping[str, str], targets: Sequence[str], rng: random.Random) 
     path, _, name = rng.choice(targets).partition("::")
     changed = [site for site in mutations.sites(texts[path], [name]) if site.kind in mutations.IN_FUNCTIONS]
     neutral = mutations.neutral_sites(texts[path], [name])
-    (made,) = mutations.drawn(texts[path], rng.choice([changed, neutral]), 1, rng.randrange(2**32))
-    return {path: made.text}
+    found, seed = rng.choice([changed, neutral]), rng.randrange(2**32)
+    # Not every body can be written otherwise and do the same.
+    made = mutations.drawn(texts[path], found, 1, seed) or mutations.drawn(texts[path], changed, 1, seed)
+    return {path: made[0].text}
 
 
 def _patch(texts: Mapping[str, str], package: str, rng: random.Random) -> dict[str, str | None]:
