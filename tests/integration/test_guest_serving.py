@@ -198,7 +198,7 @@ async def test_what_f2_swaps(lab: ServingLab) -> None:
         assert run.status == 75
         lab.write(mod=MODULE)
         assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-        with pytest.raises(ServerGone, match="calls cannot be watched"):
+        with pytest.raises(ServerGone, match="recorded otherwise"):
             await lab.fork(server, wrap="digest")
 
 
@@ -210,7 +210,10 @@ async def test_calls_are_watched_in_forks(lab: ServingLab) -> None:
             async with lab.server(until) as server:
                 run = await lab.fork(server, wrap=wrap)
                 plain = await lab.fork(server)
-            assert by_kind(run.essence) == by_kind(fresh.essence)
+            expected = by_kind(fresh.essence)
+            # Captures, which tell what each test executes, are made in processes of their own.
+            expected.pop("touched", None)
+            assert by_kind(run.essence) == expected
             assert run.executed == {("test_f", 0): 2}
             assert not plain.named("executed")
 
