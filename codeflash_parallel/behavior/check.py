@@ -8,9 +8,9 @@ where a shortcut could be to blame for a rejection, it is made again without it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import PurePosixPath
 from time import monotonic_ns
 
@@ -32,7 +32,6 @@ from codeflash_parallel.behavior.selection import (
     Need,
     Screening,
     as_baseline,
-    narrowed,
     rejection_needs,
     screening,
     tolerated,
@@ -68,7 +67,6 @@ class CheckOutcome:
         served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
         served_why: why not further on.
         used: by all its runs that count.
-        asked: ids of the tests that it was held against.
     """
 
     code: Code
@@ -84,7 +82,6 @@ class CheckOutcome:
     served: str = ""
     served_why: str = ""
     used: Used = field(default_factory=Used)
-    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +95,6 @@ class CheckPlan:
             when they are run in front of all others.
         fresh: every run gets a new process.
         front: tests that are run before all others: they pass on the baseline when they are run alone.
-        needed: the selected tests that this candidate is asked for; `None`: all of them.
         by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
     """
 
@@ -111,7 +107,6 @@ class CheckPlan:
     killers: tuple[str, ...] = ()
     fresh: bool = False
     front: tuple[str, ...] = ()
-    needed: tuple[str, ...] | None = None
     by_edits: Serving | None = None
 
     @property
@@ -139,24 +134,22 @@ async def check(
         servers: of this slot, for the selected tests.
     """
     work = _Work(plan, workspace, candidate, servers)
-    screened = screening(work.asked, plan.killers, plan.workers, plan.front)
+    screened = screening(plan.baseline, plan.killers, plan.workers, plan.front)
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
         blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)
         if rejection_needs(screened, blamed) is Need.AS_BASELINE:
-            found = await work.screened(as_baseline(work.asked))
+            found = await work.screened(as_baseline(plan.baseline))
     return work.outcome(await work.replayed(found))
 
 
-async def rest(
-    plan: CheckPlan, workspace: Workspace, candidate: Candidate, passed: Collection[str]
-) -> CheckOutcome:
-    """Run the tests that were asked for and that a candidate has not passed yet.
+async def rest(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
+    """Run the tests that were asked for and not selected, on a candidate that passed the selected ones.
 
     What fails among them may miss the tests before it: then all are run, as `confirm` does.
     """
     work = _Work(plan, workspace, candidate, None)
-    found = await work.remaining(unselected(plan.baseline.asked, passed))
+    found = await work.remaining(plan.rest)
     return work.outcome(found) if found.code is Code.OK else await confirm(plan, workspace, candidate)
 
 
@@ -192,20 +185,18 @@ class _Work:
     ) -> None:
         self._plan, self._baseline, self._candidate = plan, plan.baseline, candidate
         self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
-        #: What the selected tests are held against.
-        self.asked = _asked(plan, candidate)
-        self._observed = observable(self.asked, plan.guest.targets, candidate) if plan.watches else {}
+        self._observed = observable(plan.baseline, plan.guest.targets, candidate) if plan.watches else {}
         self._began_ns = monotonic_ns()
         self._account = Account()
 
     async def screened(self, how: Screening) -> Found:
         """Run the selected tests until one decides."""
-        baseline = self.asked
+        baseline = self._baseline
         run = SelectedRun(
             wrap=self._wrap,
             stop=Stop.DECISIVE,
             tracebacks=Tracebacks.NATIVE,
-            order=how.in_changed_order(self._baseline.selected),
+            order=how.in_changed_order(baseline.selected),
             workers=how.workers,
             tolerated=tolerated(baseline.selected, baseline.expected),
         )
@@ -215,10 +206,9 @@ class _Work:
 
     async def explained(self) -> Found:
         """Run the selected tests to the end."""
-        baseline = self.asked
+        baseline = self._baseline
         workers = 0 if baseline.order_sensitive else self._plan.workers
-        order = as_baseline(baseline).in_changed_order(self._baseline.selected)
-        session = await self._tests(SelectedRun(order=order, workers=workers))
+        session = await self._tests(SelectedRun(order=baseline.changed_order, workers=workers))
         compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, {})
 
@@ -260,7 +250,7 @@ class _Work:
     async def _replay(self, calls: tuple[int, ...], texts: tuple[int, ...]) -> Session:
         spec = replay_spec(self._plan.guest, self._baseline.inputs, self._prove, calls, texts)
         serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
-        served = await run_served(self._place, spec, serving, partial(self._doubt, self._baseline))
+        served = await run_served(self._place, spec, serving, self._doubt)
         self._account.replay(served)
         return served.session
 
@@ -268,7 +258,7 @@ class _Work:
         plan, baseline = self._plan, self._baseline
         run = replace(run, prove=self._prove)
         spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
-        tests = (run.order or baseline.selected) if run.only is None else run.only
+        tests = baseline.selected if run.only is None else run.only
         suite_s = sum(baseline.durations_ns.get(test, 0) for test in tests) / 1e9
         serving = choose(
             self._by_edits,
@@ -280,12 +270,12 @@ class _Work:
                 fresh=plan.fresh,
             ),
         )
-        served = await run_served(self._place, spec, serving, partial(self._doubt, self.asked))
+        served = await run_served(self._place, spec, serving, self._doubt)
         self._account.tests(served)
         return served.session
 
-    def _doubt(self, baseline: Baseline, session: Session) -> str:
-        return doubt(session, self._candidate, baseline)
+    def _doubt(self, session: Session) -> str:
+        return doubt(session, self._candidate, self._baseline)
 
     @cached_property
     def _by_edits(self) -> Serving:
@@ -311,12 +301,11 @@ class _Work:
 
     def outcome(self, found: Found) -> CheckOutcome:
         """Return what was found, and what it took."""
-        account, asked = self._account, self.asked.selected
-        left_out = len(self._baseline.selected) - len(asked)
+        account = self._account
         return CheckOutcome(
             code=found.code,
             reason=found.reason,
-            tests=replace(found.tests.counts, left_out=left_out),
+            tests=found.tests.counts,
             values=found.counts,
             failures=found.tests.failures,
             difference=found.values.difference if found.values else None,
@@ -326,14 +315,7 @@ class _Work:
             served=account.served,
             served_why=account.served_why,
             used=account.used,
-            asked=asked,
         )
-
-
-def _asked(plan: CheckPlan, candidate: Candidate) -> Baseline:
-    if plan.needed is None:
-        return plan.baseline
-    return narrowed(plan.baseline, plan.needed, [edit.path for edit in candidate.edits])
 
 
 def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -93,25 +93,6 @@ def unambiguous(targets: Sequence[Target], sources: Mapping[str, bytes]) -> froz
 def _definitions(text: bytes) -> Counter[str]:
     tree = parse_or_none(text.decode("utf-8", "replace"))
     return Counter(name for name, _ in definitions(tree.body)) if tree else Counter()
-
-
-def narrowed(baseline: Baseline, tests: Collection[str], paths: Collection[str]) -> Baseline:
-    """Return what a candidate that is asked for some of the selected tests only is held against.
-
-    Args:
-        baseline: what is known.
-        tests: ids.
-        paths: of the files that the candidate changes: no others need to be imported by those tests.
-    """
-    kept, changed = frozenset(tests), frozenset(paths)
-    return replace(
-        baseline,
-        selected=tuple(test for test in baseline.selected if test in kept),
-        order=tuple(test for test in baseline.order if test in kept),
-        expected={test: outcome for test, outcome in baseline.expected.items() if test in kept},
-        observed={key: outcomes for key, outcomes in baseline.observed.items() if key[0] in kept},
-        loaded={path: digest for path, digest in baseline.loaded.items() if path in changed},
-    )
 
 
 #: What a test costs besides its own setup, call and teardown: pytest's hooks and our records.

@@ -7,7 +7,7 @@ more than the bodies of the targets is asked for all tests where nobody races, t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ import anyio
 
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, confirm, rest
 from codeflash_parallel.behavior.points import Ground, Point, furthest
-from codeflash_parallel.behavior.selection import unselected
 from codeflash_parallel.behavior.session import hashed
 from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.engine.judging import INFRA, Judging
@@ -38,11 +37,8 @@ _SNAPSHOT = Candidate(id=CandidateId("baseline"), origin=Origin.PATCH, edits=())
 _Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
 
 
-def _rest_after(passed: Collection[str]) -> _Check:
-    async def check(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-        return await rest(plan, hashed(slot.workspace, _SEED), candidate, passed)
-
-    return check
+async def _rest(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
+    return await rest(plan, hashed(slot.workspace, _SEED), candidate)
 
 
 async def _clean(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
@@ -67,11 +63,8 @@ class Admission:
         """
         new = [entry for entry in entries if entry.id not in self._admitted]
         self._admitted.update(entry.id for entry in new)
-        await _each(self._admit, [entry for entry in new if self._unseen(entry)])
-
-    def _unseen(self, entry: Entry) -> bool:
-        """Say whether there are tests that screening did not ask a candidate for."""
-        return bool(unselected(self._plan.baseline.asked, _passed(entry)))
+        if self._plan.rest:
+            await _each(self._admit, new)
 
     def reaches_out(self, entry: Entry) -> bool:
         """Say whether a candidate changes more than bodies of targets: any test may notice that."""
@@ -81,7 +74,7 @@ class Admission:
     async def _admit(self, entry: Entry) -> None:
         outcome = await self._judging.confirm(
             entry,
-            _All(self, _rest_after(_passed(entry))),
+            _All(self, _rest),
             taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
@@ -170,11 +163,6 @@ class _All:
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         return await self.admission.examine(entry, slot, self.check)
-
-
-def _passed(entry: Entry) -> tuple[str, ...]:
-    """Return the tests that a candidate has passed in screening."""
-    return entry.outcome.asked if entry.outcome is not None else ()
 
 
 async def _each(work: Callable[[Entry], Coroutine[Any, Any, None]], entries: Sequence[Entry]) -> None:

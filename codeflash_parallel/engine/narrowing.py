@@ -1,19 +1,16 @@
-"""Which of the selected tests a candidate is asked for, where it changes only some of the targets.
+"""Which of the selected tests come first, where a candidate changes only some of the targets.
 
-Nothing is believed that was not tried, once for each set of changed targets and when it begins to pay:
-
-- The tests that execute what is changed are run alone on the unchanged snapshot. If they pass there, they
-  come first: a candidate that fails among them is rejected without the others, one that does not runs all.
-- The other tests are run while the changed targets raise. What does not pass needs the targets without being
-  seen to execute them, and is asked for by name; nobody runs the rest any more.
-
-The answers are kept beside the baseline.
+The tests that execute what is changed are run alone on the unchanged snapshot, once for each set of changed
+targets and when that begins to pay. If they pass there, they come first: a candidate that fails among them is
+rejected without the others. One that does not runs all: a test that executes no changed target may still
+live on what another test has made of it, a cache for example, and nobody can know that. The answers are kept
+beside the baseline.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,7 +19,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan
+from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
 from codeflash_parallel.behavior.selection import (
     as_baseline,
@@ -32,9 +29,8 @@ from codeflash_parallel.behavior.selection import (
     unselected,
 )
 from codeflash_parallel.behavior.serving import Servers
-from codeflash_parallel.engine.trial import forced_trial, trial
+from codeflash_parallel.engine.trial import trial
 from codeflash_parallel.model.candidate import Candidate, CandidateId
-from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.worktrees.pool import Slot
 
@@ -54,8 +50,6 @@ class _State(StrEnum):
     WHOLE = "whole"
     #: They pass alone.
     TRIED = "tried"
-    #: The others do not depend on the targets.
-    PROVEN = "proven"
 
 
 @dataclass(slots=True)
@@ -64,16 +58,13 @@ class _Choice:
 
     Attributes:
         needed: ids of the tests that they need, in the order of screening.
-        added: those among them that are not seen to execute the targets.
-        met, passed: how many candidates there were in this run, and how many of them were right.
+        met: how many of these candidates there were in this run.
         busy: somebody finds out more.
     """
 
     needed: tuple[str, ...]
     state: _State = _State.UNKNOWN
-    added: tuple[str, ...] = ()
     met: int = 0
-    passed: int = 0
     busy: bool = False
 
     @contextmanager
@@ -114,8 +105,7 @@ class Narrowing:
         choice = self._choices.get(self._changed(candidate))
         if choice is None or choice.state in (_State.UNKNOWN, _State.WHOLE):
             return plan
-        tried = choice.state is _State.TRIED
-        return replace(plan, front=choice.needed) if tried else replace(plan, needed=choice.needed)
+        return replace(plan, front=choice.needed)
 
     async def prepare(self, candidate: Candidate, slot: Slot, servers: Servers | None) -> None:
         """Find out more about the candidates that change the same, if it pays; the slot is and stays clean.
@@ -128,20 +118,10 @@ class Narrowing:
         if choice is None or choice.busy:
             return
         choice.met += 1
-        baseline, others = self._plan.baseline, self._others(choice)
-        if choice.state is _State.UNKNOWN and pays(baseline, choice.needed, others, choice.met):
+        unknown = choice.state is _State.UNKNOWN
+        if unknown and pays(self._plan.baseline, choice.needed, self._others(choice), choice.met):
             with choice.finding_out():
-                await self._try(choice, slot, servers, _State.TRIED)
-        elif choice.state is _State.TRIED and pays(baseline, others, others, choice.passed):
-            with choice.finding_out():
-                await self._prove(changed, choice, slot, servers)
-
-    def note(self, candidate: Candidate, outcome: CheckOutcome) -> None:
-        """Note how a candidate ended."""
-        if self._possible and outcome.code is Code.OK:
-            choice = self._choices.get(self._changed(candidate))
-            if choice is not None:
-                choice.passed += 1
+                await self._try(choice, slot, servers)
 
     # --- what a candidate changes ----------------------------------------------------------------------
 
@@ -176,12 +156,11 @@ class Narrowing:
         choice = self._choices[changed]
         return choice if self._others(choice) else None
 
-    def _fresh(self, changed: Changed, added: Collection[str] = ()) -> _Choice:
-        """Return the choice of which nothing is known but what was added."""
+    def _fresh(self, changed: Changed) -> _Choice:
+        """Return the choice of which nothing is known."""
         baseline = self._plan.baseline
-        wanted = {*needed_tests(baseline, changed), *added}
-        order = as_baseline(baseline).tests
-        return _Choice(needed=tuple(test for test in order if test in wanted), added=tuple(added))
+        wanted = frozenset(needed_tests(baseline, changed))
+        return _Choice(needed=tuple(test for test in as_baseline(baseline).tests if test in wanted))
 
     def _others(self, choice: _Choice) -> tuple[str, ...]:
         """Return the selected tests that are not needed, in the order of screening."""
@@ -189,31 +168,14 @@ class Narrowing:
 
     # --- finding out -----------------------------------------------------------------------------------
 
-    async def _try(self, choice: _Choice, slot: Slot, servers: Servers | None, good: _State) -> None:
-        """Run the needed tests alone; if they pass, the state is the good one."""
+    async def _try(self, choice: _Choice, slot: Slot, servers: Servers | None) -> None:
+        """Run the needed tests alone."""
         passed = await trial(self._plan, slot.workspace, choice.needed, servers)
         await slot.discard()
         red = unselected(choice.needed, passed)
-        choice.state = _State.WHOLE if red else good
+        choice.state = _State.WHOLE if red else _State.TRIED
         if red:
             self._warn(f"{_named(red)} needs tests that do not execute the same targets: these are run, too.")
-        await anyio.to_thread.run_sync(self._save)
-
-    async def _prove(self, changed: Changed, choice: _Choice, slot: Slot, servers: Servers | None) -> None:
-        """Run the other tests while the targets raise; those that notice it are needed, too."""
-        targets = [target for target, number in self._numbers.items() if number in changed]
-        others = self._others(choice)
-        passed = await forced_trial(self._plan, slot, others, servers, targets)
-        if passed is None:
-            choice.state = _State.WHOLE
-        elif noticing := unselected(others, passed):
-            names = ", ".join(map(str, targets))
-            self._warn(f"{_named(noticing)} needs {names} without executing it: it is run, too.")
-            choice.needed = self._fresh(changed, (*choice.added, *noticing)).needed
-            choice.added += noticing
-            await self._try(choice, slot, servers, _State.PROVEN)
-        else:
-            choice.state = _State.PROVEN
         await anyio.to_thread.run_sync(self._save)
 
     # --- answers ---------------------------------------------------------------------------------------
@@ -226,15 +188,15 @@ class Narrowing:
         except (OSError, ValueError, TypeError):
             return {}
 
-    def _known(self, numbers: Iterable[int], state: str, added: Sequence[str]) -> tuple[Changed, _Choice]:
+    def _known(self, numbers: Iterable[int], state: str) -> tuple[Changed, _Choice]:
         changed = frozenset(map(int, numbers))
-        return changed, replace(self._fresh(changed, tuple(added)), state=_State(state))
+        return changed, replace(self._fresh(changed), state=_State(state))
 
     def _save(self) -> None:
         """Blocks."""
         choices = sorted(self._choices.items(), key=lambda item: sorted(item[0]))
         known = [(changed, choice) for changed, choice in choices if choice.state is not _State.UNKNOWN]
-        data = [[sorted(changed), choice.state, choice.added] for changed, choice in known]
+        data = [[sorted(changed), choice.state] for changed, choice in known]
         with suppress(OSError):
             write_atomically(self._path, json.dumps(data).encode())
 

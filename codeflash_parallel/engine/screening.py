@@ -75,8 +75,6 @@ class Screening:
         """Screen what is staged."""
         plan, servers = self._plan(entry), self._context.fleet.of(slot)
         outcome = await check(plan, slot.workspace, entry.staged, servers)
-        if self._narrowing is not None:
-            self._narrowing.note(entry.staged, outcome)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
         if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):

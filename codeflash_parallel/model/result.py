@@ -29,7 +29,6 @@ class TestCounts:
 
     Attributes:
         not_run: expected tests that were not started, because what had failed before them decided.
-        left_out: selected tests that it was not asked for: they execute nothing that it changes.
     """
 
     #: Keeps pytest from taking this for a test class where a test module imports it.
@@ -40,7 +39,6 @@ class TestCounts:
     failed: int = 0
     missing: int = 0
     not_run: int = 0
-    left_out: int = 0
     failed_ids: tuple[str, ...] = ()
     missing_ids: tuple[str, ...] = ()
 

@@ -29,9 +29,6 @@ def details(candidate: CandidateResult) -> RenderableType:
     parts += _lists(candidate)
     if candidate.tests.not_run:
         parts.append(Text(f"tests not started after that: {candidate.tests.not_run}", style="dim"))
-    if candidate.tests.left_out:
-        many = candidate.tests.left_out
-        parts.append(Text(f"tests left out, which execute nothing that it changes: {many}", style="dim"))
     parts += [Text(one_line(note), style="dim") for note in candidate.notes]
     parts += _groups(candidate)
     return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]))

@@ -1,4 +1,4 @@
-"""Candidates that change one of several targets: asked for the tests that need it, and judged as by all."""
+"""Candidates that change one of several targets: the tests that execute it come first, and all count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from projects import make_project
 from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
 from codeflash_parallel.engine import narrowing
 from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.model.outcome import Code
 
 pytestmark = pytest.mark.engine
 
@@ -51,7 +51,7 @@ TESTS = """
 
 @pytest.fixture(autouse=True)
 def trials_pay_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try tests out with the first candidate, and the others with the first one after a right one."""
+    """Try tests out with the first candidate."""
     monkeypatch.setattr(narrowing, "pays", lambda _baseline, _tried, others, many: many > 0 and others)
 
 
@@ -59,9 +59,7 @@ def low(text: str) -> str:
     return f"def low(x):\n    return {text}\n"
 
 
-async def judged(
-    tmp_path: Path, tests: str, texts: Sequence[str], race: RaceMode = RaceMode.CHECK, **fields: bool
-) -> RunResult:
+async def judged(tmp_path: Path, tests: str, texts: Sequence[str], **fields: bool) -> RunResult:
     """Judge one candidate after the other; each is the new text of a function."""
     project = tmp_path / "project"
     if not project.exists():
@@ -80,7 +78,7 @@ async def judged(
         for number, text in enumerate(texts)
     ]
     async with Evaluator(project, settings) as evaluator:
-        return await evaluator.evaluate(submissions, race=race)
+        return await evaluator.evaluate(submissions, race=RaceMode.CHECK)
 
 
 def seen(result: RunResult) -> list[tuple[Code, tuple[str, ...]]]:
@@ -90,16 +88,16 @@ def seen(result: RunResult) -> list[tuple[Code, tuple[str, ...]]]:
     ]
 
 
-def answers(tmp_path: Path) -> dict[tuple[int, ...], tuple[str, list[str]]]:
+def answers(tmp_path: Path) -> dict[tuple[int, ...], str]:
     (path,) = (tmp_path / "cache").rglob("narrowing.json")
-    return {tuple(numbers): (state, added) for numbers, state, added in json.loads(path.read_text())}
+    return {tuple(numbers): state for numbers, state in json.loads(path.read_text())}
 
 
 PASSED = (Code.NOT_RACED, ())
 
 
 @pytest.mark.anyio
-async def test_tests_that_do_not_need_what_is_changed_are_left_out(tmp_path: Path) -> None:
+async def test_tests_that_execute_what_is_changed_come_first(tmp_path: Path) -> None:
     wrong_when_nested = low("x + 1 if x != 7 else 0")
     wrong_elsewhere = low("x + 1 if x != 5 else 0")
     right = [low("1 + x"), low("x - -1"), low("x + 2 - 1"), low("2 + x - 1")]
@@ -107,16 +105,13 @@ async def test_tests_that_do_not_need_what_is_changed_are_left_out(tmp_path: Pat
     result = await judged(tmp_path, TESTS, texts)
     wrong = [(Code.TESTS_FAILED, ("test_nested",)), (Code.TESTS_FAILED, ("test_process",))]
     assert seen(result) == [*[PASSED] * 3, *wrong, PASSED, (Code.TESTS_FAILED, ("test_other",))]
-    assert [one.tests.left_out for one in result.candidates] == [0, 1, 1, 1, 1, 1, 0]
-    assert [one.tests.expected for one in result.candidates[:2]] == [4, 3]
+    assert [one.tests.passed for one in result.candidates] == [4, 4, 4, 1, 2, 4, 1]
     assert (result.warnings, result.tests_selected) == ((), 4)
-    assert answers(tmp_path)[(0,)] == ("proven", [])
+    assert answers(tmp_path) == {(0,): "tried", (2,): "tried"}
     again = await judged(tmp_path, TESTS, texts[-4:])
     assert seen(again) == seen(result)[-4:]
-    assert [one.tests.left_out for one in again.candidates] == [1, 1, 1, 0]
     everything = await judged(tmp_path, TESTS, texts[-4:], no_select=True)
     assert seen(everything) == seen(result)[-4:]
-    assert {one.tests.left_out for one in everything.candidates} == {0}
 
 
 @pytest.mark.anyio
@@ -132,7 +127,6 @@ async def test_what_fixtures_of_many_tests_execute_concerns_all_of_them(tmp_path
     wrong = low("x + 1 if x != 30 else 0")
     result = await judged(tmp_path, TESTS + fixture, [low("1 + x"), low("x - -1"), wrong])
     assert seen(result) == [*[PASSED] * 2, (Code.TESTS_FAILED, ("test_shared",))]
-    assert {one.tests.left_out for one in result.candidates} == {0}
 
 
 @pytest.mark.anyio
@@ -150,12 +144,11 @@ async def test_a_test_that_needs_others_before_it_gets_them(tmp_path: Path) -> N
     assert seen(result) == [PASSED, PASSED, (Code.TESTS_FAILED, ("test_needs",))]
     (warning,) = result.warnings
     assert "test_needs needs tests" in warning
-    assert answers(tmp_path) == {(0,): ("whole", [])}
-    assert {one.tests.left_out for one in result.candidates} == {0}
+    assert answers(tmp_path) == {(0,): "whole"}
 
 
 @pytest.mark.anyio
-async def test_who_lives_on_what_another_test_has_kept_is_asked_for_by_name(tmp_path: Path) -> None:
+async def test_who_lives_on_what_another_test_has_kept_counts(tmp_path: Path) -> None:
     keeping = """
     @lru_cache
     def kept():
@@ -171,19 +164,5 @@ async def test_who_lives_on_what_another_test_has_kept_is_asked_for_by_name(tmp_
     texts = [low("1 + x"), low("x - -1"), wrong]
     result = await judged(tmp_path, TESTS + keeping, texts)
     assert seen(result) == [*[PASSED] * 2, (Code.TESTS_FAILED, ("test_lives_on_it",))]
-    (warning,) = result.warnings
-    assert "test_lives_on_it needs shop/many.py::low without executing it" in warning
-    assert [one.tests.left_out for one in result.candidates] == [0, 1, 1]
-    assert answers(tmp_path) == {(0,): ("proven", ["tests/test_sums.py::test_lives_on_it"])}
-    assert all(one.status in (Status.UNDECIDED, Status.REJECTED) for one in result.candidates)
-
-
-@pytest.mark.anyio
-async def test_who_races_has_passed_what_was_left_out(tmp_path: Path) -> None:
-    minds = TESTS + "        assert 'spoilt' not in low.__code__.co_names\n"
-    await judged(tmp_path, minds, [low("1 + x"), low("x - -1")])
-    spoils = low("spoilt() if x is None else x + 1")
-    checked = await judged(tmp_path, minds, [spoils])
-    assert (seen(checked), checked.candidates[0].tests.left_out) == ([PASSED], 1)
-    raced = await judged(tmp_path, minds, [spoils], race=RaceMode.RACE)
-    assert seen(raced) == [(Code.TESTS_FAILED, ("test_other",))]
+    assert result.warnings == ()
+    assert answers(tmp_path) == {(0,): "tried"}

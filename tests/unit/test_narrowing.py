@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +11,12 @@ import anyio
 import pytest
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan
+from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine import narrowing
 from codeflash_parallel.engine.narrowing import Narrowing
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits
 
@@ -32,23 +30,16 @@ class Tried:
     """Plays the trials: which tests do not pass, and what was run."""
 
     red: set[str] = field(default_factory=set)
-    noticing: set[str] = field(default_factory=set)
-    runs: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    runs: list[tuple[str, ...]] = field(default_factory=list)
     during: Callable[[], Any] | None = None
 
     async def trial(
         self, _plan: Any, _workspace: Any, tests: tuple[str, ...], _servers: Any
     ) -> frozenset[str]:
-        self.runs.append(("alone", tuple(tests)))
+        self.runs.append(tuple(tests))
         if self.during is not None:
             await self.during()
         return frozenset(tests) - self.red
-
-    async def forced(
-        self, _plan: Any, _slot: Any, tests: tuple[str, ...], _servers: Any, _changed: Any
-    ) -> frozenset[str] | None:
-        self.runs.append(("forced", tuple(tests)))
-        return None if "dies" in self.noticing else frozenset(tests) - self.noticing
 
 
 class Slot:
@@ -61,7 +52,6 @@ class Slot:
 def tried(monkeypatch: pytest.MonkeyPatch) -> Tried:
     plays = Tried()
     monkeypatch.setattr(narrowing, "trial", plays.trial)
-    monkeypatch.setattr(narrowing, "forced_trial", plays.forced)
     monkeypatch.setattr(narrowing, "pays", lambda _baseline, _tried, _others, many: many > 0)
     return plays
 
@@ -103,27 +93,19 @@ ONLY_G = candidate(OLD[:-2] + "3\n")
 MORE = candidate(OLD + "X = 1\n")
 
 
-async def judge(found: Narrowing, one: Candidate, code: Code = Code.OK) -> CheckPlan:
+async def judge(found: Narrowing, one: Candidate) -> CheckPlan:
     await found.prepare(one, cast("Any", Slot()), None)
-    plan = found.plan(one)
-    found.note(one, CheckOutcome(code=code, reason=""))
-    return plan
+    return found.plan(one)
 
 
 @pytest.mark.anyio
-async def test_first_in_front_then_alone(tmp_path: Path, tried: Tried) -> None:
-    found = choices(tmp_path)
-    first, second = [await judge(found, ONLY_F) for _ in range(2)]
-    assert (first.front, first.needed) == (TESTS[:2], None)
-    assert (second.front, second.needed) == ((), TESTS[:2])
-    assert tried.runs == [("alone", TESTS[:2]), ("forced", TESTS[2:])]
-    assert second.by_edits is not None
-    assert second.by_edits.point is Point.F2
-    again = choices(tmp_path)
-    assert (await judge(again, ONLY_F)).needed == TESTS[:2]
-    assert (await judge(again, ONLY_G, Code.TESTS_FAILED)).front == TESTS[1:]
-    assert (await judge(again, ONLY_G)).front == TESTS[1:]
-    assert len(tried.runs) == 3
+async def test_what_executes_the_change_comes_first_once_it_was_tried(tmp_path: Path, tried: Tried) -> None:
+    for found in (choices(tmp_path), choices(tmp_path)):
+        plans = [await judge(found, ONLY_F) for _ in range(2)]
+        assert [plan.front for plan in plans] == [TESTS[:2]] * 2
+        assert [plan.by_edits.point for plan in plans if plan.by_edits] == [Point.F2] * 2
+        assert (await judge(found, ONLY_G)).front == TESTS[1:]
+    assert tried.runs == [TESTS[:2], TESTS[1:]]
 
 
 @pytest.mark.anyio
@@ -131,7 +113,7 @@ async def test_who_changes_more_is_asked_for_everything(tmp_path: Path, tried: T
     for one, found in ((MORE, choices(tmp_path)), (ONLY_F, choices(tmp_path, touched={}))):
         for _ in range(3):
             plan = await judge(found, one)
-            assert (plan.front, plan.needed) == ((), None)
+            assert plan.front == ()
     assert tried.runs == []
 
 
@@ -141,18 +123,9 @@ async def test_tests_that_do_not_pass_alone_are_never_alone(tmp_path: Path, trie
     tried.red = {TESTS[1]}
     for found in (choices(tmp_path, warnings), choices(tmp_path, warnings)):
         plan = await judge(found, ONLY_F)
-        assert (plan.front, plan.needed) == ((), None)
+        assert plan.front == ()
     assert len(tried.runs) == len(warnings) == 1
     assert TESTS[1] in warnings[0]
-
-
-@pytest.mark.anyio
-async def test_a_proof_that_dies_proves_nothing(tmp_path: Path, tried: Tried) -> None:
-    tried.noticing = {"dies"}
-    found = choices(tmp_path)
-    plans = [await judge(found, ONLY_F) for _ in range(3)]
-    assert [plan.front for plan in plans] == [TESTS[:2], (), ()]
-    assert all(plan.needed is None for plan in plans)
 
 
 @pytest.mark.anyio
@@ -171,12 +144,10 @@ async def test_meanwhile_others_go_by_what_is_known(tmp_path: Path, tried: Tried
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "text", ["", "{", "[[[0]]]", '[["x", "proven", []]]', json.dumps([[[0], "sure", []]])]
-)
+@pytest.mark.parametrize("text", ["", "{", "[[[0]]]", '[["x", "tried"]]', '[[[0], "sure"]]'])
 async def test_answers_that_make_no_sense_are_found_out_again(
     tmp_path: Path, tried: Tried, text: str
 ) -> None:
     (tmp_path / "narrowing.json").write_text(text)
     await judge(choices(tmp_path), ONLY_F)
-    assert tried.runs == [("alone", TESTS[:2])]
+    assert tried.runs == [TESTS[:2]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,7 +18,6 @@ from codeflash_parallel.behavior.selection import (
     called_at_import,
     executing_tests,
     longest_first,
-    narrowed,
     needed_tests,
     pays,
     rejection_needs,
@@ -187,17 +185,6 @@ def test_what_any_run_has_seen_counts() -> None:
     two = GuestReport(touched={"a": frozenset({1}), "b": frozenset({0})})
     assert touched_targets([one, two]) == {"a": (0, 1, 2), "": (1,), "b": (0,)}
     assert touched_targets([GuestReport()]) == {}
-
-
-def test_a_narrowed_baseline_says_nothing_of_the_others() -> None:
-    seen = Counter({("return", "1", "2"): 1})
-    known = several(
-        observed={("a", 0): seen, ("c", 1): seen}, loaded={"m.py": "1", "n.py": "2"}, asked=("a", "z")
-    )
-    one = narrowed(known, ("b", "a"), ["m.py"])
-    assert (one.selected, one.order, one.asked) == (("a", "b"), ("b", "a"), ("a", "z"))
-    assert one.expected == {"a": "passed", "b": "passed"}
-    assert (one.observed, one.loaded) == ({("a", 0): seen}, {"m.py": "1"})
 
 
 def test_a_trial_pays_once_it_would_have_saved_more_than_it_costs() -> None:
