@@ -1,4 +1,4 @@
-"""The socket between the evaluator and a template: lines both ways, and descriptors with the orders."""
+"""The socket to the evaluator, or between a template and a fork: lines, and descriptors with the orders."""
 
 import json
 import socket
@@ -7,6 +7,8 @@ from .records import line_of, move_high
 
 _ORDER_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 8
+#: What a fork says to its template when it has got its order.
+_TAKEN = b"t"
 
 
 class Link:
@@ -33,6 +35,19 @@ class Link:
             self._socket.sendall(line_of(t, **fields))
         except (BrokenPipeError, ConnectionResetError):
             return  # the next `receive` says so
+
+    def pass_on(self, order, descriptors):
+        """Give an order to a fork, with the descriptors that came along; return whether it has taken it."""
+        try:
+            socket.send_fds(self._socket, [json.dumps(order).encode() + b"\n"], descriptors)
+            return self._socket.recv(1) == _TAKEN
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+
+    def accept(self):
+        """Say that the order was taken, and end the conversation."""
+        self._socket.sendall(_TAKEN)
+        self.close()
 
     def receive(self):
         """Return the next order and the descriptors that came with it; at the end, the order to quit."""

@@ -2,8 +2,10 @@
 
 Theory of operation. The guest does its ordinary work, `tests` or `replay`, and asks here at every import of
 its project and after the collection whether it has reached its point. There `Server.stop` tells the
-evaluator, and obeys its orders. It returns only in forks: each goes on as if nothing had happened, with the
-spec, the pipes and the name of its own. A fork may be told to stop at a later point as the next template.
+evaluator, and hands its orders on to forks. It returns only in these: each goes on as if nothing had
+happened, with the spec, the pipes and the name of its own. A fork may be told to stop at a later point as the
+next template. To fork takes as long as many a check's tests, so the next one is made while a check runs; it
+waits for its order, and answers it.
 
 Everything that the template has not yet flushed stays in its buffers, and so in those of every fork: that is
 where it would be in a process of its own.
@@ -15,6 +17,7 @@ import importlib
 import json
 import linecache
 import os
+import socket
 import sys
 import time
 import warnings
@@ -24,6 +27,9 @@ from .chance import Chance
 from .fitness import Fitness, Watch
 from .link import Link
 from .session import GuestFailure
+
+#: How many forks get an order before it is given up: somebody may kill one that waits.
+_TRIES = 3
 
 
 def begin(spec, channel, control):
@@ -60,7 +66,7 @@ class Server:
         self._renewals = []
         self._preimporting = ""
         self._complaint = ""
-        self._guard = self._probe = None
+        self._guard = self._probe = self._ahead = None
         self.recorded = int  # which says 0
         self._watch = Watch(self._is_changing)
         self._connect(control)
@@ -147,8 +153,9 @@ class Server:
             order, descriptors = self._link.receive()
             if order["op"] == "quit":
                 os._exit(0)
-            if self._obey(order, descriptors, unfit):
-                return order
+            taken = self._obey(order, descriptors, unfit)
+            if taken is not None:
+                return taken
 
     def _unfit(self):
         loaded = [] if self.until == "F2" else self._loaded_early()
@@ -166,23 +173,63 @@ class Server:
         return [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
 
     def _obey(self, order, descriptors, unfit):
-        """Fork; return True in the fork, which keeps the descriptors."""
-        why = unfit
+        """Hand an order on to the fork that waits, and make the next one; return an order in a fork."""
+        why, is_fork = unfit, False
         try:
-            why = why or self._take(order, descriptors)
-            pid = 0 if why else forking.fork_twice()
-            if not why and pid == 0:
-                order["descriptors"] = descriptors
-                return True
-        except (OSError, ValueError, KeyError) as error:
+            is_fork = not why and self._hand_over(order, descriptors)
+        except OSError as error:
             why = "%s: %s" % (type(error).__name__, error)
         for number in descriptors:
             os.close(number)
         if why:
+            self._ahead = None
             self._link.say("refused", order=order.get("order"), why=why)
-        else:
-            self._link.say("forked", order=order["order"], pid=pid)
-        return False
+        elif not is_fork:
+            self._ahead.close()
+            with contextlib.suppress(OSError):  # the next order will say so
+                is_fork = self._fork_ahead()
+        return self._awaited() if is_fork else None
+
+    def _hand_over(self, order, descriptors):
+        """Give an order to the fork that waits, to a new one if that was killed; return True in a new one."""
+        for _ in range(_TRIES):
+            if self._ahead is not None and self._ahead.pass_on(order, descriptors):
+                return False
+            if self._fork_ahead():
+                return True
+        raise OSError("somebody kills its forks")
+
+    def _fork_ahead(self):
+        """Fork; return True in the fork. Both have their end of a line between them."""
+        self._ahead = None
+        ours, theirs = socket.socketpair()
+        try:
+            is_fork = forking.fork_twice() == 0
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        mine, other = (theirs, ours) if is_fork else (ours, theirs)
+        other.close()
+        self._ahead = Link(mine.detach())
+        return is_fork
+
+    def _awaited(self):
+        """Wait for this fork's order, and return it; a fork that gets none, or cannot follow it, ends."""
+        order, descriptors = self._ahead.receive()
+        if order["op"] == "quit":
+            os._exit(0)
+        self._ahead.accept()
+        self._ahead = None
+        try:
+            why = self._take(order, descriptors)
+        except (OSError, ValueError, KeyError) as error:
+            why = "%s: %s" % (type(error).__name__, error)
+        if why:
+            self._link.say("refused", order=order.get("order"), why=why)
+            os._exit(0)
+        self._link.say("forked", order=order["order"], pid=os.getpid())
+        return dict(order, descriptors=descriptors)
 
     def _take(self, order, descriptors):
         """Read the spec of an order, and say why it cannot be followed."""

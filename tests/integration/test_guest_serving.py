@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from hashlib import sha256
 from pathlib import Path
 
+import anyio
 import pytest
 from guest_runs import PYTHONS, write_files
 from serving_lab import LIMITS, ServingLab, open_lab
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Limits, ServerGone
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process.warm import WarmServer
 
 pytestmark = pytest.mark.anyio
 
@@ -328,8 +333,44 @@ async def test_a_template_does_not_grow(lab: ServingLab) -> None:
         before, files = server.rss_bytes(), descriptors(pid)
         for _ in range(40):
             assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-        assert descriptors(pid) == files
+        with anyio.fail_after(30):
+            while descriptors(pid) != files:  # noqa: ASYNC110 - the next fork is being made
+                await anyio.sleep(0.01)
         assert server.rss_bytes() - before < 2**20
+
+
+async def test_the_next_fork_waits_for_its_order_and_ends_with_its_template(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
+    async with lab.server() as server:
+        for _ in range(3):
+            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
+            await waiting(server)
+    assert not forks_of(server)
+
+
+async def test_who_kills_the_fork_that_waits_harms_no_check(lab: ServingLab) -> None:
+    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
+    async with lab.server() as server:
+        await lab.fork(server)
+        for proc in await waiting(server):
+            os.kill(proc.pid, signal.SIGKILL)
+        for _ in range(2):
+            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
+
+
+async def waiting(server: WarmServer) -> list[proctable.Proc]:
+    """Return the forks that wait for an order; there is one as soon as it has been made."""
+    with anyio.fail_after(30):
+        while len(found := forks_of(server)) != 1:  # noqa: ASYNC110 - nobody says so
+            await anyio.sleep(0.01)
+    return found
+
+
+def forks_of(server: WarmServer) -> list[proctable.Proc]:
+    """Return the living forks of a template that have not become checks: they are in its session."""
+    pid = server._channel.pid
+    below = proctable.descendants(os.getpid())
+    return [proc for proc in below if proc.session == pid and proc.pid != pid and not proc.gone]
 
 
 def descriptors(pid: int) -> list[Path]:
