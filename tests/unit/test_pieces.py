@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -46,6 +47,13 @@ def everything(code: types.CodeType) -> list[Any]:
     return [code, codes.lines(code), code.co_filename, list(code.co_positions()), inside]
 
 
+def assert_whole(found: Any, text: bytes) -> None:
+    whole = outline_of(text)
+    assert [name for name, _ in found] == [name for name, _ in whole]
+    for (name, code), (_, other) in zip(found[1:], whole[1:], strict=True):
+        assert everything(code) == everything(other), name
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -64,10 +72,7 @@ def everything(code: types.CodeType) -> list[Any]:
 )
 def test_a_piece_gives_what_the_whole_gives(before: bytes, after: bytes) -> None:
     text = MODULE.replace(before, after) if before else MODULE
-    found, whole = made(text), outline_of(text)
-    assert [name for name, _ in found] == [name for name, _ in whole]
-    for (name, code), (_, other) in zip(found[1:], whole[1:], strict=True):
-        assert everything(code) == everything(other), name
+    assert_whole(made(text), text)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +95,49 @@ def test_a_piece_gives_what_the_whole_gives(before: bytes, after: bytes) -> None
 def test_what_is_more_than_a_body_needs_the_whole(before: bytes, after: bytes) -> None:
     assert before in MODULE
     assert made(MODULE.replace(before, after)) is None
+
+
+CLASSES = b"""def f(x):
+    return x
+
+
+@staticmethod
+def between():
+    class Local:
+        class Inner: x = 1
+    return Local
+@object
+class C:
+    def m(self):
+        class Local:
+            def n(self): self.a = 3
+        return Local
+    def other(self, a=(14, 12.0)): self.a = a
+    class Inner(int): y = (%s)
+"""
+
+
+@pytest.mark.parametrize("last", [b"1", b"17.0", b"18.0", b"18, 17", b"19 if 20 else 21"])
+@pytest.mark.parametrize("more", [b"", b"\n", b"# more\n" * 300])
+def test_classes_behind_are_told_their_lines(last: bytes, more: bytes) -> None:
+    old = CLASSES % last
+    text = old.replace(b"    return x\n", more + b"    return -x\n")
+    assert_whole(made(text, old=old), text)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="classes are not told their lines")
+@pytest.mark.parametrize("last", [b"17", b"18", b"2); __firstlineno__ = (17"])
+def test_a_class_that_uses_the_number_of_its_line_needs_the_whole(last: bytes) -> None:
+    old = CLASSES % last
+    assert made(old.replace(b"return x\n", b"return -x\n"), old=old) is not None
+    assert made(old.replace(b"return x\n", b"return x\n\n"), old=old) is None
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="classes are not told their lines")
+def test_a_line_that_a_class_stores_elsewhere_needs_the_whole() -> None:
+    old = MODULE + b"def g():\n    __firstlineno__ = 1\n    class D: nonlocal __firstlineno__\n"
+    assert made(old.replace(b"inner()\n", b"inner() + 1\n"), old=old) is not None
+    assert made(old.replace(b"inner()\n", b"inner()\n\n"), old=old) is None
 
 
 def test_two_pieces_need_the_whole() -> None:
