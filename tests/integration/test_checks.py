@@ -133,7 +133,7 @@ async def test_the_rest_and_the_confirmation(lab: CheckLab) -> None:
     assert (await lab.check(wrong_elsewhere)).code is Code.OK
     with lab.staged(wrong_elsewhere):
         for outcome in (
-            await rest(plan, lab.workspace, wrong_elsewhere, plan.baseline.selected),
+            await rest(plan, lab.workspace, wrong_elsewhere),
             await confirm(plan, lab.workspace, wrong_elsewhere),
         ):
             assert (outcome.code, outcome.tests.failed_ids) == (Code.TESTS_FAILED, plan.rest)
@@ -152,7 +152,7 @@ async def test_without_a_rest_nothing_is_run(lab: CheckLab) -> None:
     everything = replace(lab.baseline, asked=lab.baseline.selected)
     candidate = lab.body("result = value + result")
     plan = lab.plan(baseline=everything)
-    outcome = await rest(plan, lab.workspace, candidate, plan.baseline.selected)
+    outcome = await rest(plan, lab.workspace, candidate)
     assert (outcome.code, outcome.served) == (Code.OK, "")
 
 

@@ -330,11 +330,12 @@ async def test_a_template_does_not_grow(lab: ServingLab) -> None:
     async with lab.server() as server:
         pid = server._channel.pid
         await lab.fork(server)
+        await waiting(server)
         before, files = server.rss_bytes(), descriptors(pid)
         for _ in range(40):
             assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
         with anyio.fail_after(30):
-            while descriptors(pid) != files:  # noqa: ASYNC110 - the next fork is being made
+            while len(descriptors(pid)) > len(files):  # noqa: ASYNC110 - the next fork is being made
                 await anyio.sleep(0.01)
         assert server.rss_bytes() - before < 2**20
 
