@@ -141,7 +141,7 @@ async def test_the_rest_and_the_confirmation(lab: CheckLab) -> None:
             assert outcome.served == "fresh"
     right = lab.body("result = value + result")
     with lab.staged(right):
-        left = await rest(plan, lab.workspace, right, plan.baseline.selected)
+        left = await rest(plan, lab.workspace, right)
         all_of_it = await confirm(plan, lab.workspace, right)
     assert (left.code, left.tests.expected) == (Code.OK, 1)
     assert (all_of_it.code, all_of_it.tests.passed) == (Code.OK, 6)
