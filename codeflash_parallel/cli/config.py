@@ -158,7 +158,7 @@ def _checked(values: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:
     try:
         return Settings(**values)
     except UsageError as error:
-        culprit = next((name for name in values if error.message.startswith(name)), None)
+        culprit = next((name for name in values if error.message.split(" ")[0] == name), None)
         hint = f"It comes from: {sources[culprit]}." if culprit else ""
         raise UsageError(error.code, error.message, hint) from error
 

@@ -26,6 +26,7 @@ from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.model.candidate import Candidate, CandidateId
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.result import LineProfile
+from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.process.token import hold_benchmark_token
 
@@ -33,6 +34,11 @@ from codeflash_parallel.process.token import hold_benchmark_token
 _TOKEN_DEADLINE_S = 1800.0
 #: A confirmation gets at least this share of the race's budget, whatever the race has used.
 _CONFIRMATION_SHARE = 0.5
+
+#: An automatic budget is never less than this, in nanoseconds.
+_LEAST_BUDGET_NS = 20_000_000_000
+#: And allows for so many passes over the workload on the baseline.
+_BUDGET_PASSES = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,10 +169,18 @@ def race_plan(context: RunContext) -> RacePlan:
         work=work,
         confidence=settings.confidence,
         min_speedup=settings.min_speedup,
+        indifference=settings.indifference,
         max_regression=settings.max_regression,
-        budget_ns=int(settings.race_budget * 1e9),
+        budget_ns=budget_ns(settings, groups),
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )
+
+
+def budget_ns(settings: Settings, groups: Sequence[Group]) -> int:
+    """Return the wall time that one race may take: what the user says, or what the workload suggests."""
+    if settings.time_budget:
+        return int(settings.time_budget * 1e9)
+    return max(_LEAST_BUDGET_NS, _BUDGET_PASSES * sum(group.ns for group in groups))
 
 
 def workload(context: RunContext) -> tuple[tuple[Group, ...], Work]:

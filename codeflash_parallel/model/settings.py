@@ -21,6 +21,15 @@ class Compare(StrEnum):
     PASS_FAIL = "pass-fail"  # noqa: S105 - not a password
 
 
+class Ranking(StrEnum):
+    """How candidates are ordered that the race cannot tell apart."""
+
+    #: By their estimated speed; among equals the smallest diff is named the winner.
+    FASTEST = "fastest"
+    #: By the size of their diffs.
+    SMALLEST_DIFF = "smallest-diff"
+
+
 #: `auto` or a positive number of slots.
 Parallel = int | Literal["auto"]
 
@@ -72,10 +81,29 @@ class Settings:
     no_select: bool = _setting(
         default=False, help_text="Screen with all tests, not only with those that can notice a change."
     )
-    race_budget: float = _setting(60.0, "Wall seconds that one race may take at most.")
+    time_budget: float = _setting(
+        0.0,
+        "Wall seconds that one race may take at most; 0: as long as 60 passes over its workload on the "
+        "baseline, and never less than 20.",
+    )
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
-    min_speedup: float = _setting(0.02, "Smallest speedup worth claiming, as a fraction.")
+    min_speedup: float = _setting(0.01, "Smallest speedup worth claiming, as a fraction.")
+    indifference: float = _setting(0.02, "Candidates closer than this fraction count as equally fast.")
     max_regression: float = _setting(0.05, "Largest slowdown of one group of tests that a winner may bring.")
+    max_cpu_cost: float = _setting(
+        1.2, "CPU time that a winner by the wall clock may use, as a multiple of the baseline's."
+    )
+    ranking: str = _setting(
+        Ranking.FASTEST.value,
+        "Order of equally good candidates: fastest, smallest-diff, or a callable of your own, "
+        "module:name or path.py:name.",
+    )
+    benchmark: str = _setting(
+        "", "What is timed instead of the tests' calls: a callable without arguments, path.py::name."
+    )
+    benchmark_command: str = _setting(
+        "", "What is timed instead of the tests' calls: a command, run in the slot's copy of the project."
+    )
     repairs_per_candidate: int = _setting(1, "Repair requests for one failing candidate and its descendants.")
     repairs_per_run: int = _setting(10, "Repair requests in a whole run.")
     enough_correct: int = _setting(0, "No more repairs once this many candidates are right; 0: no cut-off.")
@@ -110,6 +138,28 @@ class Settings:
             )
         if not _EVEN_ODDS < self.confidence < 1:
             raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")
+        self._check_benchmark()
+        self._check_ranking()
+
+    def _check_benchmark(self) -> None:
+        path, separator, name = self.benchmark.partition("::")
+        if self.benchmark and not (path.endswith(".py") and separator and name.isidentifier()):
+            raise UsageError(
+                "BAD_SETTING",
+                f"benchmark must name a callable as path.py::name, not {self.benchmark!r}.",
+            )
+        if self.benchmark and self.benchmark_command:
+            raise UsageError(
+                "BAD_SETTING", "benchmark and benchmark_command cannot both be given: give one of them."
+            )
+
+    def _check_ranking(self) -> None:
+        place, _, name = self.ranking.rpartition(":")
+        if self.ranking not in list(Ranking) and not (place and name.isidentifier()):
+            raise UsageError(
+                "BAD_SETTING",
+                f"ranking must be {', '.join(Ranking)} or module:name, not {self.ranking!r}.",
+            )
 
 
 #: A confidence below even odds claims nothing.
@@ -118,9 +168,11 @@ _EVEN_ODDS = 0.5
 _LOWEST: dict[str, float] = {
     "timeout": 0.1,
     "memory_limit": 0,
-    "race_budget": 0.1,
+    "time_budget": 0,
     "min_speedup": 0,
+    "indifference": 0,
     "max_regression": 0,
+    "max_cpu_cost": 1,
     "repairs_per_candidate": 0,
     "repairs_per_run": 0,
     "enough_correct": 0,

@@ -153,7 +153,7 @@ async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancest
             )
         return answers
 
-    own = settings(tmp_path / "cache", refine_top=1, refine_depth=3, race_budget=15.0)
+    own = settings(tmp_path / "cache", refine_top=1, refine_depth=3, time_budget=15.0)
     async with Evaluator(project, own) as evaluator:
         result = await evaluator.evaluate([candidate("first", LAYERS.format(layers=100))], refiner=refine)
     requests = [request for batch in batches for request in batch]

@@ -34,6 +34,18 @@ TOML = {
     Kind.PARALLEL: ("3", "true"),
     Kind.COMPARE: ('"pass-fail"', '"both"'),
 }
+#: Values of settings that do not take just any of their kind, as text and in TOML.
+OWN = {
+    "max_cpu_cost": ("1.75", 1.75, "1.75"),
+    "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
+    "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
+}
+
+
+def example_of(name: str):
+    """Return a value of a setting: as text, as it is read, and in TOML."""
+    kind = KINDS[name]
+    return OWN.get(name, (*TEXTS[kind], TOML[kind][0]))
 
 
 @pytest.fixture
@@ -63,8 +75,8 @@ def test_nothing_said_is_the_default(project: Path) -> None:
 
 @pytest.mark.parametrize("name", SETTING_NAMES)
 def test_every_setting_from_every_source(project: Path, name: str) -> None:
-    text, expected = TEXTS[KINDS[name]]
-    path = write(project, f"{key_of(name)} = {TOML[KINDS[name]][0]}")
+    text, expected, in_toml = example_of(name)
+    path = write(project, f"{key_of(name)} = {in_toml}")
     from_file = read_settings(project, {}, {})
     from_environment = read_settings(project, {variable_of(name): text}, {})
     given = read_settings(project, {variable_of(name): text}, {name: expected})
@@ -132,6 +144,28 @@ def test_a_variable_of_the_wrong_type_is_refused(project: Path, text: str) -> No
 def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
     path = write(project, "timeout = -1")
     assert str(path) in code_of(read_settings, project, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"benchmark": "speed.py"}, "path.py::name, not 'speed.py'"),
+        ({"benchmark": "speed::main"}, "path.py::name"),
+        ({"benchmark": "speed.py::a b"}, "path.py::name"),
+        ({"benchmark": "speed.py::main", "benchmark_command": "true"}, "cannot both be given"),
+        ({"ranking": "quickest"}, "fastest, smallest-diff or module:name, not 'quickest'"),
+        ({"ranking": ":name"}, "module:name"),
+        ({"max_cpu_cost": 0.5}, "at least 1"),
+        ({"time_budget": -1.0}, "at least 0"),
+    ],
+)
+def test_what_a_race_cannot_be_told(project: Path, values: dict[str, object], said: str) -> None:
+    assert said in code_of(read_settings, project, {}, values)
+
+
+@pytest.mark.parametrize("ranking", ["fastest", "smallest-diff", "package.module:name", "tools/rank.py:name"])
+def test_orders_of_equals(project: Path, ranking: str) -> None:
+    assert read_settings(project, {}, {"ranking": ranking}).settings.ranking == ranking
 
 
 def test_the_nearest_table_counts_up_to_the_repository_root(project: Path) -> None:
