@@ -62,6 +62,11 @@ class Block:
         start: number of the first input.
         waited_ns: wall time spent neither running nor waiting for a core.
         digest: of the outcomes of one cycle; empty for empty blocks.
+        deferred_ns: CPU time of the unit between DONE and CHECKED: what encoding the kept outcomes cost.
+        kept: outcomes that were encoded, those of the first cycle.
+        preempted: involuntary switches away from the core.
+        reads: read calls on files, those of the channel included.
+        children: processes that the unit had started and not reaped at DONE.
     """
 
     arm: str
@@ -73,6 +78,11 @@ class Block:
     wall_ns: int
     waited_ns: int = 0
     digest: str = ""
+    deferred_ns: int = 0
+    kept: int = 0
+    preempted: int = 0
+    reads: int = 0
+    children: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +94,12 @@ class Round:
         core: the core, or -1 where arms are not pinned.
         blocks: in the order in which they ran.
         children_ns: by arm, CPU time that `wait4` knows of and the unit's own clock does not.
+        void: why the round does not count; empty when it does. Never depends on which arm gained.
+        wait4_ns: by arm, CPU time of the whole unit with the children that it reaped, as `wait4` knows it.
+        peak_bytes: by arm, the unit's peak of resident memory beyond what it held when it was forked.
+        start_ns: by arm, CPU time that its process of this layout needed to become ready.
+        load: what else went on, by name (`quiet.LOADS`): pressure, preemptions, other load.
+        unclean: arms whose units left something behind that a later unit could find.
     """
 
     number: int
@@ -91,15 +107,27 @@ class Round:
     core: int
     blocks: tuple[Block, ...]
     children_ns: Mapping[str, int] = field(default_factory=dict)
+    void: str = ""
+    wait4_ns: Mapping[str, int] = field(default_factory=dict)
+    peak_bytes: Mapping[str, int] = field(default_factory=dict)
+    start_ns: Mapping[str, int] = field(default_factory=dict)
+    load: Mapping[str, float] = field(default_factory=dict)
+    unclean: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Track:
-    """Log-ratios of one arm, one for each round, in total and by group, and the clock they are from."""
+    """Log-ratios of one arm, one for each counted round, in total and by group.
+
+    Attributes:
+        clock: that they are from.
+        deferred_ns: work deferred to after the clock that was charged to the arm, per call.
+    """
 
     total: tuple[float, ...]
     groups: tuple[tuple[float, ...], ...]
     clock: Clock
+    deferred_ns: float = 0.0
 
 
 def blocks_of(
@@ -173,7 +201,7 @@ def _has_children(rounds: Sequence[Round], arm: str) -> bool:
 
 
 def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
-    """Return the log-ratios of an arm over the rounds that it took part in.
+    """Return the log-ratios of an arm over the rounds that count and that it took part in.
 
     Args:
         rounds: of one race.
@@ -181,9 +209,10 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
         plan: for the groups and their weights.
         clock: `None`: the one that decides for this arm.
     """
-    taken = [r for r in rounds if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
+    counted = [r for r in rounds if not r.void]
+    taken = [r for r in counted if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
     used = clock or clock_of(taken, arm)
-    costs = {name: channel_cost(rounds, name) for name in (arm, BASELINE)}
+    costs = {name: channel_cost(counted, name) for name in (arm, BASELINE)}
     rows = [
         [_log_ratio(round_, arm, group, used, costs) for group in range(len(plan.groups))] for round_ in taken
     ]
