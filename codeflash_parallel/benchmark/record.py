@@ -1,0 +1,195 @@
+"""What races measured and what was concluded from it, as JSON and back again without loss. Pure.
+
+Values are written by the types of their fields: a dataclass as an object, a tuple of dataclasses as a table
+(columns and rows), because a race has thousands of blocks. Numbers come back as exactly what they were
+(Python writes a float as the shortest text that reads back the same), so that a verdict can be recomputed
+bit by bit. What follows from the rounds is not written but computed again. A field that came with a later
+version of this program is read as its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
+from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
+from codeflash_parallel.benchmark.rank import Ranking
+from codeflash_parallel.benchmark.samples import track
+
+#: Version of the records; records of another one are not read.
+SCHEMA = 1
+
+#: Key of an object that says which member of a union it is.
+_TYPE = "type"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRecord:
+    """What all races of a run have in common; the first record.
+
+    Attributes:
+        seed: of orders, cores, layouts and hash seeds.
+        policy: the setting `ranking`: how one of several winners is chosen.
+        version: of the program that measured.
+    """
+
+    run_id: str
+    seed: int
+    policy: str
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceRecord:
+    """A race or a confirmation."""
+
+    stage: RaceStage
+    outcome: RaceOutcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExclusionRecord:
+    """Candidates that left everything measured so far: a clean process did not bear them out."""
+
+    out: Mapping[str, Out]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankingRecord:
+    """What was concluded from the records before this one. Confirmations start anew after it.
+
+    Attributes:
+        diff_sizes: changed lines by candidate.
+    """
+
+    plan: RacePlan
+    diff_sizes: Mapping[str, int]
+    ranking: Ranking
+
+
+Record = RunRecord | RaceRecord | ExclusionRecord | RankingRecord
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Return a record as what the `json` module takes."""
+    return {"schema": SCHEMA, **_encode(Record, record)}
+
+
+def from_json(data: Any) -> Record:
+    """Return what `to_json` was given.
+
+    Raises:
+        ValueError: not a record, or one of another schema; one clause about what is wrong.
+    """
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        version = data.get("schema") if isinstance(data, dict) else None
+        raise ValueError(f"its schema version is {version!r}, this program reads {SCHEMA}")
+    return cast("Record", _decode(Record, {name: v for name, v in data.items() if name != "schema"}))
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of a dataclass's recorded fields, by name."""
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if f.name not in _COMPUTED.get(kind, ())}
+
+
+#: Fields that follow from the others and are not recorded.
+_COMPUTED: Mapping[type, Sequence[str]] = {Raced: ("tracks",)}
+
+
+def _encode(kind: Any, value: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in {Union, UnionType}:
+        return None if value is None else _encode_member(arguments, value)
+    if is_dataclass(kind):
+        return {
+            name: _encode(hint, getattr(value, name)) for name, hint in _hints(cast("type", kind)).items()
+        }
+    if origin is tuple and is_dataclass(arguments[0]):
+        hints = _hints(cast("type", arguments[0]))
+        rows = [[_encode(hint, getattr(row, name)) for name, hint in hints.items()] for row in value]
+        return {"columns": list(hints), "rows": rows}
+    if origin is tuple:
+        return [_encode(item, v) for item, v in zip(_items(arguments, len(value)), value, strict=True)]
+    if origin is Mapping:
+        return {name: _encode(arguments[1], v) for name, v in value.items()}
+    return value
+
+
+def _encode_member(members: Sequence[Any], value: Any) -> Any:
+    """Encode a value of a union: of dataclasses, which are named, or of one type and None."""
+    known = [member for member in members if member is not NoneType]
+    if len(known) == 1:
+        return _encode(known[0], value)
+    return {_TYPE: type(value).__name__, **_encode(type(value), value)}
+
+
+def _items(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Return the types of a tuple's items."""
+    return arguments[:1] * count if arguments[1:] == (Ellipsis,) else arguments
+
+
+def _decode(kind: Any, data: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in {Union, UnionType}:
+        return None if data is None and NoneType in arguments else _decode_member(arguments, data)
+    if is_dataclass(kind):
+        return _made(cast("type", kind), _expect(data, dict))
+    if origin is tuple and is_dataclass(arguments[0]):
+        columns = _expect(_expect(data, dict).get("columns"), list)
+        rows = _expect(data.get("rows"), list)
+        return tuple(_made(cast("type", arguments[0]), dict(zip(columns, row, strict=True))) for row in rows)
+    if origin is tuple:
+        items = _items(arguments, len(_expect(data, list)))
+        return tuple(_decode(item, value) for item, value in zip(items, data, strict=True))
+    if origin is Mapping:
+        return {name: _decode(arguments[1], value) for name, value in _expect(data, dict).items()}
+    return kind(_expect(data, str)) if issubclass(kind, StrEnum) else _expect(data, kind)
+
+
+def _decode_member(members: Sequence[Any], data: Any) -> Any:
+    known = {member.__name__: member for member in members if member is not NoneType}
+    if len(known) == 1:
+        return _decode(next(iter(known.values())), data)
+    name = _expect(data, dict).get(_TYPE)
+    if name not in known:
+        raise ValueError(f"{name!r} is none of {', '.join(known)}")
+    return _decode(known[name], {key: value for key, value in data.items() if key != _TYPE})
+
+
+def _made(kind: type, data: Mapping[str, Any]) -> Any:
+    """Make a dataclass from its fields.
+
+    Raises:
+        ValueError: a field is missing, unknown, or of another type.
+    """
+    hints = _hints(kind)
+    unknown = data.keys() - hints.keys()
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no {min(unknown)}")
+    values = {name: _decode(hints[name], value) for name, value in data.items()}
+    try:
+        return _raced(**values) if kind is Raced else kind(**values)
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__} is incomplete: {error}") from error
+
+
+def _raced(**values: Any) -> Raced:
+    """Make a race from its recorded fields; figures are computed from the rounds again."""
+    plan, rounds = values["plan"], values["rounds"]
+    null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
+    tracks = {arm: track(rounds, arm, plan) for arm in (*values["candidates"], *null)}
+    return Raced(**values, tracks=tracks)
+
+
+def _expect(data: Any, kind: type) -> Any:
+    wanted = (int, float) if kind is float else kind
+    if not isinstance(data, wanted) or (isinstance(data, bool) and kind is not bool):
+        raise ValueError(f"{kind.__name__} was expected, not {str(data)[:40]!r}")
+    return data
