@@ -10,6 +10,7 @@ from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine.fleet import Fleet
+from codeflash_parallel.engine.samples import Recorder
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.events import Event, Observer
 from codeflash_parallel.model.settings import Settings
@@ -29,6 +30,7 @@ class RunContext:
         memory_bytes: limit of one check.
         free_bytes: what all checks and servers together may hold.
         cores: cores' worth of CPU time that may be used.
+        recorder: keeps what races measure.
     """
 
     run_id: str
@@ -46,6 +48,7 @@ class RunContext:
     free_bytes: int
     cores: float
     seed: int
+    recorder: Recorder
 
     @property
     def guest(self) -> Guest:

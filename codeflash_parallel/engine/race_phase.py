@@ -20,6 +20,7 @@ from codeflash_parallel.benchmark.plan import (
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
+from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -84,10 +85,10 @@ async def hold_race(
         await races.hold(racing)
         await races.confirm()
     while out := await confirm(races.leaders()):
-        races.exclude(out)
+        await races.exclude(out)
         async with hold_benchmark_token(_TOKEN_DEADLINE_S):
             await races.confirm()
-    ranking = races.ranking()
+    ranking = await races.conclude()
     for note in ranking.notes:
         ledger.warn(note)
     return replace(before, races=tuple(races.races), ranking=ranking)
@@ -108,7 +109,7 @@ class _Races:
         """Race some candidates, as many at once as there are slots."""
         self._move(entries, Step.RACE)
         for batch in _batches(entries, self._context.pool.size):
-            self.races.append(await _race(self._context, batch, self._plan, self._random))
+            self.races.append(await self._held(batch, self._plan))
         self._move(entries, Step.MEASURE)
 
     async def confirm(self) -> None:
@@ -116,8 +117,14 @@ class _Races:
         again = self._plan.confirmation(int(self._plan.budget_ns * _CONFIRMATION_SHARE))
         while entries := self._contenders():
             self._move(entries, Step.RACE)
-            self._confirmations.append(await _race(self._context, entries, again, self._random))
+            self._confirmations.append(await self._held(entries, again))
             self._move(entries, Step.MEASURE)
+
+    async def _held(self, entries: Sequence[Entry], plan: RacePlan) -> RaceOutcome:
+        """Hold one race and record it."""
+        outcome = await _race(self._context, entries, plan, self._random)
+        await self._context.recorder.add(RaceRecord(stage=plan.stage, outcome=outcome))
+        return outcome
 
     def _move(self, entries: Sequence[Entry], step: Step) -> None:
         for entry in entries:
@@ -128,8 +135,9 @@ class _Races:
         ids = contenders(self.races, self._confirmations, self._plan, limit=limit)
         return [self._ledger.get(CandidateId(name)) for name in ids]
 
-    def exclude(self, out: Mapping[str, Out]) -> None:
+    async def exclude(self, out: Mapping[str, Out]) -> None:
         """Take candidates out of everything that was measured."""
+        await self._context.recorder.add(ExclusionRecord(out=out))
         self.races = without(self.races, out)
         self._confirmations = without(self._confirmations, out)
 
@@ -137,6 +145,12 @@ class _Races:
         """Return who wins or ties as things stand."""
         names = RaceFinding(ranking=self.ranking()).leaders
         return [self._ledger.get(name) for name in names]
+
+    async def conclude(self) -> Ranking:
+        """Return the ranking and record it with what it was made from."""
+        ranking, sizes = self.ranking(), _diff_sizes(self._ledger)
+        await self._context.recorder.add(RankingRecord(plan=self._plan, diff_sizes=sizes, ranking=ranking))
+        return ranking
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""

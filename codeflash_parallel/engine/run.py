@@ -11,8 +11,10 @@ from typing import Any
 
 import anyio
 
+from codeflash_parallel import __version__
 from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.benchmark.record import RunRecord
 from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.clock import Clock
@@ -26,6 +28,7 @@ from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_original
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
 from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
+from codeflash_parallel.engine.samples import Recorder
 from codeflash_parallel.engine.sources import Entries, entering, peek
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
@@ -141,9 +144,15 @@ class Run:
             free_bytes=self._around.free_bytes,
             cores=self._around.cores,
             seed=self._seed,
+            recorder=Recorder(self._run_dir, self._run_record()),
         )
         async with open_providing(self._providers, self._context, self._ledger) as providing:
             await self._rounds(self._context, source, providing, drafting)
+
+    def _run_record(self) -> RunRecord:
+        return RunRecord(
+            run_id=self._run_id, seed=self._seed, policy=self._settings.ranking, version=__version__
+        )
 
     async def _baseline(
         self, guest: Guest, snapshot: Snapshot, pool: Pool, source: Entries, drafting: Drafting

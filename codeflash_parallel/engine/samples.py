@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 
-from codeflash_parallel.benchmark.record import Record, from_json, to_json
+from codeflash_parallel.benchmark.record import Record, RunRecord, from_json, to_json
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.process.files import write_atomically
 
@@ -20,21 +21,24 @@ class Recorder:
 
     Args:
         run_dir: of the run.
+        first: the record that precedes all others; a run without a race has none.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, first: RunRecord) -> None:
         self._folder = run_dir / FOLDER
+        self._first = first
         self._count = 0
 
     async def add(self, record: Record) -> None:
-        """Write one more record; it is on disk when this returns, or is not there at all when cancelled."""
-        path = self._folder / f"{self._count:04d}.json"
-        self._count += 1
-        await anyio.to_thread.run_sync(_write, path, record)
+        """Write one more record; a file is there whole or not at all, even when this is cancelled."""
+        records = (record,) if self._count else (self._first, record)
+        await anyio.to_thread.run_sync(self._write, records)
 
-
-def _write(path: Path, record: Record) -> None:
-    write_atomically(path, json.dumps(to_json(record), separators=(",", ":")).encode())
+    def _write(self, records: Sequence[Record]) -> None:
+        for record in records:
+            data = json.dumps(to_json(record), separators=(",", ":")).encode()
+            write_atomically(self._folder / f"{self._count:04d}.json", data)
+            self._count += 1
 
 
 def load_records(run_dir: Path) -> tuple[Record, ...]:
