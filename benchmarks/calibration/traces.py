@@ -1,0 +1,151 @@
+"""Rounds of identical arms, recorded through the real guest, from which campaigns are drawn again.
+
+One sitting is what a race does between two starts of its processes: a layout with all arms, as the race has
+it, and then layouts of one round with few arms, as the confirmation has them. Nothing is decided meanwhile,
+so that no arm is dropped. Sittings are kept in the format of a run's own records.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from codeflash_parallel.benchmark.field import Field, open_field
+from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, RaceStage
+from codeflash_parallel.benchmark.race import HASH_SEEDS
+from codeflash_parallel.benchmark.raced import Raced
+from codeflash_parallel.benchmark.record import RaceRecord, from_json, to_json
+from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, run_round
+from codeflash_parallel.benchmark.samples import Round, Track
+
+from calibration.kept import Kept
+from calibration.work import Course
+
+#: Eight candidates and one that stands in for the null arm.
+RACING = 9
+
+#: A leader, one that ties with it, and one that stands in for the null arm.
+CONFIRMING = 3
+
+#: Layouts of one round in a sitting: as many rounds as the layout with all arms has.
+CONFIRMATIONS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What is recorded together: one work, some tests, and how many processes work in the background."""
+
+    work: str
+    tests: int
+    workers: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.work}-{self.tests}-{self.workers}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """The rounds between two starts of processes.
+
+    Attributes:
+        tracks: of every arm.
+        wall_s: of the whole layout, the start of its processes included.
+        load: the host's load average at its start.
+    """
+
+    raced: Raced
+    wall_s: float
+    load: float
+
+    @property
+    def tracks(self) -> Mapping[str, Track]:
+        return self.raced.tracks
+
+
+class Traces:
+    """The layouts of all cells, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def seconds(self, cell: Cell) -> float:
+        """Return how long a cell has been recorded for."""
+        return sum(line["wall_s"] for stage in RaceStage for line in self._kept(cell, stage))
+
+    def add(self, cell: Cell, layout: Layout) -> None:
+        """Keep one more layout."""
+        stage = layout.raced.plan.stage
+        record = to_json(RaceRecord(stage=stage, outcome=layout.raced))
+        self._kept(cell, stage).add({"wall_s": layout.wall_s, "load": layout.load, "record": record})
+
+    def layouts(self, cell: Cell, stage: RaceStage) -> list[Layout]:
+        """Return what was recorded of a cell at one stage."""
+        found = []
+        for line in self._kept(cell, stage):
+            record = from_json(line["record"])
+            assert isinstance(record, RaceRecord)
+            assert isinstance(record.outcome, Raced)
+            found.append(Layout(raced=record.outcome, wall_s=line["wall_s"], load=line["load"]))
+        return found
+
+    def _kept(self, cell: Cell, stage: RaceStage) -> Kept:
+        return Kept(self._folder / f"{cell.name}.{stage}.jsonl")
+
+
+class Recorder:
+    """Records sittings of one course."""
+
+    def __init__(self, course: Course, baseline: Arm, arms: Sequence[Arm], plan: RacePlan) -> None:
+        self._course, self._plan = course, plan
+        self._baseline, self._arms = baseline, arms
+
+    @classmethod
+    async def on(cls, course: Course) -> Recorder:
+        """Make the arms of a course and capture its calls."""
+        baseline = course.arm(BASELINE)
+        arms = [course.arm(f"arm{number}") for number in range(RACING)]
+        return cls(course, baseline, arms, await course.capture(baseline))
+
+    async def sit(self, random: Random) -> list[Layout]:
+        """Record one layout of the race and some of the confirmation."""
+        again = self._plan.confirmation(self._plan.budget_ns)
+        few = self._arms[:CONFIRMING]
+        layouts = [await self._layout(self._plan, self._arms, random)]
+        return layouts + [await self._layout(again, few, random) for _ in range(CONFIRMATIONS)]
+
+    async def _layout(self, plan: RacePlan, arms: Sequence[Arm], random: Random) -> Layout:
+        began, load = time.perf_counter_ns(), os.getloadavg()[0]
+        async with open_field(
+            self._course.bench, [self._baseline, *arms], plan, random.randrange(HASH_SEEDS)
+        ) as field:
+            scales = await calibrate(field, plan, random.choice(plan.cores))
+            numbers = range(plan.layout_rounds)
+            rounds = [await self._round(field, scales, plan, number, random) for number in numbers]
+            if field.lost:
+                raise SystemExit(f"Arms were lost: {field.lost}")
+        wall_ns = time.perf_counter_ns() - began
+        raced = Raced(
+            plan=plan,
+            candidates=tuple(arm.id for arm in arms),
+            rounds=tuple(rounds),
+            tracks={},
+            standings={},
+            out={},
+            alpha=0.0,
+            wall_ns=wall_ns,
+            round_ns=wall_ns // len(rounds),
+            stopped="recorded",
+        )
+        return Layout(raced=raced, wall_s=wall_ns / 1e9, load=load)
+
+    @staticmethod
+    async def _round(
+        field: Field, scales: tuple[Scale, ...], plan: RacePlan, number: int, random: Random
+    ) -> Round:
+        place = RoundPlace(number=number, layout=0, core=random.choice(plan.cores), stage=plan.stage)
+        return await run_round(field, scales, place, random)

@@ -1,0 +1,156 @@
+"""What the calibration times: small functions whose cost is known, in projects of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, cost_groups
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.guest import guest_command, parse_records
+
+LIMITS = Limits(wall_s=600, cpu_s=600)
+TARGET = {"targets": [{"path": "mod.py", "qualname": "work"}], "prove": ["mod.py"], "seed": 1}
+
+COMPUTING = """
+def work(x):
+    total = x
+    for i in range({size}):
+        total += i & 3
+    return total * 0 + x
+"""
+ALLOCATING = """
+def work(x):
+    rows = [{{"number": i, "pair": (i, x), "text": str(i)}} for i in range({size})]
+    return len(rows) * 0 + x
+"""
+CALCULATING = """
+import numpy
+
+ROW = numpy.arange(2000, dtype=float)
+
+
+def work(x):
+    row = ROW
+    for _ in range({size}):
+        row = numpy.sqrt(row + 1.0)
+    return int(row[0] * 0) + x
+"""
+TESTS = """
+import pytest
+import mod
+
+
+@pytest.mark.parametrize("x", range({tests}))
+def test_work(x):
+    assert mod.work(x) == x
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedWork:
+    """A function of which the cost grows in proportion to its size.
+
+    Attributes:
+        call: how long a call takes, about, for tables.
+        size: of the baseline's version.
+        needs: a package that the interpreter must have.
+    """
+
+    name: str
+    call: str
+    text: str = field(repr=False)
+    size: int
+    needs: str = ""
+
+    def source(self, label: str, gain: float = 1.0) -> str:
+        """Return a module whose function does `1 / gain` of the work; the label makes files differ."""
+        return f"# {label}\n" + self.text.format(size=round(self.size / gain))
+
+    def true_gain(self, gain: float) -> float:
+        """Return the gain after rounding to whole steps."""
+        return self.size / round(self.size / gain)
+
+
+WORKS = {
+    work.name: work
+    for work in (
+        TimedWork(name="python-20us", call="20 µs", text=COMPUTING, size=700),
+        TimedWork(name="python-100us", call="0.1 ms", text=COMPUTING, size=3500),
+        TimedWork(name="allocation-5ms", call="5 ms", text=ALLOCATING, size=20_000),
+        TimedWork(name="numpy-1ms", call="1 ms", text=CALCULATING, size=400, needs="numpy"),
+        TimedWork(name="python-300ms", call="0.3 s", text=COMPUTING, size=10_000_000),
+    )
+}
+
+
+def has_package(interpreter: Path, package: str) -> bool:
+    """Return whether an interpreter can import a package."""
+    probe = [str(interpreter), "-c", f"import {package}"]
+    return not package or subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Course:
+    """Where one work with some tests is raced: a folder, an interpreter and the baseline's captured calls."""
+
+    folder: Path
+    work: TimedWork
+    tests: int
+    bench: Bench
+    interpreter: Path = Path(sys.executable)
+
+    def workspace(self, label: str, gain: float = 1.0) -> Workspace:
+        """Make the project of one arm."""
+        root, private = self.folder / label / "tree", self.folder / label / "private"
+        root.mkdir(parents=True)
+        private.mkdir()
+        (root / "mod.py").write_text(self.work.source(label, gain), encoding="utf-8")
+        (root / "test_mod.py").write_text(TESTS.format(tests=self.tests), encoding="utf-8")
+        (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        environment = {"PATH": os.environ["PATH"], "HOME": str(private), "PYTHONDONTWRITEBYTECODE": "1"}
+        return Workspace(
+            root=root,
+            project=root,
+            user_root=self.folder / "user",
+            interpreter=self.interpreter,
+            private=private,
+            environment={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        )
+
+    @property
+    def inputs(self) -> Path:
+        """Where the baseline's captured calls are kept."""
+        return self.folder / "inputs"
+
+    def arm(self, label: str, gain: float = 1.0) -> Arm:
+        """Make one arm."""
+        return Arm(
+            id=label, workspace=self.workspace(label, gain), spec={**TARGET, "inputs": str(self.inputs)}
+        )
+
+    async def capture(self, baseline: Arm) -> RacePlan:
+        """Capture the calls that the baseline's tests make; return the rules of a race over them."""
+        spec = {
+            **TARGET,
+            "mode": "tests",
+            "args": [],
+            "select": None,
+            "wrap": "capture",
+            "budget": {"calls": 2000, "bytes": 10**8, "seconds": 60.0},
+            "inputs": str(self.inputs),
+            "stop": "never",
+            "tracebacks": "none",
+            "workers": 0,
+        }
+        command = guest_command(baseline.workspace, spec, LIMITS, self.bench.guest_dir)
+        done = await self.bench.runner.run(command)
+        calls = [r for r in parse_records(done.records) if r["t"] == "call"]
+        if not calls:
+            raise SystemExit(f"No call of {self.work.name} was captured: {done.stderr[-500:]}")
+        groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
+        return RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
