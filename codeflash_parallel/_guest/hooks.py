@@ -139,18 +139,19 @@ class SessionPlugin:
     def pytest_collection_finish(self, session):
         """Report what was collected (xdist's controller collects nothing: its workers do)."""
         if not self._in_worker and not _distributes(session.config):
-            self._report_collected([item.nodeid for item in session.items])
+            self._report_collected([item.nodeid for item in session.items], _benchmarks(session))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids):
         """Report what the first worker collected; xdist itself sees to it that all collect the same."""
-        self._report_collected([self._id(test) for test in ids])
+        self._report_collected([self._id(test) for test in ids], ())
 
-    def _report_collected(self, ids):
+    def _report_collected(self, ids, benchmarks):
         if not self._collected:
             self._collected = True
             errors = [{"id": test, "message": message} for test, message in self._errors.items()]
-            self._channel.write("collected", ids=ids, deselected=self._deselected, errors=errors)
+            found = {"ids": ids, "deselected": self._deselected, "errors": errors}
+            self._channel.write("collected", benchmarks=list(benchmarks), **found)
 
     def pytest_collectreport(self, report):
         """Report modules that failed to be imported, or skip themselves."""
@@ -273,6 +274,13 @@ def plugin_names(manager):
     """Return the names of the plugins that came from distributions."""
     distributed = [plugin for plugin, _ in manager.list_plugin_distinfo()]
     return sorted(name for name, plugin in manager.list_name_plugin() if plugin in distributed)
+
+
+def _benchmarks(session):
+    """Return the ids of the items that ask for pytest-benchmark's fixture."""
+    if not hasattr(session.config, "_benchmarksession"):
+        return []
+    return [item.nodeid for item in session.items if "benchmark" in getattr(item, "fixturenames", ())]
 
 
 def _distributes(config):

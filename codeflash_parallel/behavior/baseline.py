@@ -25,6 +25,7 @@ class Baseline:
         asked: ids of all tests that were asked for, in order; quarantined ones left out.
         asked_expected: outcome by test id of `asked`.
         executing: ids of tests that execute a target; empty means that whole tests are the level.
+        benchmarks: those of `executing` that use pytest-benchmark's fixture.
         spawning: ids of tests that start processes, in which nobody counts calls.
         touched: numbers of the targets that each test executes, as in `GuestReport`; empty: not known.
         third_party: names of modules from outside the repository that the tests import.
@@ -52,6 +53,7 @@ class Baseline:
     order_sensitive: bool = False
     asked: tuple[str, ...] = ()
     asked_expected: Mapping[str, str] = field(default_factory=dict)
+    benchmarks: tuple[str, ...] = ()
     spawning: tuple[str, ...] = ()
     touched: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     third_party: tuple[str, ...] = ()
@@ -131,12 +133,12 @@ def _call_to_json(call: CallOutcome) -> dict[str, Any]:
 _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
-        *("order", "asked", "spawning", "third_party"),
+        *("order", "asked", "benchmarks", "spawning", "third_party"),
     }
 )
 _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
-    *("order", "order_sensitive", "asked", "asked_expected", "spawning", "third_party"),
+    *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
     *("loaded", "warnings", "inputs"),
 )

@@ -99,6 +99,7 @@ class GuestReport:
     Attributes:
         finished: the end record arrived; without it the process died on the way.
         collected: ids of the tests that were to be run, in order.
+        benchmarks: those of them that use pytest-benchmark's fixture.
         executed: outermost calls by (test id, target number); id ``""`` is import and collection.
         touched: targets that each test executes, nested calls too; id ``""``: outside of tests, or in what
             several tests share (see `_guest.touching`).
@@ -120,6 +121,7 @@ class GuestReport:
     rootdir: str = ""
     inifile: str = ""
     collected: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...] = ()
     tests: Mapping[str, TestOutcome] = field(default_factory=dict)
     executed: Mapping[tuple[str, int], int] = field(default_factory=dict)
     touched: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -161,6 +163,7 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         rootdir=str(config.get("rootdir", "")),
         inifile=str(config.get("inifile") or ""),
         collected=tuple(collected.get("ids", ())),
+        benchmarks=tuple(collected.get("benchmarks", ())),
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
         touched={str(r["id"]): frozenset(map(int, r["targets"])) for r in by_type["touched"]},

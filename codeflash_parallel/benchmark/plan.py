@@ -44,6 +44,12 @@ class Work(StrEnum):
     CALLS = "calls"
     #: Whole test items.
     TESTS = "tests"
+    #: What the project's pytest-benchmark tests hand to their fixture.
+    BENCHMARKS = "pytest-benchmark"
+    #: A callable that the user names.
+    CALLABLE = "callable"
+    #: A command that the user names, in a process of its own each time.
+    COMMAND = "command"
 
 
 class RaceStage(StrEnum):
@@ -100,12 +106,16 @@ class RacePlan:
     Attributes:
         confidence: of the claim that a winner is faster, over all looks, arms and attempts.
         min_speedup: smallest gain worth claiming, as a fraction.
+        target: gain worth finding, as a fraction; whoever surely has less is not timed any longer.
         max_regression: largest slowdown of one group, as a fraction.
         indifference: arms closer than this fraction are tied.
+        giving_up: error of decisions that only cost power: that an arm misses the target or slows a group.
         budget_ns: wall time that the race may take.
         block_ns: how long one timed block of the baseline should take.
-        looks: rounds after which the data are looked at; the last one ends the race.
         layout_rounds: rounds after which every arm gets a fresh process.
+        least_rounds: rounds before which nothing but the loss of all candidates ends it.
+        max_rounds: rounds at most.
+        dear: one call is long, or the budget short: the field is cut while the race goes on.
         share: part of the error budget `1 - confidence` that this race may spend.
         cores: the cores that rounds may be put on; empty: the arms are not pinned.
     """
@@ -114,38 +124,45 @@ class RacePlan:
     work: Work = Work.CALLS
     stage: RaceStage = RaceStage.RACE
     confidence: float = 0.99
-    min_speedup: float = 0.02
+    min_speedup: float = 0.01
+    target: float = 0.02
     max_regression: float = 0.05
     indifference: float = 0.02
+    giving_up: float = 0.02
     budget_ns: int = 60_000_000_000
     block_ns: int = 6_000_000
-    looks: tuple[int, ...] = (12, 18, 24, 48)
     layout_rounds: int = 6
+    least_rounds: int = 1
+    max_rounds: int = 48
+    dear: bool = False
     share: float = 1.0
     cores: tuple[int, ...] = ()
 
     @property
-    def alpha_per_look(self) -> float:
-        """The error that one look may spend: the budget, evenly over the looks."""
-        return (1 - self.confidence) * self.share / len(self.looks)
+    def alpha(self) -> float:
+        """The error that this race may spend, on all candidates and looks together."""
+        return (1 - self.confidence) * self.share
 
     @property
-    def max_rounds(self) -> int:
-        """Rounds at most."""
-        return self.looks[-1]
+    def worth_finding(self) -> float:
+        """The target; never below the smallest claim."""
+        return max(self.target, self.min_speedup)
 
     def confirmation(self, budget_ns: int) -> RacePlan:
-        """Return the rules of one confirmation: fewer rounds, fresh processes for each of them.
+        """Return the rules of one confirmation: few rounds, fresh processes for each of them.
 
         Identical code in two processes was seen to differ by up to 17 % for as long as both lived (an
-        accident of addresses), so rounds are independent only if each has processes of its own. A third
-        of the error budget each, because at most three confirmations are tried.
+        accident of addresses), so rounds are independent only if each has processes of its own. Twelve
+        rounds; on a near miss up to twelve more. A third of the error budget each, because at most three
+        confirmations are tried.
         """
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,
-            looks=(12, 18, 24),
+            least_rounds=12,
+            max_rounds=24,
             layout_rounds=1,
+            dear=False,
             share=1 / MAX_CONFIRMATIONS,
             budget_ns=budget_ns,
         )

@@ -52,6 +52,7 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace, choice:
         asked=tuple(asked),
         asked_expected=asked,
         executing=executing,
+        benchmarks=tuple(test for test in report.benchmarks if test in set(executing)),
         spawning=report.spawned,
         touched=touched_targets([report]),
         third_party=report.modules,
