@@ -22,6 +22,9 @@ _IDLE, _BUSY = 0, 1
 
 _DONE = line_of("done")
 
+#: How the collector works before any code of the project has run, and so in every block of every arm.
+_THRESHOLD = gc.get_threshold()
+
 
 def run(spec, channel, control_fd):
     """Serve the evaluator until it says quit."""
@@ -122,6 +125,8 @@ def _serve_blocks(control, work, state):
             # Copies are no garbage: what the collector does in a timed region is the target's own doing.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(*_THRESHOLD)
+            gc.enable()
             control.send("armed")
         elif order["op"] == "go":
             batch.run()

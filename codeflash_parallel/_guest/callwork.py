@@ -1,7 +1,10 @@
 """Work of an arm that consists of captured calls."""
 
+import gc
 import hashlib
+import os
 import time
+from collections import deque
 from itertools import islice
 from types import CoroutineType
 
@@ -34,6 +37,8 @@ class CallWork:
     def __init__(self, spec, captured):
         inputs.install_places(spec)
         self._seed = spec.get("seed", 0)
+        # The same for all arms of a layout.
+        self._lot = os.environ.get("PYTHONHASHSEED", "")
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
@@ -69,27 +74,53 @@ class CallWork:
         if waits:
             self._settler.open_loop()
         seed_everything(self._seed)
-        return (AsyncBatch if waits else Batch)(entries, len(members), self._settler)
+        offset = _offset(len(entries) - len(members), self._lot, group, calls, start)
+        return (AsyncBatch if waits else Batch)(entries, len(members), offset, self._settler)
 
     def close(self):
         """Let go of the event loop."""
         self._settler.close()
 
 
-class Batch:
-    """Copies of inputs, ready to run; results of the first cycle are kept for the check, others dropped."""
+def _offset(most, *lot):
+    """Return a number up to `most`, drawn by the lot that the arguments are."""
+    if most <= 0:
+        return 0
+    drawn = hashlib.sha256(repr(lot).encode()).digest()
+    return int.from_bytes(drawn[:8], "big") % (most + 1)
 
-    def __init__(self, entries, distinct, settler):
-        self._first, self._rest = entries[:distinct], entries[distinct:]
+
+#: Takes a result and drops it at once.
+_forget = deque(maxlen=0).append
+
+
+class Batch:
+    """Copies of inputs, ready to run; results of one cycle are kept for the check, others dropped.
+
+    Which cycle that is, is drawn by lot, and its calls are made by the same lines as the others: work that
+    is skipped where nobody looks is caught.
+
+    Args:
+        entries: the calls.
+        distinct: calls of one cycle.
+        offset: number of calls before those of which the results are kept.
+        settler: forces lazy results.
+    """
+
+    def __init__(self, entries, distinct, offset, settler):
+        end = offset + distinct
+        self._before, self._looked_at, self._after = entries[:offset], entries[offset:end], entries[end:]
+        self._turn = -offset % distinct if distinct else 0
         self._settler = settler
         self._results = []
 
     def run(self):
         """Make the calls: this is what is timed."""
-        self._kept(self._first, self._results.append)
-        self._dropped(self._rest)
+        self._made(self._before, _forget)
+        self._made(self._looked_at, self._results.append)
+        self._made(self._after, _forget)
 
-    def _kept(self, entries, keep):
+    def _made(self, entries, keep):
         eager, force = _EAGER, self._force
         for function, args, kwargs, limit in entries:
             try:
@@ -99,16 +130,6 @@ class Batch:
             except BaseException as error:
                 result = Raised(error)
             keep(result)
-
-    def _dropped(self, entries):
-        eager, force = _EAGER, self._force
-        for function, args, kwargs, limit in entries:
-            try:
-                result = function(*args, **kwargs)
-                if type(result) not in eager:
-                    result = force(result, limit)
-            except BaseException:
-                result = None
 
     def _force(self, result, limit):
         word = laziness(type(result))
@@ -123,9 +144,11 @@ class Batch:
         """Return the digest of the kept outcomes, in order, and what encoding them cost."""
         started = time.process_time_ns()
         digest, raised = hashlib.sha256(), False
-        for result in self._results:
+        for result in self._results[self._turn :] + self._results[: self._turn]:
             raised = raised or type(result) is Raised
             digest.update(_outcome(result).encode("utf-8", "surrogatepass") + b"\n")
+        # Who switches the collector off in one call and leaves it off speeds up the next ones.
+        digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
         checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self._results)}
         return dict(checked, ns=time.process_time_ns() - started)
 
@@ -138,8 +161,9 @@ class AsyncBatch(Batch):
         self._settler.await_(self._run())
 
     async def _run(self):
-        await self._awaited(self._first, self._results.append)
-        await self._awaited(self._rest, _forget)
+        await self._awaited(self._before, _forget)
+        await self._awaited(self._looked_at, self._results.append)
+        await self._awaited(self._after, _forget)
 
     async def _awaited(self, entries, keep):
         eager = _EAGER
@@ -168,10 +192,6 @@ class AsyncBatch(Batch):
                 break
         await result.aclose()
         return (type(result), items)
-
-
-def _forget(result):
-    """Drop a result."""
 
 
 def _outcome(result):
