@@ -14,6 +14,7 @@ from codeflash_parallel.model.result import (
     SCHEMA_VERSION,
     CandidateResult,
     Fault,
+    RaceFigures,
     RunResult,
     Speedup,
 )
@@ -80,6 +81,7 @@ def _candidate(candidate: CandidateResult) -> Document:
     shown["diff_path"] = candidate.diff_path or None
     shown["overhead_ms"] = _finite(candidate.overhead_ms)
     shown["speedup"] = _speedup(candidate.speedup)
+    shown["race"] = _race(candidate.race)
     shown["tests"] = asdict(candidate.tests)
     for name in ("failed_ids", "missing_ids"):
         shown["tests"][name] = shown["tests"][name][:MAX_IDS]
@@ -96,6 +98,14 @@ def _speedup(speedup: Speedup | None) -> Document | None:
     if speedup is None or not all(map(math.isfinite, (speedup.estimate, speedup.low, speedup.high))):
         return None
     return asdict(speedup)
+
+
+def _race(figures: RaceFigures | None) -> Document | None:
+    if figures is None:
+        return None
+    clocks = {name: _speedup(getattr(figures, name)) for name in ("cpu", "wall")}
+    numbers = ("cold", "hot", "calls_per_s", "baseline_calls_per_s")
+    return _shallow(figures) | clocks | {name: _finite(getattr(figures, name)) for name in numbers}
 
 
 def _finite(number: float | None) -> float | None:

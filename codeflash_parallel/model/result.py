@@ -10,7 +10,7 @@ from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 #: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
 #: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the
@@ -80,6 +80,36 @@ class Speedup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RaceFigures:
+    """What was measured of one candidate, in the confirmation if it was in one, else in the race.
+
+    Attributes:
+        stage: `race` or `confirmation`.
+        rounds: that counted for it.
+        dropped: why it was not timed to the end, one clause; empty when it was.
+        dropped_after: rounds of its race after which it was dropped, 0 when it was not.
+        cpu, wall: speedups on either clock; `None` with too few rounds.
+        cold: gain on inputs that the process saw for the first time; `None` where it was not measured.
+        hot: gain on the same inputs when it saw them again.
+        peak_bytes, baseline_peak_bytes: largest resident size of a process that did the work; 0: not known.
+        calls_per_s, baseline_calls_per_s: on the wall clock; `None` where whole tests or commands are timed.
+    """
+
+    stage: str
+    rounds: int
+    dropped: str = ""
+    dropped_after: int = 0
+    cpu: Speedup | None = None
+    wall: Speedup | None = None
+    cold: float | None = None
+    hot: float | None = None
+    peak_bytes: int = 0
+    baseline_peak_bytes: int = 0
+    calls_per_s: float | None = None
+    baseline_calls_per_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FirstDifference:
     """The first captured call whose outcome differs, as printable text.
 
@@ -146,6 +176,7 @@ class CandidateResult:
         served: where its checks began: `F2`, `F1` or `F0` (a point of a warm server), or `fresh` (a new
             process); empty when it was not checked.
         served_why: why it was not served further on, one clause.
+        race: what was measured of it; `None` when it was not timed.
     """
 
     id: CandidateId
@@ -172,6 +203,7 @@ class CandidateResult:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     served: str = ""
     served_why: str = ""
+    race: RaceFigures | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +233,9 @@ class RunResult:
             empty when there were none.
         warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
             not be used, one clause each; empty when none was asked for.
+        race: `workload` (what was timed), `rounds` and `void` (those that did not count), `seconds`, `budget_s`
+            (of one race), and `unit_sd` (spread of one round of the second baseline, or of the quietest
+            candidate, as a fraction; `None` with too few rounds); empty when there was no race.
     """
 
     run_id: str
@@ -229,6 +264,7 @@ class RunResult:
     steps_ms: Mapping[str, float] = field(default_factory=dict)
     slots: Mapping[str, Any] = field(default_factory=dict)
     warm: Mapping[str, Any] = field(default_factory=dict)
+    race: Mapping[str, Any] = field(default_factory=dict)
     repository: str = ""
     run_dir: str = ""
     summary: str = ""

@@ -16,6 +16,7 @@ from codeflash_parallel.model.result import (
     FirstDifference,
     LineProfile,
     LineTiming,
+    RaceFigures,
     RunResult,
     Speedup,
     TestCounts,
@@ -59,6 +60,7 @@ def _run(data: Document) -> RunResult:
     return RunResult(
         **{name: data[name] for name in _SAME},
         **_later(data),
+        race=data.get("race", {}),
         error=Fault(**data["error"]) if data["error"] else None,
         verdict=Verdict(data["verdict"]) if data["verdict"] else None,
         winner=_id(data["winner"]),
@@ -94,11 +96,19 @@ def _candidate(data: Document) -> CandidateResult:
         failures=tuple(FailedTest(**failure) for failure in data["failures"]),
         group_speedups=tuple(_group(group) for group in data["group_speedups"]),
         notes=tuple(data["notes"]),
+        race=_race(data.get("race")),
     )
 
 
 def _later(data: Document) -> dict[str, Any]:
     return {name: data[name] for name in _LATER if name in data}
+
+
+def _race(data: Document | None) -> RaceFigures | None:
+    if data is None:
+        return None
+    clocks = {name: Speedup(**data[name]) if data[name] else None for name in ("cpu", "wall")}
+    return RaceFigures(**{**data, **clocks})
 
 
 def _group(data: Document) -> tuple[str, Speedup]:

@@ -14,6 +14,7 @@ from codeflash_parallel.model.result import (
     FirstDifference,
     LineProfile,
     LineTiming,
+    RaceFigures,
     RunResult,
     Speedup,
     TestCounts,
@@ -47,6 +48,31 @@ speedups = st.builds(
     st.floats(0, 1),
     st.sampled_from(["cpu", "wall"]),
     st.sampled_from(["race", "confirmation"]),
+)
+races = st.just({}) | st.fixed_dictionaries(
+    {
+        "workload": text,
+        "rounds": count,
+        "void": count,
+        "seconds": st.floats(0, 1e6),
+        "budget_s": st.floats(0, 1e6),
+        "unit_sd": st.none() | st.floats(0, 1),
+    }
+)
+figures = st.builds(
+    RaceFigures,
+    stage=st.sampled_from(["race", "confirmation"]),
+    rounds=count,
+    dropped=text,
+    dropped_after=count,
+    cpu=st.none() | speedups,
+    wall=st.none() | speedups,
+    cold=st.none() | number,
+    hot=st.none() | number,
+    peak_bytes=count,
+    baseline_peak_bytes=count,
+    calls_per_s=st.none() | number,
+    baseline_calls_per_s=st.none() | number,
 )
 counts = st.builds(
     TestCounts,
@@ -118,6 +144,7 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         timings_ms=draw(timings),
         served=draw(st.sampled_from(["", "F2", "F1", "F0", "fresh"])),
         served_why=draw(text),
+        race=draw(st.none() | figures),
     )
 
 
@@ -148,6 +175,7 @@ def run_results(draw: st.DrawFn) -> RunResult:
         steps_ms=draw(timings),
         slots=draw(slots),
         warm=draw(warm),
+        race=draw(races),
         seed=draw(count),
         python=draw(text),
         tests_selected=draw(count),
