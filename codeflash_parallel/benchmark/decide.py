@@ -1,48 +1,48 @@
 """Who is faster, and how sure that is. Pure statistics: values in, values out.
 
 What is guaranteed, in plain words: if no candidate of a race is faster than the baseline by `min_speedup`,
-then the chance that the race (all its looks and all its arms together) calls one of them faster is at most
-`1 - confidence`; the interval around a speedup holds the true median with at least that confidence.
+then the chance that the race (all its looks and all its candidates together) calls one of them faster is at
+most `1 - confidence`. One may look after every round and stop whenever one likes. An interval holds the true
+speedup at all looks together with at least the confidence that it is quoted with.
 
-Under which condition: that the rounds are independent of each other, and that in one round a candidate
-which is no faster comes out ahead by more than `min_speedup` with a chance of at most one half. No shape of
-the noise is assumed: heavy tails, bursts and drifts across rounds do no harm, because each round counts
-only as ahead or behind (the sign test), and the arms of one round share a core and a few hundredths of a
-second. The condition holds in the confirmation, where every round has processes of its own. It does not
-quite hold in the race, where six rounds share a process and with it an accident of addresses that may
-favour one arm by some per cent; therefore the race only finds the leaders, and the confirmation's figures
-alone are the claim.
+Under which condition: that chance favours both sides alike, given the rounds before. The logarithm of
+baseline time over candidate time scatters around the truth as often and as far up as down. Nothing else is
+assumed: heavy tails, bursts and drifts across rounds do no harm. Rounds are made such that this holds: the
+arms of a round share a core and a few hundredths of a second, their order is drawn and then mirrored. It
+does not quite hold in the race, where six rounds share a process and with it an accident of addresses that
+may favour one arm by some per cent; therefore the race only finds the leaders, and the confirmation, where
+every round has processes of its own, makes the claim.
 
-Method: the distribution-free interval for a median from order statistics (W. R. Thompson, 1936; e.g.
-Conover, Practical Nonparametric Statistics, section 3.2), with exact binomial tails. The error budget is
-divided evenly over the looks and over the candidates (Bonferroni).
+Decisions that only cost power (an arm is not worth timing on, the field is cut) have an error of their own,
+`giving_up`: they may lose a gain near the target and never make a false winner.
+
+Method: betting (see `evidence`); the error budget is divided evenly over the candidates (Bonferroni).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import ceil, comb, exp, inf, log, log1p
-from statistics import NormalDist, median
+from math import ceil, exp, inf, log, log1p
+from statistics import median
 
+from codeflash_parallel.benchmark.evidence import BETS, Evidence, Interval
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.samples import Clock, Track
 from codeflash_parallel.model.result import Speedup
 
 #: A gain that a race must be able to see; where the interval is too wide for it, the machine is too noisy.
-VISIBLE_GAIN = 0.10
+VISIBLE_GAIN = 0.05
 
 #: Both of an arm's first rounds slower than this: dropped at once. That costs power only.
 HOPELESS = -log(1.25)
 
-#: Error of decisions that only cost power, whatever their number: that an arm is not faster, slows a
-#: group down, or is level with the leader. A false one loses a gain near `min_speedup`; it never makes a
-#: false winner.
-GIVING_UP = 0.02
-
 #: Rounds after which an arm may be found hopeless.
 HOPELESS_AFTER = 2
+
+#: Where work is dear: rounds after which only the faster half of the field stays, and only the leader.
+HALVED_AFTER, DUEL_AFTER = 4, 8
 
 #: Median absolute deviation to standard deviation, for Gaussian noise.
 MAD_TO_SD = 1.4826
@@ -55,27 +55,22 @@ class Standing(StrEnum):
     OPEN = "open"
     #: Faster than the baseline by at least `min_speedup`.
     FASTER = "faster"
-    #: Not faster by `min_speedup`.
+    #: Not faster by the target.
     FUTILE = "futile"
     #: So much slower in its first rounds that it was not timed any longer.
     HOPELESS = "hopeless"
     #: A group of tests became slower than allowed.
     REGRESSES = "regresses"
-    #: Another candidate is faster beyond indifference.
+    #: Another candidate is faster.
     BEATEN = "beaten"
+    #: Others were ahead when the field was cut to save time; nothing is proven.
+    BEHIND = "behind"
+    #: It left for a reason other than its speed.
+    OUT = "out"
 
 
-#: Standings of which a candidate is not timed any longer.
-DROPPED = frozenset({Standing.FUTILE, Standing.HOPELESS, Standing.REGRESSES, Standing.BEATEN})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interval:
-    """A median of log-ratios and its bounds, each of which errs with a chance of at most some alpha."""
-
-    median: float
-    low: float
-    high: float
+#: Standings of which a candidate is still timed.
+TIMED = frozenset({Standing.OPEN, Standing.FASTER})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,86 +79,84 @@ class Looks:
 
     Attributes:
         candidates: all that started; the error budget is divided by their number.
-        standings: of every candidate.
+        standings: of every candidate that was looked at.
+        dropped_after: by candidate that is not timed any longer, the rounds of it that counted.
         decided: nothing more can be learned that would change the outcome.
     """
 
     candidates: tuple[str, ...]
     standings: Mapping[str, Standing] = field(default_factory=dict)
+    dropped_after: Mapping[str, int] = field(default_factory=dict)
     decided: bool = False
 
     @property
     def living(self) -> tuple[str, ...]:
         """Return the candidates that are still timed."""
-        return tuple(c for c in self.candidates if self.standings.get(c, Standing.OPEN) not in DROPPED)
+        return tuple(c for c in self.candidates if self.standing(c) in TIMED)
+
+    def standing(self, candidate: str) -> Standing:
+        """Return how a candidate stands."""
+        return self.standings.get(candidate, Standing.OPEN)
 
 
-def bound_rank(count: int, alpha: float) -> int:
-    """Return the largest k such that the k-th smallest of `count` values is a lower bound of the median.
+def drop(state: Looks, candidates: Iterable[str], standing: Standing, after: Mapping[str, int]) -> Looks:
+    """Return the state with candidates taken out; nobody left alive decides the race.
 
-    The chance that it is not one is P(Binomial(count, 1/2) < k), computed exactly; 0 when even the
-    smallest value errs too often.
+    Args:
+        state: before.
+        candidates: whom to drop.
+        standing: why.
+        after: rounds that counted, by candidate.
     """
-    limit = alpha * 2**count
-    below, rank = 0, 0
-    while rank <= count:
-        below += comb(count, rank)
-        if below > limit:
-            break
-        rank += 1
-    return rank
+    names = [c for c in candidates if c in state.living]
+    dropped = replace(
+        state,
+        standings={**state.standings, **dict.fromkeys(names, standing)},
+        dropped_after={**state.dropped_after, **{c: after.get(c, 0) for c in names}},
+    )
+    return replace(dropped, decided=state.decided or not dropped.living)
 
 
-def interval(values: Sequence[float], alpha: float) -> Interval:
-    """Return the median with bounds that each err with a chance of at most `alpha`, for any distribution."""
-    if not values:
-        return Interval(median=0.0, low=-inf, high=inf)
-    ranked = sorted(values)
-    rank = bound_rank(len(ranked), alpha)
-    low, high = (ranked[rank - 1], ranked[-rank]) if rank else (-inf, inf)
-    return Interval(median=median(ranked), low=low, high=high)
-
-
-def hopeless(track: Track) -> bool:
-    """Return whether both first rounds of an arm were so slow that timing it on is waste."""
-    return len(track.total) >= HOPELESS_AFTER and max(track.total[:HOPELESS_AFTER]) < HOPELESS
-
-
-def drop(state: Looks, candidate: str, standing: Standing) -> Looks:
-    """Return the state with one candidate's standing set; nobody left alive decides the race."""
-    after = replace(state, standings={**state.standings, candidate: standing})
-    return replace(after, decided=not after.living)
-
-
-def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, alpha: float) -> Looks:
-    """Look at the data and return the new state.
+def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> Looks:
+    """Look at the data after a round and return the new state.
 
     Args:
         state: after the previous look.
-        tracks: of all living candidates.
+        tracks: of all living candidates, with all their rounds that count so far.
         plan: the rules.
-        alpha: error that this look may spend on all candidates together.
     """
-    share = alpha / len(state.candidates)
-    standings = {**state.standings, **{c: standing_of(tracks[c], plan, share) for c in state.living}}
-    after = replace(state, standings=standings)
-    leader = leader_of(after, tracks)
+    share = plan.alpha / len(state.candidates)
+    counts = {c: len(tracks[c].total) for c in state.living}
+    alone = {c: standing_of(tracks[c], plan, share) for c in state.living}
+    for standing in (Standing.HOPELESS, Standing.FUTILE, Standing.REGRESSES):
+        state = drop(state, [c for c, found in alone.items() if found is standing], standing, counts)
+    state = replace(state, standings={**state.standings, **{c: alone[c] for c in state.living}})
+    leader = leader_of(state, tracks)
     if leader:
-        beaten = {c: Standing.BEATEN for c in after.living if beats(tracks[leader], tracks[c], plan, share)}
-        after = replace(after, standings={**standings, **beaten})
-    level = all(_settled(c, leader, tracks, plan) for c in after.living)
-    return replace(after, decided=level)
+        slower = [c for c in state.living if beats(tracks[leader], tracks[c], plan, share)]
+        state = drop(state, slower, Standing.BEATEN, counts)
+    state = drop(state, _behind(state, tracks, plan), Standing.BEHIND, counts)
+    return replace(state, decided=_is_decided(state, tracks, plan, leader))
 
 
 def standing_of(track: Track, plan: RacePlan, alpha: float) -> Standing:
     """Return how an arm stands against the baseline alone; not faster while a group seems too slow."""
-    goal = log1p(plan.min_speedup)
-    if interval(track.total, GIVING_UP).high < goal:
+    if _is_hopeless(track):
+        return Standing.HOPELESS
+    total = Evidence(track.total)
+    if total.below(log1p(plan.worth_finding)) * plan.giving_up >= 1:
         return Standing.FUTILE
     slow = slower_groups(track, plan)
-    if any(is_slower(track.groups[group], plan, GIVING_UP / len(track.groups)) for group in slow):
+    error = plan.giving_up / len(track.groups)
+    if any(_is_slower(track.groups[group], plan, error) for group in slow):
         return Standing.REGRESSES
-    return Standing.FASTER if not slow and interval(track.total, alpha).low > goal else Standing.OPEN
+    faster = not slow and total.above(log1p(plan.min_speedup)) * alpha >= 1
+    return Standing.FASTER if faster else Standing.OPEN
+
+
+def _is_hopeless(track: Track) -> bool:
+    """Return whether both first rounds of an arm were so slow that timing it on is waste."""
+    return len(track.total) >= HOPELESS_AFTER and max(track.total[:HOPELESS_AFTER]) < HOPELESS
 
 
 def slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:
@@ -172,43 +165,86 @@ def slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:
     return tuple(g for g, values in enumerate(track.groups) if values and median(values) < floor)
 
 
-def is_slower(values: Sequence[float], plan: RacePlan, alpha: float) -> bool:
+def _is_slower(values: Sequence[float], plan: RacePlan, alpha: float) -> bool:
     """Return whether a group is slower than allowed, surely."""
-    return interval(values, alpha).high < -log1p(plan.max_regression)
+    return Evidence(values).below(-log1p(plan.max_regression)) * alpha >= 1
 
 
 def leader_of(state: Looks, tracks: Mapping[str, Track]) -> str:
     """Return the fastest candidate among those known to be faster; empty when none is."""
-    faster = [c for c in state.living if state.standings[c] is Standing.FASTER]
-    return max(faster, key=lambda c: median(tracks[c].total), default="")
+    faster = [c for c in state.living if state.standing(c) is Standing.FASTER]
+    return max(faster, key=lambda c: centre(tracks[c]), default="")
 
 
-def difference(one: Track, other: Track, alpha: float) -> Interval:
-    """Return the interval of how much faster one arm is than another, from the rounds that they share."""
-    return interval([a - b for a, b in zip(one.total, other.total, strict=False)], alpha)
+def centre(track: Track) -> float:
+    """Return the estimate of an arm's log-ratio."""
+    return Evidence(track.total).centre()
+
+
+def lead(one: Track, other: Track) -> Evidence:
+    """Return what is known of how much faster one arm is than another, from the rounds that they share."""
+    return Evidence([a - b for a, b in zip(one.total, other.total, strict=False)])
 
 
 def beats(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
-    """Return whether the leader is faster than another arm by more than indifference, surely."""
+    """Return whether the leader is faster than another arm, surely, and not known to be as good as level."""
     if leader is other:
         return False
-    return difference(leader, other, alpha).low > log1p(plan.indifference)
+    gap = lead(leader, other)
+    return gap.above(0.0) * alpha >= 1 and gap.below(log1p(plan.indifference)) * alpha < 1
 
 
-def _settled(candidate: str, leader: str, tracks: Mapping[str, Track], plan: RacePlan) -> bool:
-    """Return whether more rounds could not change what is said of a living candidate."""
-    if candidate == leader:
+def is_level(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
+    """Return whether another arm is surely no slower than the leader by more than indifference."""
+    return leader is other or lead(leader, other).below(log1p(plan.indifference)) * alpha >= 1
+
+
+def _is_safe(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
+    """Return whether the leader is surely no slower than another arm by more than indifference."""
+    return leader is other or lead(leader, other).above(-log1p(plan.indifference)) * alpha >= 1
+
+
+def _behind(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:
+    """Return who leaves when the field is cut."""
+    places = _places(state, tracks, plan)
+    if places >= len(state.living):
+        return []
+    return sorted(state.living, key=lambda c: -centre(tracks[c]))[places:]
+
+
+def _places(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> int:
+    """Return how many candidates may stay: where work is dear, half after four rounds, then one for a duel."""
+    rounds = max((len(tracks[c].total) for c in state.living), default=0)
+    if not plan.dear or rounds < HALVED_AFTER:
+        return len(state.candidates)
+    return ceil(len(state.candidates) / 2) if rounds < DUEL_AFTER else 1
+
+
+def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leader: str) -> bool:
+    """Return whether more rounds would not change what is said of the living."""
+    living = state.living
+    if not living:
         return True
-    if not leader:
+    if max(len(tracks[c].total) for c in living) < plan.least_rounds:
         return False
-    gap = difference(tracks[leader], tracks[candidate], GIVING_UP)
-    return max(abs(gap.low), abs(gap.high)) < log1p(plan.indifference)
+    if plan.stage is RaceStage.CONFIRMATION and any(_is_near_miss(state, tracks, plan, c) for c in living):
+        return False
+    if not leader:
+        return plan.stage is RaceStage.CONFIRMATION
+    share = plan.alpha / len(state.candidates)
+    return all(_is_safe(tracks[leader], tracks[c], plan, share) for c in living)
 
 
-def biased(null: Track, plan: RacePlan, alpha: float) -> bool:
+def _is_near_miss(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, candidate: str) -> bool:
+    """Return whether an arm seems to be faster, and the rounds so far do not prove it."""
+    is_open = state.standing(candidate) is Standing.OPEN
+    return is_open and centre(tracks[candidate]) > log1p(plan.min_speedup)
+
+
+def biased(null: Track, plan: RacePlan) -> bool:
     """Return whether a second baseline differs from the first: then the race measured something else."""
-    bound = interval(null.total, alpha / 2)
-    return bound.low > log1p(plan.min_speedup) or bound.high < -log1p(plan.min_speedup)
+    found, goal = Evidence(null.total), log1p(plan.min_speedup)
+    return max(found.above(goal), found.below(-goal)) * plan.alpha / 2 >= 1
 
 
 def speedup(bound: Interval, clock: Clock, stage: RaceStage) -> Speedup | None:
@@ -216,7 +252,7 @@ def speedup(bound: Interval, clock: Clock, stage: RaceStage) -> Speedup | None:
     if bound.low == -inf or bound.high == inf:
         return None
     return Speedup(
-        estimate=exp(bound.median),
+        estimate=exp(bound.estimate),
         low=exp(bound.low),
         high=exp(bound.high),
         clock=clock.value,
@@ -224,32 +260,38 @@ def speedup(bound: Interval, clock: Clock, stage: RaceStage) -> Speedup | None:
     )
 
 
+def visible_gain(plan: RacePlan) -> float:
+    """Return the gain that a race must be able to see, as a fraction."""
+    return max(VISIBLE_GAIN, 2 * plan.min_speedup)
+
+
 def too_noisy(bound: Interval, plan: RacePlan) -> bool:
-    """Return whether a gain of ten per cent is neither excluded nor would have been seen."""
-    return bound.high >= log1p(VISIBLE_GAIN) and bound.median - bound.low > _reach(plan)
-
-
-def _reach(plan: RacePlan) -> float:
-    """Return how far below its median the lower bound of a visible gain may lie."""
-    return log1p(VISIBLE_GAIN) - log1p(plan.min_speedup)
+    """Return whether a gain that should be visible is neither excluded nor would have been seen."""
+    gain = log1p(visible_gain(plan))
+    return bound.high >= gain and bound.estimate - bound.low > gain - log1p(plan.min_speedup)
 
 
 def unit_sd(track: Track) -> float:
     """Return the spread of one round's log-ratio, by its median absolute deviation."""
     if not track.total:
         return 0.0
-    centre = median(track.total)
-    return MAD_TO_SD * median(abs(value - centre) for value in track.total)
+    middle = median(track.total)
+    return MAD_TO_SD * median(abs(value - middle) for value in track.total)
 
 
-def rounds_needed(track: Track, plan: RacePlan, alpha: float) -> int:
-    """Return about how many rounds a gain of ten per cent needs to be seen through this noise.
+def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> int:
+    """Return about how many rounds a gain needs to be seen through noise, by simulation right within a third.
 
-    The larger of two estimates: bounds narrow with the root of the number of rounds; and for Gaussian
-    noise, the median's own standard error is 1.2533 (the square root of pi / 2) times sd over that root.
+    Args:
+        sd: of one round's log-ratio.
+        gain: as a fraction.
+        plan: the rules.
+        candidates: of the race.
+
+    A bounded bet gains at most `log(2)` a round; for noise far above the gain, the best bet gains half the
+    square of the gain over the standard deviation (Waudby-Smith and Ramdas, section 4).
     """
-    bound, count = interval(track.total, alpha), len(track.total)
-    seen = count * ((bound.median - bound.low) / _reach(plan)) ** 2 if bound.low > -inf else 0
-    z = NormalDist().inv_cdf(1 - alpha)
-    gaussian = (1.2533 * z * unit_sd(track) / _reach(plan)) ** 2
-    return max(plan.looks[0], ceil(seen), ceil(gaussian))
+    beyond = log1p(gain) - log1p(plan.min_speedup)
+    if beyond <= 0:
+        raise ValueError(f"a gain of {gain} is not above the smallest claim")
+    return ceil(log(len(BETS) * candidates / plan.alpha) * (1 / log(2) + 2 * (sd / beyond) ** 2))

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from math import exp, log1p
 
 from codeflash_parallel.benchmark.decide import (
-    Interval,
     Standing,
     beats,
     biased,
-    interval,
+    is_level,
     rounds_needed,
     slower_groups,
     speedup,
     unit_sd,
+    visible_gain,
 )
+from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.suspicion import suspicion
@@ -37,12 +38,7 @@ class Entry:
     @property
     def standing(self) -> Standing:
         """How it stood at the last look that saw it."""
-        return self.raced.standings.get(self.id, Standing.OPEN)
-
-    @property
-    def error(self) -> float:
-        """The error that its own bounds may spend, each."""
-        return self.raced.alpha / len(self.raced.candidates)
+        return self.raced.standing(self.id)
 
     @property
     def speedup(self) -> Speedup | None:
@@ -57,7 +53,7 @@ class Entry:
     @property
     def times(self) -> str:
         """Its estimate for a sentence."""
-        return f"{exp(self.bound.median):.2f}x"
+        return f"{exp(self.bound.estimate):.2f}x"
 
     @property
     def slowed(self) -> str:
@@ -67,24 +63,24 @@ class Entry:
 
     @property
     def noise(self) -> str:
-        """How noisy it was and what a gain of ten per cent would have needed, one clause."""
+        """How noisy it was and what a gain that should be visible would have needed, one clause."""
         raced = self.raced
         track = raced.tracks[self.id]
         if not track.total:
             return raced.stopped
-        sd = unit_sd(track)
-        needed_s = rounds_needed(track, raced.plan, self.error) * raced.round_ns / SECOND
+        sd, gain = unit_sd(track), visible_gain(raced.plan)
+        needed = rounds_needed(sd, gain, raced.plan, len(raced.candidates))
         return (
-            f"too noisy: rounds scatter by {100 * sd:.0f} %, a gain of 10 % would have needed about "
-            f"{needed_s:.0f} s ({raced.stopped})"
+            f"too noisy: rounds scatter by {100 * sd:.0f} %, a gain of {100 * gain:.0f} % would have needed "
+            f"about {needed * raced.round_ns / SECOND:.0f} s ({raced.stopped})"
         )
 
     @property
     def groups(self) -> tuple[tuple[str, Speedup], ...]:
         """The same by group of tests."""
         track, plan = self.raced.tracks[self.id], self.raced.plan
-        bounds = [speedup(interval(v, self.error), track.clock, plan.stage) for v in track.groups]
-        return tuple((g.name, s) for g, s in zip(plan.groups, bounds, strict=True) if s is not None)
+        found = [speedup(bounds(v, self.raced.error), track.clock, plan.stage) for v in track.groups]
+        return tuple((g.name, s) for g, s in zip(plan.groups, found, strict=True) if s is not None)
 
 
 def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:
@@ -92,10 +88,11 @@ def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:
     found = {}
     for raced in outcomes:
         if isinstance(raced, Raced):
-            share = raced.alpha / max(1, len(raced.candidates))
             for arm in raced.candidates:
                 if arm not in raced.out:
-                    found[arm] = Entry(id=arm, raced=raced, bound=interval(raced.tracks[arm].total, share))
+                    found[arm] = Entry(
+                        id=arm, raced=raced, bound=bounds(raced.tracks[arm].total, raced.error)
+                    )
     return found
 
 
@@ -103,14 +100,27 @@ def beaten(leader: Entry, other: Entry, plan: RacePlan) -> bool:
     """Return whether the leader is surely faster; across races only the intervals can say so."""
     if leader.raced is other.raced:
         tracks = leader.raced.tracks
-        return beats(tracks[leader.id], tracks[other.id], plan, leader.error)
-    return leader.bound.low - other.bound.high > log1p(plan.indifference)
+        return beats(tracks[leader.id], tracks[other.id], plan, leader.raced.error)
+    return leader.bound.low > other.bound.high
+
+
+def level(leader: Entry, other: Entry, plan: RacePlan) -> bool:
+    """Return whether another arm is surely no slower than the leader by more than indifference."""
+    if leader.raced is other.raced:
+        tracks = leader.raced.tracks
+        return is_level(tracks[leader.id], tracks[other.id], plan, leader.raced.error)
+    return leader.bound.high - other.bound.low < log1p(plan.indifference)
+
+
+def fastest_of(found: Sequence[Entry]) -> Entry:
+    """Return the fastest by its estimate."""
+    return max(found, key=lambda entry: entry.bound.estimate)
 
 
 def is_void(confirmations: Sequence[RaceOutcome]) -> bool:
     """Return whether a second baseline came out different from the first."""
     return any(
-        NULL in raced.tracks and biased(raced.tracks[NULL], raced.plan, raced.alpha)
+        NULL in raced.tracks and biased(raced.tracks[NULL], raced.plan)
         for raced in confirmations
         if isinstance(raced, Raced)
     )
@@ -126,5 +136,5 @@ def confirmed(confirmations: Sequence[RaceOutcome], plan: RacePlan) -> tuple[Ent
     ]
     if not sure:
         return ()
-    leader = max(sure, key=lambda entry: entry.bound.median)
+    leader = fastest_of(sure)
     return tuple(entry for entry in sure if not beaten(leader, entry, plan))

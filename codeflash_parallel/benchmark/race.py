@@ -8,19 +8,23 @@ from dataclasses import replace
 from random import Random
 from statistics import median
 
-from codeflash_parallel.benchmark.decide import Looks, Standing, drop, hopeless, look
+from codeflash_parallel.benchmark.decide import Looks, rounds_needed, visible_gain
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
+from codeflash_parallel.benchmark.referee import after_round
 from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, predicted_ns, run_round
 from codeflash_parallel.benchmark.samples import Round, Track, disagreeing, track, unstable_groups
 from codeflash_parallel.benchmark.unit import SECOND, ArmLost, ArmNotStarted, ArmSlow, Bench
 from codeflash_parallel.model.outcome import Code, Status
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
-LEAST_ROUNDS = 7
+LEAST_ROUNDS = 8
 
-#: The null arm races as long as the first look, with it, fits into this share of the budget.
+#: Spread of one round's log-ratio that budgets are made for; seen on two shared cores.
+USUAL_SD = 0.012
+
+#: The null arm races as long as the usual number of rounds, with it, fits into this share of the budget.
 NULL_SHARE = 0.15
 
 #: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
@@ -78,8 +82,6 @@ class _Race:
         self._null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
         self._fixed = {name: replace(baseline, id=name) for name in (BASELINE, *self._null)}
         self._looks = Looks(candidates=tuple(self._arms))
-        self._taken = 0
-        self._alpha = plan.alpha_per_look
         self._scales: tuple[Scale, ...] = ()
         self._rounds: list[Round] = []
         self._round_ns: list[int] = []
@@ -90,18 +92,15 @@ class _Race:
     async def hold(self, progress: Progress) -> None:
         layout = 0
         while self._goes_on():
-            arms = [*self._fixed.values(), *(self._arms[c] for c in self._looks.living)]
+            arms = [*self._fixed.values(), *(self._arms[c] for c in self._timed)]
             seed = self._random.randrange(HASH_SEEDS)
             async with open_field(self._bench, arms, self._plan, seed) as field:
-                self._take_lost(field)
+                self._take_lost(field, len(self._rounds) + 1)
                 if BASELINE in field.lost:
                     raise field.lost[BASELINE]
                 await self._hold_layout(field, layout, progress)
             self._spare_null()
             layout += 1
-        if not self._looks.decided and self._rounds and len(self._rounds) not in self._plan.looks:
-            # The budget ended the race, not the data, so what is left of the error may be spent now.
-            self._look(self._plan.alpha_per_look * (len(self._plan.looks) - self._taken))
 
     async def _hold_layout(self, field: Field, layout: int, progress: Progress) -> None:
         if not self._scales:
@@ -117,9 +116,9 @@ class _Race:
             # From mark to mark, so that the start of a layout's processes belongs to its first round.
             began, self._mark_ns = self._mark_ns, time.perf_counter_ns()
             self._round_ns.append(self._mark_ns - began)
-            self._take_lost(field)
+            self._take_lost(field, len(self._rounds))
             self._take_wrong()
-            self._judge()
+            self._looks = after_round(self._looks, self._rounds, self._plan, self._out)
             await self._clear(field)
             progress(len(self._rounds), self._plan.max_rounds)
 
@@ -133,22 +132,31 @@ class _Race:
         except ArmSlow:
             self._stopped = "the race was not begun: one pass over its work takes longer than its budget"
             return
-        arms = len(self._looks.living)
-        with_null_ns = self._plan.looks[0] * predicted_ns(self._scales, arms + 1)
+        arms = len(self._timed)
+        round_ns = predicted_ns(self._scales, arms)
+        needed_ns = self._usual_rounds() * round_ns
         lean = any(scale.is_lean for scale in self._scales)
-        if lean or with_null_ns > NULL_SHARE * self._plan.budget_ns:
+        if self._plan.stage is RaceStage.RACE and (lean or needed_ns > self._left_ns()):
+            self._plan = replace(self._plan, dear=True)
+        if lean or self._usual_rounds() * predicted_ns(self._scales, arms + 1) > self._null_ns():
             self._fixed.pop(NULL, None)
             await self._clear(field)
-        round_ns = predicted_ns(self._scales, arms)
         if LEAST_ROUNDS * round_ns > self._left_ns():
-            needed_s = self._plan.looks[0] * round_ns / SECOND
             self._round_ns.append(round_ns)
-            self._stopped = f"the race was not begun: it needs about {needed_s:.0f} s, more than its budget"
+            self._stopped = (
+                f"the race was not begun: it needs about {needed_ns / SECOND:.0f} s, more than its budget"
+            )
+
+    def _usual_rounds(self) -> int:
+        """Return how many rounds decide a gain that should be visible, on a usual machine."""
+        return rounds_needed(USUAL_SD, visible_gain(self._plan), self._plan, len(self._arms))
+
+    def _null_ns(self) -> float:
+        return NULL_SHARE * self._plan.budget_ns
 
     def _spare_null(self) -> None:
         """Leave the null arm out from now on where the starts of processes turn out to be too dear."""
-        first_look_ns = self._plan.looks[0] * (self._round_ns[-1] if self._round_ns else 0)
-        if first_look_ns > NULL_SHARE * self._plan.budget_ns:
+        if self._round_ns and self._usual_rounds() * self._round_ns[-1] > self._null_ns():
             self._fixed.pop(NULL, None)
 
     def _keep_loaded_groups(self, field: Field) -> bool:
@@ -165,7 +173,7 @@ class _Race:
         return self._plan.budget_ns - (time.perf_counter_ns() - self._started_ns)
 
     def _goes_on(self) -> bool:
-        if self._stopped or self._looks.decided or not self._looks.living:
+        if self._stopped or self._looks.decided or not self._timed:
             return False
         if len(self._rounds) >= self._plan.max_rounds:
             return False
@@ -174,39 +182,27 @@ class _Race:
             return False
         return True
 
-    def _take_lost(self, field: Field) -> None:
-        for arm in self._looks.living:
+    @property
+    def _timed(self) -> tuple[str, ...]:
+        """The candidates that take part in the next round."""
+        return tuple(arm for arm in self._looks.living if arm not in self._out)
+
+    def _take_lost(self, field: Field, number: int) -> None:
+        """Take out who was lost in, or on the way to, the round with a number."""
+        for arm in self._timed:
             if arm in field.lost:
-                self._leave(arm, _out_of(field.lost[arm]))
+                self._out[arm] = replace(_out_of(field.lost[arm]), left_in=number)
 
     def _take_wrong(self) -> None:
-        for arm in disagreeing(self._rounds) & {*self._looks.living}:
+        for arm in disagreeing(self._rounds) & {*self._timed}:
             reason = "its outcomes in a timed unit differ from the baseline's"
-            self._leave(arm, Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason=reason))
-
-    def _leave(self, arm: str, out: Out) -> None:
-        self._out[arm] = out
-        self._looks = drop(self._looks, arm, Standing.HOPELESS)
-
-    def _judge(self) -> None:
-        """Look at the data if a look is due, and drop whom the first rounds found hopeless."""
-        count = len(self._rounds)
-        if count in self._plan.looks:
-            self._look(self._plan.alpha_per_look)
-        elif count == 2:  # noqa: PLR2004 - `hopeless` is about the first two rounds
-            for arm in self._looks.living:
-                if hopeless(track(self._rounds, arm, self._plan)):
-                    self._looks = drop(self._looks, arm, Standing.HOPELESS)
-
-    def _look(self, alpha: float) -> None:
-        self._taken += 1
-        self._alpha = alpha
-        tracks = {arm: track(self._rounds, arm, self._plan) for arm in self._looks.living}
-        self._looks = look(self._looks, tracks, self._plan, alpha)
+            self._out[arm] = Out(
+                status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason=reason, left_in=len(self._rounds)
+            )
 
     async def _clear(self, field: Field) -> None:
         """Close the processes of arms that race no longer."""
-        for arm in field.templates.keys() - {*self._looks.living} - self._fixed.keys():
+        for arm in field.templates.keys() - {*self._timed} - self._fixed.keys():
             await field.templates.pop(arm).close()
 
     def outcome(self) -> Raced:
@@ -215,9 +211,8 @@ class _Race:
             candidates=tuple(self._arms),
             rounds=tuple(self._rounds),
             tracks=self._tracks(),
-            standings=self._looks.standings,
+            looks=self._looks,
             out=self._out,
-            alpha=self._alpha,
             wall_ns=time.perf_counter_ns() - self._started_ns,
             round_ns=int(median(self._round_ns)) if self._round_ns else 0,
             stopped=self._stopped or self._ending(),

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.samples import Round, Track
 from codeflash_parallel.model.outcome import Code, Status
 
 
+class CacheIsolation(StrEnum):
+    """Whether what a unit writes can reach the units after it."""
+
+    #: Every unit begins with empty private folders.
+    EMPTIED = "emptied"
+    #: It can, and no large gain is credited without a doubt.
+    NONE = "none"
+
+
+#: Later than any round.
+AFTERWARDS = sys.maxsize
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Out:
-    """Why an arm left the race for a reason other than its speed."""
+    """Why an arm left the race for a reason other than its speed.
+
+    Attributes:
+        left_in: in which round, counted from 1, void ones included; it is not looked at from then on. Later
+            than all rounds: the race was over, and its looks stay as they were.
+    """
 
     status: Status
     code: Code
     reason: str
+    left_in: int = AFTERWARDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,12 +49,12 @@ class Raced:
         candidates: ids, in the order in which they were handed in.
         rounds: raw material; all figures can be computed from it again.
         tracks: by arm, the null arm included; an arm that was dropped has fewer rounds.
-        standings: by candidate, at the look that dropped it or at the last one.
+        looks: the state after the last look.
         out: arms that left for a reason other than their speed.
-        alpha: error that the last look could spend.
         wall_ns: of the whole race, process starts included.
         round_ns: median wall time of a round.
         stopped: why it ended, one sentence.
+        cache_isolation: whether files that one unit left behind could reach the next one.
         notes: what a person should know.
     """
 
@@ -41,13 +62,22 @@ class Raced:
     candidates: tuple[str, ...]
     rounds: tuple[Round, ...] = field(repr=False)
     tracks: Mapping[str, Track] = field(repr=False)
-    standings: Mapping[str, Standing]
+    looks: Looks
     out: Mapping[str, Out]
-    alpha: float
     wall_ns: int
     round_ns: int
     stopped: str
+    cache_isolation: CacheIsolation = CacheIsolation.EMPTIED
     notes: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """The error that each bound of one candidate may spend."""
+        return self.plan.alpha / max(1, len(self.candidates))
+
+    def standing(self, candidate: str) -> Standing:
+        """Return how a candidate stood at the look that dropped it, or at the last one."""
+        return self.looks.standing(candidate)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

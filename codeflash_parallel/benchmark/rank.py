@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log1p
+from math import exp, log1p
 
 from codeflash_parallel.benchmark.decide import Standing, too_noisy
-from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, is_void
+from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, fastest_of, is_void, level
 from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, RacePlan
+from codeflash_parallel.benchmark.policy import Policy, Tied, fastest, ordered
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import Speedup
@@ -49,7 +50,7 @@ class Ranking:
 
     Attributes:
         winner: id, empty unless the verdict is `winner` or `tie`.
-        tie_set: ids, the smallest diff first; empty unless the verdict is `tie`.
+        tie_set: ids, in the order of the policy; empty unless the verdict is `tie`.
         candidates: in the order in which the races had them.
         summary: one sentence that can be quoted.
     """
@@ -88,10 +89,10 @@ def contenders(
         entry
         for entry in entries(races).values()
         if entry.id not in tried
-        and entry.bound.median > goal
+        and entry.bound.estimate > goal
         and entry.standing not in {Standing.REGRESSES, Standing.HOPELESS, Standing.FUTILE}
     ]
-    ranked = sorted(hopeful, key=lambda entry: -entry.bound.median)
+    ranked = sorted(hopeful, key=lambda entry: -entry.bound.estimate)
     return tuple(entry.id for entry in ranked if not beaten(ranked[0], entry, plan))[:limit]
 
 
@@ -100,6 +101,7 @@ def rank(
     confirmations: Sequence[RaceOutcome],
     plan: RacePlan,
     diff_sizes: Mapping[str, int],
+    policy: Policy = fastest,
 ) -> Ranking:
     """Return the verdict.
 
@@ -107,11 +109,15 @@ def rank(
         races: of all batches; every candidate is in one of them.
         confirmations: as `contenders` asked for them.
         plan: the rules.
-        diff_sizes: by candidate; in a tie the smallest is the winner.
+        diff_sizes: changed lines by candidate.
+        policy: names the winner of a tie.
+
+    Raises:
+        UsageError: the policy is wrong.
     """
     void = is_void(confirmations)
     winners = () if void else confirmed(confirmations, plan)
-    order = sorted(winners, key=lambda entry: (diff_sizes.get(entry.id, 0), -entry.bound.median))
+    order = _ordered(winners, plan, diff_sizes, policy)
     top = order[0] if order else None
     judge = _Judge(races, confirmations, plan, void, tuple(order))
     # A leader races again when refinements of it do; the last race counts.
@@ -128,6 +134,28 @@ def rank(
             dict.fromkeys(n for o in (*races, *confirmations) if isinstance(o, Raced) for n in o.notes)
         ),
     )
+
+
+def _ordered(
+    winners: Sequence[Entry], plan: RacePlan, diff_sizes: Mapping[str, int], policy: Policy
+) -> list[Entry]:
+    """Return the equally fast in the order of a policy; one alone needs none."""
+    if len(winners) < 2:  # noqa: PLR2004 - one
+        return [*winners]
+    leader = fastest_of(winners)
+    by_id = {entry.id: entry for entry in winners}
+    tied = [
+        Tied(
+            id=entry.id,
+            speedup=exp(entry.bound.estimate),
+            low=exp(entry.bound.low),
+            high=exp(entry.bound.high),
+            changed_lines=diff_sizes.get(entry.id, 0),
+            is_level=level(leader, entry, plan),
+        )
+        for entry in winners
+    ]
+    return [by_id[name] for name in ordered(policy, tied)]
 
 
 def _verdict(ranked: Sequence[Ranked], winners: Sequence[Entry]) -> Verdict:
@@ -186,7 +214,7 @@ class _Judge:
         if doubt:
             return Status.UNDECIDED, Code.NOT_CONFIRMED, SUSPECT + doubt
         if self._winners and self._is_beaten(entry):
-            best = max(self._winners, key=lambda winner: winner.bound.median)
+            best = fastest_of(self._winners)
             # Beaten are those who are faster than the baseline themselves; the others just are not.
             code = Code.BEATEN if entry.bound.low > 0 else Code.NOT_FASTER
             return Status.LOST, code, f"{entry.times}, beaten by {best.id} ({best.times})"

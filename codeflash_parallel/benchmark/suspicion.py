@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf, log
 from statistics import median
 
-from codeflash_parallel.benchmark.decide import Interval, interval
+from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, channel_cost, net_ns, track
@@ -34,9 +34,9 @@ DOUBT_ALPHA = 0.01
 
 def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
     """Return why an arm's gain is doubted, one clause; empty when it is not."""
-    if bound.median > HOT_GAIN and _is_cached(raced, arm):
+    if bound.estimate > HOT_GAIN and _is_cached(raced, arm):
         return "cache: inputs seen before are faster, inputs seen for the first time are not"
-    if bound.median > ABSURD_GAIN and not _cold_gain(raced, arm) > ABSURD_COLD:
+    if bound.estimate > ABSURD_GAIN and not _cold_gain(raced, arm) > ABSURD_COLD:
         return "a gain beyond 50 that the first, cold pass over the inputs does not show"
     if raced.tracks[arm].clock is Clock.CPU and _wall_contradicts(raced, arm):
         return "faster on the CPU clock, slower on the wall clock"
@@ -45,7 +45,7 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
 
 def _wall_contradicts(raced: Raced, arm: str) -> bool:
     wall = track(raced.rounds, arm, raced.plan, Clock.WALL)
-    return interval(wall.total, DOUBT_ALPHA).high < 0
+    return bounds(wall.total, DOUBT_ALPHA).high < 0
 
 
 def _is_cached(raced: Raced, arm: str) -> bool:
@@ -55,7 +55,7 @@ def _is_cached(raced: Raced, arm: str) -> bool:
     usual = median([one.saving for one in complete]) if complete else 0.0
     if usual < LEAST_SAVING_NS:
         return False
-    return interval([one.missing / usual for one in complete], CACHE_ALPHA).low > MISSING_SHARE
+    return bounds([one.missing / usual for one in complete], CACHE_ALPHA).low > MISSING_SHARE
 
 
 def _cold_gain(raced: Raced, arm: str) -> float:

@@ -237,13 +237,12 @@ def simulated(truth: dict[str, float]):
 
     async def race(_context: object, entries: Sequence[Entry], plan: RacePlan, _random: object) -> Raced:
         random = Random(len(entries))
-        rounds = plan.looks[-1]
+        rounds = plan.max_rounds
         arms = {e.id: [log(truth[e.id]) + random.gauss(0, 0.005) for _ in range(rounds)] for e in entries}
         state = look(
             Looks(candidates=tuple(arms)),
             {a: track(v, plan) for a, v in arms.items()},
             plan,
-            plan.alpha_per_look,
         )
         tracks = {a: track(v, plan) for a, v in arms.items()}
         tracks[NULL] = track([random.gauss(0, 0.005) for _ in range(rounds)], plan)
@@ -252,9 +251,8 @@ def simulated(truth: dict[str, float]):
             candidates=tuple(arms),
             rounds=(),
             tracks=tracks,
-            standings=state.standings,
+            looks=state,
             out={},
-            alpha=plan.alpha_per_look,
             wall_ns=10**9,
             round_ns=10**8,
             stopped="enough",

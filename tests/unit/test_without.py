@@ -48,7 +48,7 @@ def test_what_was_measured_of_the_others_is_untouched() -> None:
     left = without(races, {"fast": WRONG, "elsewhere": WRONG})
     assert left[1] is races[1]
     assert left[0].tracks == races[0].tracks
-    assert left[0].alpha == races[0].alpha
+    assert left[0].looks == races[0].looks
     assert left[0].candidates == races[0].candidates
     assert left[0].out == {"fast": WRONG}
     assert without(races, {}) == races

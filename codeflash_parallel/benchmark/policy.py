@@ -1,0 +1,67 @@
+"""Which of the equally fast is named the winner. Pure: a policy is a function from facts to an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codeflash_parallel.model.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tied:
+    """What a policy may know of an arm that is confirmed as faster and that the fastest does not beat.
+
+    Attributes:
+        id: of the candidate.
+        speedup: estimate of the confirmation; 2.0 is twice as fast as the baseline.
+        low: lower end of its interval.
+        high: upper end.
+        changed_lines: lines added and removed.
+        is_level: surely no slower than the fastest by more than indifference.
+    """
+
+    id: str
+    speedup: float
+    low: float
+    high: float
+    changed_lines: int
+    is_level: bool
+
+
+#: Returns the ids of all that it was given, the one to be named winner first.
+Policy = Callable[[Sequence[Tied]], Sequence[str]]
+
+
+def fastest(tied: Sequence[Tied]) -> list[str]:
+    """Put the smallest change first among those that are surely level with the fastest."""
+    ranked = sorted(tied, key=lambda one: (not one.is_level, one.changed_lines, -one.speedup, one.id))
+    return [one.id for one in ranked]
+
+
+def smallest_diff(tied: Sequence[Tied]) -> list[str]:
+    """Put the smallest change first, even if it may be slower than the fastest by more than indifference."""
+    return [one.id for one in sorted(tied, key=lambda one: (one.changed_lines, -one.speedup, one.id))]
+
+
+#: Policies by the name that users give.
+POLICIES: dict[str, Policy] = {"fastest": fastest, "smallest-diff": smallest_diff}
+
+
+def ordered(policy: Policy, tied: Sequence[Tied]) -> tuple[str, ...]:
+    """Return the order that a policy gives.
+
+    Raises:
+        UsageError: it raises, or returns something else than an order of what it was given.
+    """
+    try:
+        ids = tuple(policy(tied))
+    except Exception as error:
+        raise UsageError(
+            "BAD_RANKING", f"The ranking policy failed: {type(error).__name__}: {error}."
+        ) from error
+    if sorted(map(str, ids)) != sorted(one.id for one in tied):
+        raise UsageError(
+            "BAD_RANKING", f"The ranking policy must return the ids it was given in its order, not {ids!r}."
+        )
+    return ids
