@@ -213,7 +213,7 @@ def _behind(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[s
 
 
 def _places(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> int:
-    """Return how many candidates may stay: where work is dear, half after four rounds, then one for a duel."""
+    """Return how many candidates may stay: where work is dear, half after four rounds, one for a duel."""
     rounds = max((len(tracks[c].total) for c in state.living), default=0)
     if not plan.dear or rounds < HALVED_AFTER:
         return len(state.candidates)

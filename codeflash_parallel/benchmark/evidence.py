@@ -24,7 +24,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 
 #: Shares of the stake that are bet; large ones decide clear cases in few rounds, small ones the close cases.
 BETS = (0.5, 1.0)
@@ -55,7 +55,11 @@ class Interval:
 
 
 class Evidence:
-    """What values tell about their centre."""
+    """What values tell about their centre.
+
+    Args:
+        values: one for each round, in the order of the rounds.
+    """
 
     def __init__(self, values: Sequence[float]) -> None:
         self._values = tuple(values)
@@ -63,43 +67,43 @@ class Evidence:
 
     def above(self, m: float) -> float:
         """Return the evidence that the centre is above m: reject "at most m" where it reaches 1 / alpha."""
-        stakes = [1.0] * len(BETS)
-        for value, scale in zip(self._values, self._scales, strict=True):
-            score = min(1.0, max(-1.0, (value - m) / scale))
-            stakes = [stake * (1 + bet * score) for stake, bet in zip(stakes, BETS, strict=True)]
-        return sum(stakes) / len(BETS)
+        return _wealth(self._scores(m))
 
     def below(self, m: float) -> float:
         """Return the evidence that the centre is below m."""
-        return self.mirrored().above(-m)
+        return _wealth([-score for score in self._scores(m)])
 
-    def mirrored(self) -> Evidence:
-        """Return the evidence of the values with the other sign; their scales are the same."""
-        return Evidence([-value for value in self._values])
-
-    def low(self, alpha: float) -> float:
-        """Return the largest m that is rejected as "the centre is at most m"."""
+    def bounds(self, alpha: float) -> Interval:
+        """Return the centre with all that is not rejected at an error of `alpha` on either side."""
         if not self._values:
-            return -inf
-        floor = min(self._values) - max(self._scales)
-        if self.above(floor) * alpha < 1:
-            return -inf
-        return _last(lambda m: self.above(m) * alpha >= 1, floor, max(self._values))
+            return Interval(estimate=0.0, low=-inf, high=inf)
+        reach = max(self._scales)
+        lowest, highest = min(self._values) - reach, max(self._values) + reach
+        return Interval(
+            estimate=self.centre(),
+            low=_last(lambda m: self.above(m) * alpha >= 1, lowest, highest),
+            high=-_last(lambda m: self.below(-m) * alpha >= 1, -highest, -lowest),
+        )
 
     def centre(self) -> float:
         """Return the m at which the scores add up to nothing; zero without values."""
         if not self._values:
             return 0.0
         low, high = min(self._values), max(self._values)
-        last = _last(lambda m: self._sum(m) >= 0, low, high)
-        first = -_last(lambda m: self._sum(-m) <= 0, -high, -low)
+        last = _last(lambda m: sum(self._scores(m)) >= 0, low, high)
+        first = -_last(lambda m: sum(self._scores(-m)) <= 0, -high, -low)
         return (first + last) / 2
 
-    def _sum(self, m: float) -> float:
-        return sum(
+    def _scores(self, m: float) -> list[float]:
+        return [
             min(1.0, max(-1.0, (value - m) / scale))
             for value, scale in zip(self._values, self._scales, strict=True)
-        )
+        ]
+
+
+def _wealth(scores: Sequence[float]) -> float:
+    """Return what the bets have made of one."""
+    return sum(prod(1 + bet * score for score in scores) for bet in BETS) / len(BETS)
 
 
 def scales(values: Sequence[float]) -> tuple[float, ...]:
@@ -121,14 +125,16 @@ def bounds(values: Sequence[float], alpha: float) -> Interval:
         values: one for each round, in the order of the rounds.
         alpha: chance that the lower bound errs at any look, and likewise the upper one.
     """
-    evidence = Evidence(values)
-    return Interval(estimate=evidence.centre(), low=evidence.low(alpha), high=-evidence.mirrored().low(alpha))
+    return Evidence(values).bounds(alpha)
 
 
 def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return about the largest number in [low, high] for which a condition holds that holds at `low`."""
-    if holds(high):
-        return high
+    """Return about the largest number in [low, high] for which a condition holds.
+
+    A condition that holds somewhere holds for all lower numbers. Minus infinity where it holds nowhere.
+    """
+    if not holds(low):
+        return -inf
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
