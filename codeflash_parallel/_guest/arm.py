@@ -13,7 +13,7 @@ import sys
 import traceback
 import warnings
 
-from . import importing
+from . import importing, session
 from .control import Control
 from .records import line_of
 
@@ -29,20 +29,40 @@ _THRESHOLD = gc.get_threshold()
 def run(spec, channel, control_fd):
     """Serve the evaluator until it says quit."""
     control = Control(control_fd)
-    if spec["work"] == "tests":
-        from . import plugin, testwork
+    if spec["work"] in session.IN_PYTEST:
+        from . import plugin
 
         def loop(session):
-            serve(control, testwork.TestWork(spec, session))
+            serve(control, _session_work(spec, session))
 
         return plugin.run_session(spec, channel, runtestloop=loop)
+    guard = importing.install(spec, channel)
+    serve(control, _call_work(spec, channel, guard) if spec["work"] == "calls" else _user_work(spec))
+    return 0
+
+
+def _session_work(spec, session):
+    if spec["work"] == "tests":
+        from . import testwork
+
+        return testwork.TestWork(spec, session)
+    from . import fixturework
+
+    return fixturework.FixtureWork(spec, session)
+
+
+def _call_work(spec, channel, guard):
     from . import callwork, inputs, instrument
 
     calls = inputs.read_calls(spec["inputs"])
-    guard = importing.install(spec, channel)
     guard.proof.instrument = instrument.registering(spec, channel, calls)
-    serve(control, callwork.CallWork(spec, calls))
-    return 0
+    return callwork.CallWork(spec, calls)
+
+
+def _user_work(spec):
+    from . import userwork
+
+    return userwork.CallableWork(spec) if spec["work"] == "callable" else userwork.CommandWork(spec)
 
 
 def serve(control, work):
@@ -130,7 +150,8 @@ def _serve_blocks(control, work, state):
             control.send("armed")
         elif order["op"] == "go":
             batch.run()
-            control.send_line(_DONE)
+            spent_ns = getattr(batch, "spent_ns", 0)
+            control.send_line(line_of("done", children_ns=spent_ns) if spent_ns else _DONE)
         elif order["op"] == "check":
             control.send("checked", **batch.check(), threads=count_threads(), children=count_children())
         else:

@@ -37,8 +37,6 @@ class CallWork:
     def __init__(self, spec, captured):
         inputs.install_places(spec)
         self._seed = spec.get("seed", 0)
-        # The same for all arms of a layout.
-        self._lot = os.environ.get("PYTHONHASHSEED", "")
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
@@ -74,12 +72,27 @@ class CallWork:
         if waits:
             self._settler.open_loop()
         seed_everything(self._seed)
-        offset = _offset(len(entries) - len(members), self._lot, group, calls, start)
-        return (AsyncBatch if waits else Batch)(entries, len(members), offset, self._settler)
+        return batch_of(entries, len(members), (group, calls, start), self._settler, waits=waits)
 
     def close(self):
         """Let go of the event loop."""
         self._settler.close()
+
+
+def batch_of(entries, distinct, lot, settler, *, waits=False):
+    """Return a batch in which the lot decides which results are looked at.
+
+    Args:
+        entries: of each call: function, arguments, keyword arguments, and how many items of a lazy result
+            matter.
+        distinct: calls of one cycle.
+        lot: what tells this block from others.
+        settler: forces lazy results.
+        waits: there are coroutine functions among the calls.
+    """
+    # The hash seed is the same for all arms of a layout.
+    offset = _offset(len(entries) - distinct, os.environ.get("PYTHONHASHSEED", ""), *lot)
+    return (AsyncBatch if waits else Batch)(entries, distinct, offset, settler)
 
 
 def _offset(most, *lot):
@@ -140,15 +153,19 @@ class Batch:
             return (type(result), list(islice(result, limit)))
         return self._settler.settle(result, limit)
 
+    def raised(self):
+        """Return the exceptions among the kept outcomes."""
+        return [result.error for result in self._results if type(result) is Raised]
+
     def check(self):
         """Return the digest of the kept outcomes, in order, and what encoding them cost."""
         started = time.process_time_ns()
-        digest, raised = hashlib.sha256(), False
+        digest = hashlib.sha256()
         for result in self._results[self._turn :] + self._results[: self._turn]:
-            raised = raised or type(result) is Raised
             digest.update(_outcome(result).encode("utf-8", "surrogatepass") + b"\n")
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
+        raised = bool(self.raised())
         checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self._results)}
         return dict(checked, ns=time.process_time_ns() - started)
 
