@@ -4,30 +4,64 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 
+from codeflash_parallel.benchmark.leftovers import Leftovers, private_folders
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.unit import ArmLost, Bench, Template, explained, start_template
 
 #: Seconds in which the kernel must let go of killed processes; beyond them they are left to the launcher.
 CLOSE_S = 10.0
 
-#: Seconds that imports and the loading of inputs may take.
+#: Seconds that imports and the loading of inputs may take the baseline.
 READY_S = 120.0
+
+#: A candidate may take this many times as long, which all arms of a layout do at once, and some seconds.
+SLOW_START = 5.0
+PATIENCE_S = 10.0
 
 
 class Field:
-    """Templates by arm, and why the lost ones were lost. Made by `open_field`."""
+    """Templates by arm, and why the lost ones were lost. Made by `open_field`.
+
+    Attributes:
+        start_ns: CPU time that each process needed to become ready.
+    """
 
     def __init__(self) -> None:
         self.templates: dict[str, Template] = {}
         self.lost: dict[str, ArmLost] = {}
+        self.start_ns: dict[str, int] = {}
+        self._leftovers: dict[Path, Leftovers] = {}
+        self._private: dict[str, Path] = {}
 
     async def lose(self, arm: str, error: ArmLost) -> None:
         """Close an arm and keep the reason."""
         ended = await self.templates.pop(arm).close()
         self.lost[arm] = explained(error, ended)
+
+    async def ready(self, arm: str, deadline_s: float) -> None:
+        """Wait until an arm is ready or lost."""
+        template = self.templates[arm]
+        try:
+            self.start_ns[arm] = await template.ready(deadline_s)
+            _compare(template, self.templates[BASELINE])
+        except ArmLost as error:
+            await self.lose(arm, error)
+
+    def remember(self, arms: Sequence[Arm]) -> None:
+        """Remember what lies in the arms' private folders; the baseline's arms have the same ones."""
+        for arm in arms:
+            private = self._private[arm.id] = arm.workspace.private
+            if private not in self._leftovers:
+                self._leftovers[private] = Leftovers(private_folders(arm.workspace))
+
+    def tidy(self) -> frozenset[str]:
+        """Remove what units left in their private folders; return the arms where that is not possible."""
+        unclean = {private for private, leftovers in self._leftovers.items() if not leftovers.remove()}
+        return frozenset(arm for arm, private in self._private.items() if private in unclean)
 
     async def close(self) -> None:
         """Close every arm."""
@@ -48,14 +82,13 @@ async def open_field(
     try:
         for arm in arms:
             field.templates[arm.id] = await start_template(bench, arm, plan, hash_seed)
-        for arm_id, template in tuple(field.templates.items()):
-            try:
-                await template.ready(READY_S)
-                _compare(template, field.templates[BASELINE])
-            except ArmLost as error:
-                await field.lose(arm_id, error)
-                if arm_id == BASELINE:
-                    break
+        began = anyio.current_time()
+        await field.ready(BASELINE, READY_S)
+        if BASELINE not in field.lost:
+            deadline_s = PATIENCE_S + SLOW_START * (anyio.current_time() - began)
+            for arm in arms[1:]:
+                await field.ready(arm.id, deadline_s)
+        field.remember(arms)
         yield field
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True):

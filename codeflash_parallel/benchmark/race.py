@@ -8,13 +8,15 @@ from dataclasses import replace
 from random import Random
 from statistics import median
 
+from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.decide import Looks, rounds_needed, visible_gain
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
+from codeflash_parallel.benchmark.quiet import judged, void_note
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.referee import after_round
 from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, predicted_ns, run_round
-from codeflash_parallel.benchmark.samples import Round, Track, disagreeing, track, unstable_groups
+from codeflash_parallel.benchmark.samples import Round, Track, track
 from codeflash_parallel.benchmark.unit import SECOND, ArmLost, ArmNotStarted, ArmSlow, Bench
 from codeflash_parallel.model.outcome import Code, Status
 
@@ -111,8 +113,15 @@ class _Race:
             if not self._goes_on():
                 return
             core = self._random.choice(self._plan.cores or (-1,))
-            place = RoundPlace(number=len(self._rounds), layout=layout, core=core, stage=self._plan.stage)
-            self._rounds.append(await run_round(field, self._scales, place, self._random))
+            place = RoundPlace(
+                number=len(self._rounds),
+                layout=layout,
+                core=core,
+                stage=self._plan.stage,
+                left_s=self._left_ns() / SECOND,
+            )
+            round_ = await run_round(field, self._scales, place, self._random)
+            self._rounds.append(judged(self._rounds, round_))
             # From mark to mark, so that the start of a layout's processes belongs to its first round.
             began, self._mark_ns = self._mark_ns, time.perf_counter_ns()
             self._round_ns.append(self._mark_ns - began)
@@ -128,7 +137,7 @@ class _Race:
             return
         core = self._random.choice(self._plan.cores or (-1,))
         try:
-            self._scales = await calibrate(field, self._plan, core)
+            self._scales = await calibrate(field, self._plan, core, self._left_ns() / SECOND)
         except ArmSlow:
             self._stopped = "the race was not begun: one pass over its work takes longer than its budget"
             return
@@ -194,11 +203,8 @@ class _Race:
                 self._out[arm] = replace(_out_of(field.lost[arm]), left_in=number)
 
     def _take_wrong(self) -> None:
-        for arm in disagreeing(self._rounds) & {*self._timed}:
-            reason = "its outcomes in a timed unit differ from the baseline's"
-            self._out[arm] = Out(
-                status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason=reason, left_in=len(self._rounds)
-            )
+        timed = self._timed
+        self._out.update({arm: out for arm, out in misconduct(self._rounds).items() if arm in timed})
 
     async def _clear(self, field: Field) -> None:
         """Close the processes of arms that race no longer."""
@@ -216,6 +222,7 @@ class _Race:
             wall_ns=time.perf_counter_ns() - self._started_ns,
             round_ns=int(median(self._round_ns)) if self._round_ns else 0,
             stopped=self._stopped or self._ending(),
+            cache_isolation=cache_isolation(self._rounds),
             notes=self._notes(),
         )
 
@@ -227,13 +234,9 @@ class _Race:
         return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *self._null)}
 
     def _notes(self) -> tuple[str, ...]:
-        groups = [self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds))]
-        if not groups:
-            return ()
-        named = ", ".join(groups)
-        return (
-            f"Outcomes of timed calls were not compared where the baseline does not repeat them: {named}.",
-        )
+        named = ", ".join(self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds)))
+        unstable = "Outcomes of timed calls were not compared where the baseline does not repeat them: "
+        return tuple(filter(None, (f"{unstable}{named}." if named else "", void_note(self._rounds))))
 
 
 def _out_of(lost: ArmLost) -> Out:

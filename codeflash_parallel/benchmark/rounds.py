@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
+from math import inf
 from random import Random
 
 from codeflash_parallel.benchmark.field import Field
+from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
+from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
 from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, RaceStage, Work, block_order
+from codeflash_parallel.benchmark.quiet import load_of, stepped
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, Job, Unit
+from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, ArmSlow, Ending, Job, Unit
 
 #: A candidate's block may take this many times the baseline's before it is given up as slower.
 SLOW_FACTOR = 20
@@ -54,30 +59,35 @@ class Scale:
         return PATIENCE_S + SLOW_FACTOR * self.block_ns / SECOND
 
 
-async def calibrate(field: Field, plan: RacePlan, core: int) -> tuple[Scale, ...]:
+async def calibrate(field: Field, plan: RacePlan, core: int, left_s: float = inf) -> tuple[Scale, ...]:
     """Find out on the baseline how many calls make a block of the planned length, for every group.
 
+    Args:
+        left_s: of the race's budget.
+
     Raises:
-        ArmLost: the baseline is lost, or one pass takes longer than the race's budget.
+        ArmLost: the baseline is lost; `ArmSlow` when one pass takes longer than is left of the budget.
     """
     template = field.templates[BASELINE]
     unit = await template.fork(0, core)
     cycles = template.cycles if plan.work is Work.CALLS else (1,) * len(plan.groups)
-    scales = tuple([await _scale(unit, group, cycle, plan) for group, cycle in enumerate(cycles)])
+    end_s = time.monotonic() + min(left_s, plan.budget_ns / SECOND)
+    scales = tuple([await _scale(unit, group, cycle, plan, end_s) for group, cycle in enumerate(cycles)])
     await unit.end()
+    field.tidy()
     return scales
 
 
-async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan) -> Scale:
-    deadline_s = plan.budget_ns / SECOND
+async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: float) -> Scale:
     passes = 1
     job = Job(kind=BlockKind.FIRST, group=group, calls=cycle)
-    block = await unit.block(job, deadline_s)
+    block = await unit.block(job, max(0.0, end_s - time.monotonic()))
     for _ in range(CALIBRATION_STEPS):
         if block.cpu_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
             break
         # The first pass of a fresh process is slower than the next ones; only those give the size.
-        block = await unit.block(replace(job, calls=cycle * passes), deadline_s)
+        more = replace(job, calls=cycle * passes)
+        block = await unit.block(more, max(0.0, end_s - time.monotonic()))
         if block.cpu_ns >= plan.block_ns / 2:
             break
         wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
@@ -104,46 +114,81 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundPlace:
-    """Which round it is and where it is run."""
+    """Which round it is and where it is run.
+
+    Attributes:
+        left_s: of the race's budget when the round begins.
+    """
 
     number: int
     layout: int
     core: int
     stage: RaceStage
+    left_s: float = inf
 
 
-async def run_round(field: Field, scales: tuple[Scale, ...], place: RoundPlace, random: Random) -> Round:
+class _BudgetSpent(Exception):  # noqa: N818 - the end of a round, not an error
+    """The budget ended in the middle of a round."""
+
+
+async def run_round(
+    field: Field,
+    scales: tuple[Scale, ...],
+    place: RoundPlace,
+    random: Random,
+    read: ReadMachine = read_machine,
+) -> Round:
     """Run one round on every arm of the field; arms that are lost on the way are in `field.lost`.
+
+    The round is void if the machine's clocks jumped in it, or if the budget ended in it: then the units are
+    left as they are, and the field is to be closed.
 
     Raises:
         ArmLost: the baseline is lost.
     """
     play = _Play(field, place)
-    for arm in tuple(field.templates):
+    before = read(place.core)
+    spent = ""
+    with stand_aside(place.core):
+        try:
+            await _play_all(play, scales, random)
+        except _BudgetSpent:
+            spent = "the budget ended in it"
+    after = read(place.core)
+    round_ = play.result()
+    own_ns = sum(round_.wait4_ns.values())
+    load = load_of(before, after, round_.blocks, own_ns)
+    return replace(round_, load=load, void=spent or stepped(before, after))
+
+
+async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> None:
+    for arm in play.arms:
         await play.fork(arm)
     for group, scale in enumerate(scales):
         candidates = [arm for arm in play.units if arm != BASELINE]
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
-                await play.warm(arm, group, scale, place.stage)
+                await play.warm(arm, group, scale)
         order = block_order(candidates, random)
         timed = Job(kind=BlockKind.TIMED, group=group, calls=scale.calls)
         for arm in order[: len(order) // 2] if scale.is_lean else order:
             await play.block(arm, timed, scale)
     for arm in tuple(play.units):
         await play.end(arm)
-    return play.result()
 
 
 class _Play:
     """A round being played. Losing the baseline ends it; losing a candidate takes its blocks out."""
 
     def __init__(self, field: Field, place: RoundPlace) -> None:
+        self.arms = tuple(field.templates)
         self.units: dict[str, Unit] = {}
         self._field = field
         self._place = place
         self._blocks: list[Block] = []
-        self._children: dict[str, int] = {}
+        self._endings: dict[str, Ending] = {}
+        self._shared = SharedMemory(read_shared)
+        self._end_s = time.monotonic() + place.left_s
 
     async def fork(self, arm: str) -> None:
         """Fork an arm's unit and measure its channel; its first block pays for the fork and is dropped."""
@@ -155,7 +200,7 @@ class _Play:
         except ArmLost as error:
             await self._lose(arm, error)
 
-    async def warm(self, arm: str, group: int, scale: Scale, stage: RaceStage) -> None:
+    async def warm(self, arm: str, group: int, scale: Scale) -> None:
         """Let an arm see every input once; where a claim is made, the second half of them twice."""
         half = scale.cycle // 2
         whole = Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle)
@@ -163,22 +208,34 @@ class _Play:
         cold = Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half)
         again = replace(cold, kind=BlockKind.AGAIN)
         told_apart = [first, cold, again] if half else [cold, again]
-        for job in told_apart if stage is RaceStage.CONFIRMATION else [whole]:
+        for job in told_apart if self._place.stage is RaceStage.CONFIRMATION else [whole]:
             await self.block(arm, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:
-        """Run one block, unless the arm has been lost."""
+        """Run one block, unless the arm has been lost.
+
+        Raises:
+            _BudgetSpent: there is nothing left, or this block takes longer than what is left and one block.
+        """
         if arm not in self.units:
             return
-        deadline_s = scale.deadline_s * (SLOW_FACTOR if arm == BASELINE else 1)
+        left_s = self._end_s - time.monotonic()
+        if left_s <= 0:
+            raise _BudgetSpent
+        own_s = scale.deadline_s * (SLOW_FACTOR if arm == BASELINE else 1)
         try:
-            self._blocks.append(await self.units[arm].block(job, deadline_s))
+            block = await self.units[arm].block(job, min(own_s, left_s + scale.block_ns / SECOND))
         except ArmLost as error:
+            if isinstance(error, ArmSlow) and time.monotonic() > self._end_s:
+                raise _BudgetSpent from None
             await self._lose(arm, error)
+        else:
+            self._blocks.append(replace(block, kept=min(job.calls, scale.cycle)))
+            self._shared.note(arm)
 
     async def end(self, arm: str) -> None:
         try:
-            self._children[arm] = await self.units[arm].end()
+            self._endings[arm] = await self.units[arm].end()
         except ArmLost as error:
             await self._lose(arm, error)
 
@@ -189,11 +246,16 @@ class _Play:
             raise self._field.lost[arm]
 
     def result(self) -> Round:
-        place = self._place
+        """Return what was measured, and remove what the units left behind."""
+        place, endings = self._place, self._endings
         return Round(
             number=place.number,
             layout=place.layout,
             core=place.core,
             blocks=tuple(block for block in self._blocks if block.arm in self.units),
-            children_ns=self._children,
+            children_ns={arm: ending.children_ns for arm, ending in endings.items()},
+            wait4_ns={arm: ending.wait4_ns for arm, ending in endings.items()},
+            peak_bytes={arm: ending.peak_bytes for arm, ending in endings.items()},
+            start_ns={arm: self._field.start_ns[arm] for arm in endings},
+            unclean=tuple(sorted(self._field.tidy() | self._shared.unclean())),
         )

@@ -7,14 +7,13 @@ above zero where the arm is faster.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import exp, log
-from statistics import median
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
 
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, RacePlan, weights
+from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, weights
 
 #: Share of CPU time that other processes of a unit must have used before the wall clock decides.
 CHILDREN_SHARE = 0.05
@@ -25,6 +24,12 @@ CHILDREN_NS = 1_000_000
 #: Share of a block's time spent neither running nor in line for a core, beyond what the channel costs,
 #: from which on the work counts as waiting and the wall clock decides.
 WAITING_SHARE = 0.20
+
+#: Work that an arm does after the clock is charged to it when it exceeds the baseline's by this share of it,
+#: and by so many standard errors over at least so many rounds.
+DEFERRED_SHARE = 0.10
+DEFERRED_ERRORS = 3.0
+DEFERRED_ROUNDS = 4
 
 #: No block is taken to be shorter than this: the clock's own grain, and a guard of the logarithm.
 LEAST_NS = 500
@@ -213,23 +218,54 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     taken = [r for r in counted if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
     used = clock or clock_of(taken, arm)
     costs = {name: channel_cost(counted, name) for name in (arm, BASELINE)}
+    charges = [deferred_ns(taken, arm, group) for group in range(len(plan.groups))]
     rows = [
-        [_log_ratio(round_, arm, group, used, costs) for group in range(len(plan.groups))] for round_ in taken
+        [_log_ratio(round_, arm, group, used, costs, charge) for group, charge in enumerate(charges)]
+        for round_ in taken
     ]
-    shares = weights(plan.groups)
     return Track(
-        total=tuple(_total(row, shares) for row in rows),
+        total=tuple(pooled(row, plan) for row in rows),
         groups=tuple(zip(*rows, strict=True)) if rows else tuple(() for _ in plan.groups),
         clock=used,
+        deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
     )
 
 
-def _total(log_ratios: Sequence[float], shares: Sequence[float]) -> float:
-    """Return the log of baseline time over candidate time of the whole workload."""
+def deferred_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
+    """Return the CPU time that an arm defers to after the clock, per call; 0 unless it surely does.
+
+    Encoding equal outcomes costs all arms the same, unless some of the work is left to it.
+    """
+    pairs = [
+        (own, base)
+        for round_ in rounds
+        if (own := _checking_ns(round_, arm, group)) is not None
+        and (base := _checking_ns(round_, BASELINE, group)) is not None
+    ]
+    if len(pairs) < DEFERRED_ROUNDS:
+        return 0.0
+    excess = [own - base for own, base in pairs]
+    error = stdev(excess) / sqrt(len(excess))
+    floor = max(DEFERRED_SHARE * fmean(base for _, base in pairs), DEFERRED_ERRORS * error)
+    return fmean(excess) if fmean(excess) > floor else 0.0
+
+
+def _checking_ns(round_: Round, arm: str, group: int) -> float | None:
+    """Return what encoding one outcome cost after a round's timed blocks; `None` where none was kept."""
+    blocks = [b for b in blocks_of([round_], arm, BlockKind.TIMED, group) if b.kept]
+    return sum(b.deferred_ns for b in blocks) / sum(b.kept for b in blocks) if blocks else None
+
+
+def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:
+    """Return the log of baseline time over candidate time of the whole workload, from those of its groups."""
+    shares = weights(plan.groups)
     return -log(sum(share * exp(-ratio) for share, ratio in zip(shares, log_ratios, strict=True)))
 
 
-def _log_ratio(round_: Round, arm: str, group: int, clock: Clock, costs: Mapping[str, ChannelCost]) -> float:
+def _log_ratio(
+    round_: Round, arm: str, group: int, clock: Clock, costs: Mapping[str, ChannelCost], charge: float
+) -> float:
+    """Return one round's log-ratio of a group; `charge` is what each of the arm's calls owes beside."""
     timed = [b for b in round_.blocks if b.kind is BlockKind.TIMED and b.group == group]
     baseline = {
         position: net_ns(block, costs[BASELINE], clock) / block.calls
@@ -237,7 +273,7 @@ def _log_ratio(round_: Round, arm: str, group: int, clock: Clock, costs: Mapping
         if block.arm == BASELINE
     }
     ratios = [
-        log(_nearest(baseline, position) * block.calls / net_ns(block, costs[arm], clock))
+        log(_nearest(baseline, position) / (net_ns(block, costs[arm], clock) / block.calls + charge))
         for position, block in enumerate(timed)
         if block.arm == arm
     ]
@@ -250,47 +286,3 @@ def _nearest(baseline: Mapping[int, float], position: int) -> float:
     after = [place for place in baseline if place > position]
     near = ([max(before)] if before else []) + ([min(after)] if after else [])
     return sum(baseline[place] for place in near) / len(near)
-
-
-#: What must be equal for two blocks to have made the same calls: layout, group, first input, calls.
-_Work = tuple[int, int, int, int]
-
-
-def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
-    for round_ in rounds:
-        for block in round_.blocks:
-            if block.digest:
-                yield (round_.layout, block.group, block.start, block.calls), block
-
-
-#: So often must the baseline have given the same outcomes, in any layout, before an arm is held to them.
-WITNESSES = 2
-
-
-def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
-    """Return the arms of which a block's outcomes differ from the baseline's of the same layout.
-
-    Work of which the baseline itself does not repeat the outcomes tells nothing and is left out.
-    """
-    seen: dict[_Work, set[str]] = {}
-    witnesses: Counter[str] = Counter()
-    for work, block in _digests(rounds):
-        if block.arm in {BASELINE, NULL}:
-            seen.setdefault(work, set()).add(block.digest)
-            witnesses[block.digest] += 1
-    known = {
-        work: digest
-        for work, digests in seen.items()
-        for digest in digests
-        if len(digests) == 1 and witnesses[digest] >= WITNESSES
-    }
-    return frozenset(b.arm for work, b in _digests(rounds) if known.get(work, b.digest) != b.digest)
-
-
-def unstable_groups(rounds: Sequence[Round]) -> frozenset[int]:
-    """Return the groups whose outcomes the baseline does not repeat within one layout."""
-    seen: dict[_Work, set[str]] = {}
-    for work, block in _digests(rounds):
-        if block.arm == BASELINE:
-            seen.setdefault(work, set()).add(block.digest)
-    return frozenset(group for (_, group, _, _), digests in seen.items() if len(digests) > 1)

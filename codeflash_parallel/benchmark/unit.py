@@ -17,6 +17,7 @@ from typing import Any
 
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.samples import Block, BlockKind
+from codeflash_parallel.benchmark.witness import ProcessGone, Witness, cpu_with_children_ns, parent_of
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Channel, ChannelClosed, Exit, Limits, Runner
 from codeflash_parallel.process.guest import Control, guest_command, parse_records
@@ -78,14 +79,15 @@ class Template:
         self.cycles: tuple[int, ...] = ()
         self._channel = channel
 
-    async def ready(self, deadline_s: float) -> None:
-        """Wait until imports are done and inputs are loaded.
+    async def ready(self, deadline_s: float) -> int:
+        """Wait until imports are done and inputs are loaded; return what that took in CPU nanoseconds.
 
         Raises:
             ArmLost: it does not come up.
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles = tuple(answer["calls"])
+        return cpu_with_children_ns(self._channel.pid)
 
     async def fork(self, number: int, core: int) -> Unit:
         """Fork a unit onto a core (-1: wherever it may run).
@@ -142,13 +144,28 @@ class Job:
     start: int = 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """What a unit had used when it ended.
+
+    Attributes:
+        wait4_ns: CPU time of the whole unit and the children that it reaped, as `wait4` knows it.
+        children_ns: what of it the unit's own clock does not know.
+        peak_bytes: most resident memory beyond what it held when it was forked.
+    """
+
+    wait4_ns: int
+    children_ns: int
+    peak_bytes: int
+
+
 class Unit:
     """A fork of a template, on one core, for one round."""
 
     def __init__(self, template: Template, pid: int) -> None:
         self._template = template
-        self._clock = cpu_clock(pid)
-        self._schedstat = Path(f"/proc/{pid}/schedstat")
+        self._witness = Witness(pid)
+        self._forked_bytes = self._witness.memory().now
 
     async def block(self, job: Job, deadline_s: float) -> Block:
         """Run one block and return what the clocks said.
@@ -156,10 +173,10 @@ class Unit:
         Raises:
             ArmLost: the unit dies or breaks the protocol; `ArmSlow` when its calls are not done in time.
         """
-        template = self._template
+        template, witness = self._template, self._witness
         await template.say({"op": "block", "group": job.group, "calls": job.calls, "start": job.start})
         await template.hear("armed", SMALL_S)
-        queued = self._queued_ns()
+        before = witness.counts()
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()
         await template.say({"op": "go"})
         try:
@@ -167,7 +184,7 @@ class Unit:
         except ArmLate:
             raise ArmSlow(f"its calls of one block were not done after {deadline_s:.1f} s") from None
         cpu_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
-        queued = self._queued_ns() - queued
+        after, children = witness.counts(), witness.children()
         await template.say({"op": "check"})
         checked = await template.hear("checked", SMALL_S + deadline_s)
         return Block(
@@ -178,44 +195,34 @@ class Unit:
             start=job.start,
             cpu_ns=cpu_ns,
             wall_ns=wall_ns,
-            waited_ns=max(0, wall_ns - cpu_ns - queued),
+            waited_ns=max(0, wall_ns - cpu_ns - (after.queued_ns - before.queued_ns)),
             digest=str(checked["digest"]) if job.calls else "",
+            deferred_ns=self._cpu_ns() - cpu - cpu_ns,
+            preempted=after.preempted - before.preempted,
+            reads=after.reads - before.reads,
+            children=children,
         )
 
-    async def end(self) -> int:
-        """End the unit; return the CPU nanoseconds that its children used, as `wait4` knows them."""
-        own = self._cpu_ns()
+    async def end(self) -> Ending:
+        """End the unit and return what it had used.
+
+        Raises:
+            ArmLost: it dies instead, or does not end.
+        """
+        own_ns, memory = self._cpu_ns(), self._witness.memory()
         await self._template.say({"op": "end"})
         reaped = await self._template.hear("reaped", SMALL_S)
-        return max(0, int(reaped["cpu_ns"]) - own)
+        return Ending(
+            wait4_ns=int(reaped["cpu_ns"]),
+            children_ns=max(0, int(reaped["cpu_ns"]) - own_ns),
+            peak_bytes=max(0, memory.peak - self._forked_bytes),
+        )
 
     def _cpu_ns(self) -> int:
         try:
-            return time.clock_gettime_ns(self._clock)
-        except OSError:
+            return self._witness.cpu_ns()
+        except ProcessGone:
             raise ArmLost("ended while it was timed") from None
-
-    def _queued_ns(self) -> int:
-        """Return how long the unit has waited for its core in all; 0 where the kernel does not say."""
-        try:
-            return int(self._schedstat.read_bytes().split()[1])
-        except (OSError, IndexError, ValueError):
-            return 0
-
-
-def cpu_clock(pid: int) -> int:
-    """Return the id of the CPU clock of a process and all its threads (linux/posix-timers.h)."""
-    return (~pid << 3) | 2
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent's id of a process, 0 if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    # The name may hold anything, also spaces and parentheses; the fields follow its last parenthesis.
-    return int(stat.rpartition(b")")[2].split()[1])
 
 
 async def start_template(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> Template:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, block_order
+from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, block_order
 from codeflash_parallel.benchmark.samples import (
     Block,
     BlockKind,
@@ -15,9 +15,7 @@ from codeflash_parallel.benchmark.samples import (
     Round,
     channel_cost,
     clock_of,
-    disagreeing,
     track,
-    unstable_groups,
 )
 
 ONE = RacePlan(groups=(Group(name="all", ns=1),))
@@ -130,44 +128,3 @@ def test_a_millisecond_of_dying_is_not_children():
     dying = round_of(block(BASELINE, 8 * MS), block("a", MS), children={BASELINE: 0, "a": MS // 2})
 
     assert clock_of([dying] * 3, "a") is Clock.CPU
-
-
-def digests(*pairs, layout=0):
-    return round_of(*(block(arm, MS, digest=d) for arm, d in pairs), layout=layout)
-
-
-def test_outcomes_are_compared_within_a_layout():
-    one = digests((BASELINE, "x"), ("a", "x"), ("b", "y"), (BASELINE, "x"))
-    other = digests((BASELINE, "z"), ("a", "z"), (BASELINE, "z"), layout=1)
-
-    assert disagreeing([one, other]) == {"b"}
-    assert unstable_groups([one, other]) == frozenset()
-
-
-def test_one_witness_is_not_enough():
-    assert disagreeing([digests((BASELINE, "x"), ("a", "y"))]) == frozenset()
-
-
-def test_a_witness_of_another_layout_counts():
-    one, other = digests((BASELINE, "x"), ("a", "y")), digests((BASELINE, "x"), ("a", "x"), layout=1)
-
-    assert disagreeing([one, other]) == {"a"}
-
-
-def test_a_baseline_that_contradicts_itself_condemns_nobody():
-    shaky = digests((BASELINE, "x"), ("a", "y"), (BASELINE, "z"))
-
-    assert disagreeing([shaky]) == frozenset()
-    assert unstable_groups([shaky]) == {0}
-
-
-def test_the_null_arm_is_a_witness_too():
-    assert disagreeing([digests((BASELINE, "x"), (NULL, "x"), ("a", "y"))]) == {"a"}
-    assert disagreeing([digests((BASELINE, "x"), (NULL, "q"), ("a", "y"))]) == frozenset()
-
-
-def test_other_work_is_not_compared():
-    half = block("a", MS, digest="y", start=5, calls=5)
-    round_ = round_of(block(BASELINE, MS, digest="x"), block(BASELINE, MS, digest="x"), half)
-
-    assert disagreeing([round_]) == frozenset()

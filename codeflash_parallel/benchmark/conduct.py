@@ -1,0 +1,139 @@
+"""What arms do beside being timed: other outcomes, processes left behind, work moved to import. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import sqrt
+from statistics import fmean, stdev
+
+from codeflash_parallel.benchmark.plan import BASELINE, NULL
+from codeflash_parallel.benchmark.raced import CacheIsolation, Out
+from codeflash_parallel.benchmark.samples import Block, Round
+from codeflash_parallel.model.outcome import Code, Status
+
+#: A process may need this share and so many nanoseconds more than the baseline's to become ready: changed
+#: modules are compiled anew, and a small table is nobody's cheat.
+START_SHARE = 0.25
+START_NS = 50_000_000
+
+#: What is beyond that must be by so many standard errors, over so many layouts.
+START_ERRORS = 3.0
+START_LAYOUTS = 3
+
+#: Nanoseconds in a second.
+SECOND = 1e9
+
+
+def misconduct(rounds: Sequence[Round]) -> Mapping[str, Out]:
+    """Return the arms that are out for what they did, and why.
+
+    Args:
+        rounds: of one race so far; the last one is the one in which they leave.
+    """
+    count = len(rounds)
+    found = {arm: _slow_start(surplus_ns) for arm, surplus_ns in starting_longer(rounds).items()}
+    found.update(dict.fromkeys(leaking(rounds), _LEAKING))
+    found.update(dict.fromkeys(disagreeing(rounds), _DIFFERING))
+    return {arm: replace(out, left_in=count) for arm, out in found.items()}
+
+
+_DIFFERING = Out(
+    status=Status.REJECTED,
+    code=Code.NOT_CONFIRMED,
+    reason="its outcomes in a timed unit differ from the baseline's",
+)
+_LEAKING = Out(
+    status=Status.REJECTED,
+    code=Code.LEAKED_PROCESS,
+    reason="its timed calls leave processes behind, which the baseline's do not",
+)
+
+
+def _slow_start(surplus_ns: float) -> Out:
+    """Return what is said of an arm whose process needs so much longer to become ready."""
+    more = f"its import takes {surplus_ns / SECOND:.2f} s of CPU time more than the baseline's"
+    return Out(status=Status.UNDECIDED, code=Code.NOT_CONFIRMED, reason=f"{more}: work was moved there")
+
+
+def starting_longer(rounds: Sequence[Round]) -> Mapping[str, float]:
+    """Return the arms that surely need more CPU time to become ready than is allowed, and how much more.
+
+    Where work is moved to import, no block shows it.
+    """
+    surplus: dict[str, dict[int, float]] = {}
+    baseline: dict[str, dict[int, float]] = {}
+    for round_ in rounds:
+        for arm in round_.start_ns.keys() - {BASELINE, NULL}:
+            if BASELINE in round_.start_ns:
+                surplus.setdefault(arm, {})[round_.layout] = round_.start_ns[arm] - round_.start_ns[BASELINE]
+                baseline.setdefault(arm, {})[round_.layout] = round_.start_ns[BASELINE]
+    return {
+        arm: fmean(by_layout.values())
+        for arm, by_layout in surplus.items()
+        if _is_over([*by_layout.values()], START_NS + START_SHARE * fmean(baseline[arm].values()))
+    }
+
+
+def _is_over(values: Sequence[float], cap: float) -> bool:
+    """Return whether the mean of some values is surely over a cap."""
+    if len(values) < START_LAYOUTS:
+        return False
+    return fmean(values) - START_ERRORS * stdev(values) / sqrt(len(values)) > cap
+
+
+def leaking(rounds: Sequence[Round]) -> frozenset[str]:
+    """Return the arms that had more processes left at the end of a block than the baseline ever had."""
+    blocks = [block for round_ in rounds for block in round_.blocks]
+    usual = max((b.children for b in blocks if b.arm == BASELINE), default=0)
+    return frozenset(b.arm for b in blocks if b.children > usual) - {NULL}
+
+
+def cache_isolation(rounds: Sequence[Round]) -> CacheIsolation:
+    """Return whether what a unit left behind could reach another one."""
+    return CacheIsolation.NONE if any(round_.unclean for round_ in rounds) else CacheIsolation.EMPTIED
+
+
+#: What must be equal for two blocks to have made the same calls: layout, group, first input, calls.
+_Work = tuple[int, int, int, int]
+
+
+def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
+    for round_ in rounds:
+        for block in round_.blocks:
+            if block.digest:
+                yield (round_.layout, block.group, block.start, block.calls), block
+
+
+#: So often must the baseline have given the same outcomes, in any layout, before an arm is held to them.
+WITNESSES = 2
+
+
+def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
+    """Return the arms of which a block's outcomes differ from the baseline's of the same layout.
+
+    Work of which the baseline itself does not repeat the outcomes tells nothing and is left out.
+    """
+    seen: dict[_Work, set[str]] = {}
+    witnesses: Counter[str] = Counter()
+    for work, block in _digests(rounds):
+        if block.arm in {BASELINE, NULL}:
+            seen.setdefault(work, set()).add(block.digest)
+            witnesses[block.digest] += 1
+    known = {
+        work: digest
+        for work, digests in seen.items()
+        for digest in digests
+        if len(digests) == 1 and witnesses[digest] >= WITNESSES
+    }
+    return frozenset(b.arm for work, b in _digests(rounds) if known.get(work, b.digest) != b.digest)
+
+
+def unstable_groups(rounds: Sequence[Round]) -> frozenset[int]:
+    """Return the groups whose outcomes the baseline does not repeat within one layout."""
+    seen: dict[_Work, set[str]] = {}
+    for work, block in _digests(rounds):
+        if block.arm == BASELINE:
+            seen.setdefault(work, set()).add(block.digest)
+    return frozenset(group for (_, group, _, _), digests in seen.items() if len(digests) > 1)
