@@ -109,6 +109,7 @@ class RacePlan:
         target: gain worth finding, as a fraction; whoever surely has less is not timed any longer.
         max_regression: largest slowdown of one group, as a fraction.
         indifference: arms closer than this fraction are tied.
+        max_cpu_cost: CPU time that a gain on the wall clock may cost, as a multiple of the baseline's.
         giving_up: error of decisions that only cost power: that an arm misses the target or slows a group.
         budget_ns: wall time that the race may take.
         block_ns: how long one timed block of the baseline should take.
@@ -128,6 +129,7 @@ class RacePlan:
     target: float = 0.02
     max_regression: float = 0.05
     indifference: float = 0.02
+    max_cpu_cost: float = 1.2
     giving_up: float = 0.02
     budget_ns: int = 60_000_000_000
     block_ns: int = 6_000_000
