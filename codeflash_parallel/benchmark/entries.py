@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log1p
 
+from codeflash_parallel.benchmark.caches import claimed, remembers
 from codeflash_parallel.benchmark.decide import (
     Standing,
     beats,
@@ -29,7 +30,7 @@ SECOND = 1e9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One arm in one race: its interval at that race's last look."""
+    """One arm in one race: the interval of its claim at that race's last look."""
 
     id: str
     raced: Raced
@@ -56,6 +57,13 @@ class Entry:
         return f"{exp(self.bound.estimate):.2f}x"
 
     @property
+    def hot_times(self) -> str:
+        """What it gains on inputs that it has seen, for a sentence; empty unless that is not its claim."""
+        if not remembers(self.raced, self.id):
+            return ""
+        return f"{exp(bounds(self.raced.tracks[self.id].total, self.raced.error).estimate):.2f}x"
+
+    @property
     def slowed(self) -> str:
         """The groups of tests that it makes slower than allowed, by name; going by medians."""
         track, plan = self.raced.tracks[self.id], self.raced.plan
@@ -78,7 +86,7 @@ class Entry:
     @property
     def groups(self) -> tuple[tuple[str, Speedup], ...]:
         """The same by group of tests."""
-        track, plan = self.raced.tracks[self.id], self.raced.plan
+        track, plan = claimed(self.raced, self.id), self.raced.plan
         found = [speedup(bounds(v, self.raced.error), track.clock, plan.stage) for v in track.groups]
         return tuple((g.name, s) for g, s in zip(plan.groups, found, strict=True) if s is not None)
 
@@ -91,7 +99,7 @@ def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:
             for arm in raced.candidates:
                 if arm not in raced.out:
                     found[arm] = Entry(
-                        id=arm, raced=raced, bound=bounds(raced.tracks[arm].total, raced.error)
+                        id=arm, raced=raced, bound=bounds(claimed(raced, arm).total, raced.error)
                     )
     return found
 

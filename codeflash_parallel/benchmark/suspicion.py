@@ -1,46 +1,84 @@
-"""Gains that a guard doubts. Pure: looks at what was measured."""
+"""Gains that a guard doubts, because of where they come from or what they cost. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, log
+from math import log, log1p
 from statistics import median
 
+from codeflash_parallel.benchmark.caches import is_proven, remembers
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, channel_cost, net_ns, track
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, track
 
-#: Hot gains up to this are not doubted: a cache that pays less is not worth the doubt.
-HOT_GAIN = log(1.5)
+#: Gains beyond this must be there in the first pass over the inputs, too.
+ABSURD_GAIN = log(10)
 
-#: Share of an arm's saving that may be missing the first time it sees an input.
-MISSING_SHARE = 0.4
+#: Gains up to this are credited even to those who may know inputs from an earlier process.
+CREDITED_GAIN = log(1.5)
 
-#: Error of that doubt. A wrong doubt withholds a win, a missing one credits a cache: neither is rare enough
-#: for a stricter bound on twelve rounds.
-CACHE_ALPHA = 0.1
+#: CPU nanoseconds by which a process may take longer to become ready: tables worth having are made in less,
+#: and the figure itself scatters by a tenth of it.
+IMPORT_NS = 50_000_000
 
-#: Savings below this drown in what the first steps of a fork cost (copied pages).
-LEAST_SAVING_NS = 10_000
-
-#: Gains beyond this are doubted unless even the cold pass gains `ABSURD_COLD`.
-ABSURD_GAIN = log(50)
-ABSURD_COLD = 5.0
-
-#: Error of a doubt.
+#: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
+
+#: Blocks with inputs that the process knows; who reads files even in them looks something up.
+_KNOWN = frozenset({BlockKind.AGAIN, BlockKind.TIMED})
 
 
 def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
-    """Return why an arm's gain is doubted, one clause; empty when it is not."""
-    if bound.estimate > HOT_GAIN and _is_cached(raced, arm):
-        return "cache: inputs seen before are faster, inputs seen for the first time are not"
-    if bound.estimate > ABSURD_GAIN and not _cold_gain(raced, arm) > ABSURD_COLD:
-        return "a gain beyond 50 that the first, cold pass over the inputs does not show"
-    if raced.tracks[arm].clock is Clock.CPU and _wall_contradicts(raced, arm):
-        return "faster on the CPU clock, slower on the wall clock"
+    """Return why an arm's gain is doubted, one clause; empty when it is not.
+
+    Args:
+        raced: its confirmation.
+        arm: id.
+        bound: of its claim (`caches.claimed`).
+    """
+    if remembers(raced, arm) and bound.low <= log1p(raced.plan.min_speedup):
+        return "cache: faster on inputs seen before, not on inputs seen for the first time"
+    if bound.estimate > ABSURD_GAIN and not is_proven(raced, arm):
+        return "a gain beyond 10 that the first pass over the inputs does not prove"
+    return _source(raced, arm, bound) or _price(raced, arm)
+
+
+def _source(raced: Raced, arm: str, bound: Interval) -> str:
+    """Return how an arm may know inputs from an earlier process, one clause; empty if it surely does not."""
+    rounds = [round_ for round_ in raced.rounds if not round_.void]
+    if bound.estimate <= CREDITED_GAIN:
+        return ""
+    if _reads(rounds, arm) >= _reads(rounds, BASELINE) + 1:
+        return "it reads files where the baseline does not: a cache outside its process is not excluded"
+    if 2 * sum(arm in r.unclean and BASELINE not in r.unclean for r in rounds) > len(rounds):
+        return "it leaves files that its next process could find: a cache outside its process is not excluded"
     return ""
+
+
+def _reads(rounds: list[Round], arm: str) -> float:
+    """Return how many reads an arm makes in a block with inputs that it knows, median."""
+    return median(
+        [b.reads for round_ in rounds for b in round_.blocks if b.arm == arm and b.kind in _KNOWN] or [0]
+    )
+
+
+def _price(raced: Raced, arm: str) -> str:
+    """Return what an arm pays elsewhere for its gain, one clause; empty where that is allowed."""
+    extra_ns = _extra_start_ns(raced, arm)
+    if extra_ns > IMPORT_NS:
+        return f"import: its process takes {extra_ns / 1e6:.0f} ms longer to start"
+    if raced.tracks[arm].clock is Clock.CPU:
+        return "faster on the CPU clock, slower on the wall clock" if _wall_contradicts(raced, arm) else ""
+    cost = _cpu_cost(raced, arm)
+    if cost > raced.plan.max_cpu_cost:
+        return f"children or threads: it costs {cost:.1f} times the CPU time of the baseline"
+    return ""
+
+
+def _extra_start_ns(raced: Raced, arm: str) -> float:
+    """Return by how much more CPU time than the baseline an arm's processes become ready, median."""
+    layouts = {r.layout: r.start_ns for r in raced.rounds if arm in r.start_ns and BASELINE in r.start_ns}
+    return median([start[arm] - start[BASELINE] for start in layouts.values()] or [0])
 
 
 def _wall_contradicts(raced: Raced, arm: str) -> bool:
@@ -48,58 +86,14 @@ def _wall_contradicts(raced: Raced, arm: str) -> bool:
     return bounds(wall.total, DOUBT_ALPHA).high < 0
 
 
-def _is_cached(raced: Raced, arm: str) -> bool:
-    """Return whether inputs seen for the first time miss much of what the arm saves on inputs seen before."""
-    seen = [_Seen.of(raced, round_, arm) for round_ in raced.rounds]
-    complete = [one for one in seen if one is not None]
-    usual = median([one.saving for one in complete]) if complete else 0.0
-    if usual < LEAST_SAVING_NS:
-        return False
-    return bounds([one.missing / usual for one in complete], CACHE_ALPHA).low > MISSING_SHARE
+def _cpu_cost(raced: Raced, arm: str) -> float:
+    """Return an arm's CPU time over the baseline's, per call and with that of children, median."""
+    pairs = [(_cpu_per_call(r, arm), _cpu_per_call(r, BASELINE)) for r in raced.rounds if not r.void]
+    return median([own / base for own, base in pairs if own and base] or [1.0])
 
 
-def _cold_gain(raced: Raced, arm: str) -> float:
-    """Return the median gain on inputs seen for the first time; infinite where nothing was seen twice."""
-    seen = [_Seen.of(raced, round_, arm) for round_ in raced.rounds]
-    return median([one.cold_gain for one in seen if one is not None] or [inf])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Seen:
-    """Nanoseconds that one round's same inputs took for the first and for the second time, all groups."""
-
-    base_cold: float
-    base_again: float
-    cold: float
-    again: float
-
-    @property
-    def saving(self) -> float:
-        """What the arm saves on inputs that it has seen."""
-        return self.base_again - self.again
-
-    @property
-    def missing(self) -> float:
-        """How much of that is missing the first time; what a fork costs anyway, the baseline pays as well."""
-        return (self.cold - self.again) - (self.base_cold - self.base_again)
-
-    @property
-    def cold_gain(self) -> float:
-        return self.base_cold / self.cold
-
-    @classmethod
-    def of(cls, raced: Raced, round_: Round, arm: str) -> _Seen | None:
-        clock = raced.tracks[arm].clock
-        sums: dict[tuple[str, BlockKind], float] = {}
-        for block in round_.blocks:
-            if block.arm in {arm, BASELINE} and block.kind in {BlockKind.COLD, BlockKind.AGAIN}:
-                ns = net_ns(block, channel_cost(raced.rounds, block.arm), clock)
-                sums[block.arm, block.kind] = sums.get((block.arm, block.kind), 0.0) + ns
-        if (arm, BlockKind.AGAIN) not in sums:
-            return None
-        return cls(
-            base_cold=sums[BASELINE, BlockKind.COLD],
-            base_again=sums[BASELINE, BlockKind.AGAIN],
-            cold=sums[arm, BlockKind.COLD],
-            again=sums[arm, BlockKind.AGAIN],
-        )
+def _cpu_per_call(round_: Round, arm: str) -> float:
+    mine = [block for block in round_.blocks if block.arm == arm]
+    calls = sum(block.calls for block in mine)
+    used_ns = sum(block.cpu_ns for block in mine) + round_.children_ns.get(arm, 0)
+    return used_ns / calls if calls else 0.0

@@ -1,0 +1,187 @@
+"""Whether an arm is fast, or remembers. Pure.
+
+A confirmation lets every unit, a fresh fork each, see its inputs in four ways: one half of them for the first
+time, the other half for the first time, that half again, and all of them in the timed blocks. Code that is
+fast is fast the first time, too. Code that remembers is not, and then its first pass over the inputs is its
+claim: a cache is no fault, but what it gains on inputs that it knows says nothing about the next one.
+
+What the first steps of a fork cost anyway (pages that are copied, code that is specialised) the baseline pays
+as well; only what an arm pays beyond that counts against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import median
+
+from codeflash_parallel.benchmark.decide import MAD_TO_SD
+from codeflash_parallel.benchmark.plan import BASELINE
+from codeflash_parallel.benchmark.raced import Raced
+from codeflash_parallel.benchmark.samples import (
+    Block,
+    BlockKind,
+    ChannelCost,
+    Clock,
+    Round,
+    Track,
+    channel_cost,
+    net_ns,
+    track,
+)
+
+#: An arm remembers where what new inputs cost it more than known ones exceeds this share of the latter ...
+EXCESS_SHARE = 0.25
+#: ... and so many standard errors, over so many forks: twelve, of which one in four may be void.
+STANDARD_ERRORS = 3.0
+LEAST_FORKS = 9
+
+#: And so many nanoseconds: by as much the first steps on new inputs differ between two honest arms.
+STEPS_NS = 15_000
+
+#: The same for the whole first pass of a process, in which code runs for the first time and small tables are
+#: made, which is nobody's concern.
+SETUP_NS = 1_000_000
+
+#: For Gaussian noise, a median's standard error is that of the mean times this, the root of pi / 2.
+MEDIAN_ERROR = 1.2533
+
+#: A gain is proven by the first pass if surely at least this share of the saving is in it.
+PROVEN_SHARE = 0.5
+
+_FIRST_PASS = frozenset({BlockKind.FIRST, BlockKind.COLD})
+
+
+def remembers(raced: Raced, arm: str) -> bool:
+    """Return whether an arm is fast only on inputs that its process knows, or after its first ones."""
+    pairs = _pairs(raced, arm)
+    looked_up = [own.relearnt - base.relearnt for own, base in pairs]
+    prepared = [own.set_up - base.set_up for own, base in pairs]
+    return _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS) or _exceeds(
+        prepared, [own.hot for own, _ in pairs], SETUP_NS
+    )
+
+
+def claimed(raced: Raced, arm: str) -> Track:
+    """Return what an arm's claim is made from: the first pass over its inputs, if it remembers."""
+    usual = raced.tracks[arm]
+    if not remembers(raced, arm):
+        return usual
+    rounds = [_first_pass(round_, raced.rounds) for round_ in raced.rounds]
+    return track(rounds, arm, raced.plan, usual.clock)
+
+
+def is_proven(raced: Raced, arm: str) -> bool:
+    """Return whether most of what an arm saves is surely saved the first time, too.
+
+    Calls so long that nothing is repeated are always new.
+    """
+    pairs = _pairs(raced, arm)
+    if not pairs:
+        return True
+    missing = [own.relearnt - base.relearnt for own, base in pairs]
+    saved = median(base.again - own.again for own, base in pairs)
+    return median(missing) + STANDARD_ERRORS * _error(missing) < (1 - PROVEN_SHARE) * saved
+
+
+def _exceeds(excess: Sequence[float], usual: Sequence[float], least_ns: float) -> bool:
+    """Return whether an excess is one: beyond a floor, a share of what is usual, and its own scatter."""
+    if len(excess) < LEAST_FORKS:
+        return False
+    bar = max(least_ns, EXCESS_SHARE * median(usual), STANDARD_ERRORS * _error(excess))
+    return median(excess) > bar
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of the median, by the median absolute deviation."""
+    centre = median(values)
+    spread = MAD_TO_SD * median(abs(value - centre) for value in values)
+    return MEDIAN_ERROR * spread / sqrt(len(values))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Passes:
+    """Nanoseconds that an arm took in one round, over all groups in which inputs are repeated.
+
+    Attributes:
+        first: all inputs for the first time.
+        cold: the second half for the first time, after the first half.
+        again: that half again.
+        hot: all inputs in the timed blocks.
+    """
+
+    first: float
+    cold: float
+    again: float
+    hot: float
+
+    @property
+    def relearnt(self) -> float:
+        """What new inputs cost beyond known ones, in code that has run before."""
+        return self.cold - self.again
+
+    @property
+    def set_up(self) -> float:
+        """What the first pass costs beyond later ones."""
+        return self.first - self.hot
+
+
+def _pairs(raced: Raced, arm: str) -> list[tuple[_Passes, _Passes]]:
+    """Return what an arm and the baseline took in the rounds that count and in which inputs were repeated."""
+    clock = raced.tracks[arm].clock
+    costs = {name: channel_cost(raced.rounds, name) for name in (arm, BASELINE)}
+    return [
+        (_passes(round_, arm, costs[arm], clock), _passes(round_, BASELINE, costs[BASELINE], clock))
+        for round_ in raced.rounds
+        if not round_.void and any(b.arm == arm and b.kind is BlockKind.AGAIN for b in round_.blocks)
+    ]
+
+
+def _passes(round_: Round, arm: str, cost: ChannelCost, clock: Clock) -> _Passes:
+    mine = [block for block in round_.blocks if block.arm == arm]
+    repeated = {block.group for block in mine if block.kind is BlockKind.AGAIN}
+    blocks = [block for block in mine if block.group in repeated]
+
+    def took(kinds: frozenset[BlockKind]) -> float:
+        return sum(net_ns(block, cost, clock) for block in blocks if block.kind in kinds)
+
+    return _Passes(
+        first=took(_FIRST_PASS),
+        cold=took(frozenset({BlockKind.COLD})),
+        again=took(frozenset({BlockKind.AGAIN})),
+        hot=sum(_hot_ns([b for b in blocks if b.group == group], cost, clock) for group in repeated),
+    )
+
+
+def _hot_ns(blocks: Sequence[Block], cost: ChannelCost, clock: Clock) -> float:
+    """Return what one pass over a group takes in its timed blocks, mean."""
+    cycle = sum(block.calls for block in blocks if block.kind in _FIRST_PASS)
+    timed = [block for block in blocks if block.kind is BlockKind.TIMED]
+    return sum(net_ns(b, cost, clock) for b in timed) * cycle / sum(b.calls for b in timed)
+
+
+def _first_pass(round_: Round, rounds: Sequence[Round]) -> Round:
+    """Return a round in which the first pass over a group's inputs stands for its timed blocks."""
+    repeated = {block.group for block in round_.blocks if block.kind is BlockKind.AGAIN}
+    kept = [b for b in round_.blocks if b.kind is BlockKind.EMPTY or b.group not in repeated]
+    for arm in dict.fromkeys(block.arm for block in round_.blocks):
+        cost = channel_cost(rounds, arm)
+        for group in repeated:
+            first = [b for b in round_.blocks if (b.arm, b.group) == (arm, group) and b.kind in _FIRST_PASS]
+            kept.append(_merged(first, cost))
+    return replace(round_, blocks=tuple(kept))
+
+
+def _merged(blocks: Sequence[Block], cost: ChannelCost) -> Block:
+    """Return two blocks as one that has paid for the channel once."""
+    spare = len(blocks) - 1
+    return replace(
+        blocks[0],
+        kind=BlockKind.TIMED,
+        calls=sum(block.calls for block in blocks),
+        cpu_ns=sum(block.cpu_ns for block in blocks) - round(spare * cost.cpu_ns),
+        wall_ns=sum(block.wall_ns for block in blocks) - round(spare * cost.wall_ns),
+        deferred_ns=sum(block.deferred_ns for block in blocks),
+        kept=sum(block.kept for block in blocks),
+    )
