@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codeflash_parallel.benchmark.figures import figures
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding
 from codeflash_parallel.model.lifecycle import Stage, Step
@@ -36,6 +37,7 @@ def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, wi
         sentence(placed.reason),
         speedup=placed.speedup,
         group_speedups=placed.groups,
+        race=figures(finding.outcomes, entry.id),
     )
 
 

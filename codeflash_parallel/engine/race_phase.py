@@ -48,13 +48,20 @@ class RaceFinding:
 
     Attributes:
         races: of every batch of every round.
+        confirmations: of their leaders.
         ranking: of all candidates that ever raced; `None` before the first race.
     """
 
     races: tuple[RaceOutcome, ...] = ()
+    confirmations: tuple[RaceOutcome, ...] = ()
     ranking: Ranking | None = None
     winner_profile: LineProfile | None = None
     baseline_profile: LineProfile | None = None
+
+    @property
+    def outcomes(self) -> tuple[RaceOutcome, ...]:
+        """Return all that was measured, what counts most last."""
+        return (*self.races, *self.confirmations)
 
     @property
     def leaders(self) -> tuple[CandidateId, ...]:
@@ -91,7 +98,8 @@ async def hold_race(
     ranking = await races.conclude()
     for note in ranking.notes:
         ledger.warn(note)
-    return replace(before, races=tuple(races.races), ranking=ranking)
+    confirmations = (*before.confirmations, *races.confirmations)
+    return replace(before, races=tuple(races.races), confirmations=confirmations, ranking=ranking)
 
 
 class _Races:
@@ -103,7 +111,7 @@ class _Races:
         self._context, self._ledger, self._random = context, ledger, random
         self._plan = race_plan(context)
         self.races = list(before)
-        self._confirmations: list[RaceOutcome] = []
+        self.confirmations: list[RaceOutcome] = []
 
     async def hold(self, entries: Sequence[Entry]) -> None:
         """Race some candidates, as many at once as there are slots."""
@@ -117,7 +125,7 @@ class _Races:
         again = self._plan.confirmation(int(self._plan.budget_ns * _CONFIRMATION_SHARE))
         while entries := self._contenders():
             self._move(entries, Step.RACE)
-            self._confirmations.append(await self._held(entries, again))
+            self.confirmations.append(await self._held(entries, again))
             self._move(entries, Step.MEASURE)
 
     async def _held(self, entries: Sequence[Entry], plan: RacePlan) -> RaceOutcome:
@@ -132,14 +140,14 @@ class _Races:
 
     def _contenders(self) -> list[Entry]:
         limit = self._context.pool.size
-        ids = contenders(self.races, self._confirmations, self._plan, limit=limit)
+        ids = contenders(self.races, self.confirmations, self._plan, limit=limit)
         return [self._ledger.get(CandidateId(name)) for name in ids]
 
     async def exclude(self, out: Mapping[str, Out]) -> None:
         """Take candidates out of everything that was measured."""
         await self._context.recorder.add(ExclusionRecord(out=out))
         self.races = without(self.races, out)
-        self._confirmations = without(self._confirmations, out)
+        self.confirmations = without(self.confirmations, out)
 
     def leaders(self) -> list[Entry]:
         """Return who wins or ties as things stand."""
@@ -154,7 +162,7 @@ class _Races:
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
-        return rank(self.races, self._confirmations, self._plan, _diff_sizes(self._ledger))
+        return rank(self.races, self.confirmations, self._plan, _diff_sizes(self._ledger))
 
 
 def without(outcomes: Iterable[RaceOutcome], out: Mapping[str, Out]) -> list[RaceOutcome]:

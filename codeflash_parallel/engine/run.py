@@ -14,6 +14,7 @@ import anyio
 from codeflash_parallel import __version__
 from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.benchmark.figures import summary as race_summary
 from codeflash_parallel.benchmark.record import RunRecord
 from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
@@ -267,6 +268,7 @@ class Run:
             steps_ms=summed(result.timings_ms for result in candidates),
             slots=self._slots(),
             warm=self._warm(),
+            race=race_summary(self._finding.outcomes),
             load={"cores": float(machine.cores), "load_1min": machine.load},
             repository=str(self._around.repository.root),
             run_dir=str(self._run_dir),

@@ -91,7 +91,7 @@ class RaceFigures:
         cpu, wall: speedups on either clock; `None` with too few rounds.
         cold: gain on inputs that the process saw for the first time; `None` where it was not measured.
         hot: gain on the same inputs when it saw them again.
-        peak_bytes, baseline_peak_bytes: largest resident size of a process that did the work; 0: not known.
+        peak_bytes, baseline_peak_bytes: by how much resident memory grew at most while the work was done.
         calls_per_s, baseline_calls_per_s: on the wall clock; `None` where whole tests or commands are timed.
     """
 
@@ -233,9 +233,9 @@ class RunResult:
             empty when there were none.
         warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
             not be used, one clause each; empty when none was asked for.
-        race: `workload` (what was timed), `rounds` and `void` (those that did not count), `seconds`, `budget_s`
-            (of one race), and `unit_sd` (spread of one round of the second baseline, or of the quietest
-            candidate, as a fraction; `None` with too few rounds); empty when there was no race.
+        race: `workload` (what was timed), `rounds` and `void` (those that did not count), `seconds`,
+            `budget_s` (of one race), and `unit_sd` (spread of one round of the second baseline, or of the
+            quietest candidate, as a fraction; `None` with too few rounds); empty when there was no race.
     """
 
     run_id: str

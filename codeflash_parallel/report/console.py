@@ -17,12 +17,14 @@ from rich.text import Text
 
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.report.bars import bars
 from codeflash_parallel.report.details import details, how_to_see
 from codeflash_parallel.report.profiles import profiles
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.timings import footer, served_by_candidate
 from codeflash_parallel.report.words import (
     origin_cell,
+    race_sentence,
     ranked,
     speedup_cell,
     tests_cell,
@@ -92,7 +94,7 @@ def print_report(
         detail: how much is said.
         appendix: what was asked for beside that; printed before the verdict, which stays last.
     """
-    parts = () if detail == Detail.QUIET else _parts(result, console.width, detail)
+    parts = () if detail == Detail.QUIET else _parts(result, console, detail)
     for part in (*parts, *appendix):
         # Commands are for copying: the terminal may break them, we must not.
         console.print(part, soft_wrap=isinstance(part, Text))
@@ -100,20 +102,26 @@ def print_report(
     console.print(_verdict(result))
     if detail == Detail.QUIET:
         return
+    if raced := race_sentence(result):
+        console.print(Text(raced, style="dim"))
     if spent := footer(result):
         console.print(Text(spent, style="dim"))
     if result.winner is not None and result.run_id:
         console.print(Text(f"Take it: codeflash-parallel apply {one_line(result.run_id)}", style="dim"))
 
 
-def _parts(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
+def _parts(result: RunResult, console: Console, detail: Detail) -> Iterator[RenderableType]:
+    width = console.width
     if result.candidates:
         yield _candidates(result, width)
+    if drawn := bars(result, width, ascii_only=console.options.ascii_only):
+        yield drawn
+    best = [c for c in ranked(result) if c.status in _BEST]
     others = [c for c in ranked(result) if c.status not in _BEST and c.code != Code.NOT_RACED]
     told = [c for c in ranked(result) if c in others or (c.lineage and width < _WIDE)]
     if told and detail != Detail.VERBOSE:
         yield _reasons(told, width)
-    for candidate in others if detail == Detail.VERBOSE else ():
+    for candidate in [*best, *others] if detail == Detail.VERBOSE else ():
         yield details(candidate)
         if commands := how_to_see(candidate):
             yield commands

@@ -14,6 +14,7 @@ from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.words import (
+    race_lines,
     speedup_cell,
     tests_cell,
     values_cell,
@@ -57,6 +58,7 @@ def _properties(candidate: CandidateResult) -> Iterator[tuple[str, str]]:
     yield "calls", values_cell(candidate)
     if candidate.speedup is not None:
         yield "speedup", speedup_cell(candidate.speedup)
+    yield from ((name, one_line(words)) for name, words in race_lines(candidate))
     if candidate.served:
         yield "served", one_line(candidate.served)
 

@@ -15,6 +15,7 @@ from codeflash_parallel.report.timings import (
     served_rows,
 )
 from codeflash_parallel.report.words import (
+    race_sentence,
     ranked,
     speedup_cell,
     tests_cell,
@@ -38,7 +39,7 @@ def markdown(result: RunResult) -> str:
     winner = result.candidate(result.winner) if result.winner is not None else None
     if winner is not None and winner.diff:
         parts.append(_diff(winner))
-    parts.append(_text(footer(result)))
+    parts.append("\n\n".join(map(_text, filter(None, (race_sentence(result), footer(result))))))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codeflash_parallel.model.outcome import Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, LineProfile, RunResult, Speedup
+from codeflash_parallel.model.result import CandidateResult, LineProfile, RaceFigures, RunResult, Speedup
 from codeflash_parallel.report.text import one_line
 
 #: The best first; the order of tables.
@@ -59,6 +59,58 @@ def speedup_cell(speedup: Speedup | None) -> str:
     digits = _digits(speedup.estimate)
     low, high = (f"{bound:.{digits}f}" for bound in (speedup.low, speedup.high))
     return f"{sign}{speedup.estimate:.{digits}f}x ({low}-{high})"
+
+
+def race_lines(candidate: CandidateResult) -> list[tuple[str, str]]:
+    """Return what was measured of a candidate as pairs of a name and words; empty when it was not timed."""
+    race = candidate.race
+    if race is None:
+        return []
+    lines = [("timed", _rounds(race)), ("clocks", _clocks(race)), ("inputs", _inputs(race))]
+    lines += [("memory", _memory(race)), ("throughput", _throughput(race))]
+    return [(name, words) for name, words in lines if words]
+
+
+def _rounds(race: RaceFigures) -> str:
+    counted = f"{race.rounds} round{'' if race.rounds == 1 else 's'} of the {race.stage}"
+    if not race.dropped:
+        return counted
+    when = f"after {race.dropped_after} of them" if race.dropped_after else "at the end"
+    return f"{counted}; dropped {when}: {one_line(race.dropped)}"
+
+
+def _clocks(race: RaceFigures) -> str:
+    shown = [f"{name} {speedup_cell(s)}" for name, s in (("CPU", race.cpu), ("wall", race.wall)) if s]
+    return ", ".join(shown)
+
+
+def _inputs(race: RaceFigures) -> str:
+    named = (("seen for the first time", race.cold), ("seen again", race.hot))
+    return ", ".join(f"{name} {gain:.{_digits(gain)}f}x" for name, gain in named if gain is not None)
+
+
+def _memory(race: RaceFigures) -> str:
+    if not (race.peak_bytes or race.baseline_peak_bytes):
+        return ""
+    own, baseline = (f"{size / 2**20:.1f} MiB" for size in (race.peak_bytes, race.baseline_peak_bytes))
+    return f"grows by {own} at its peak, the baseline by {baseline}"
+
+
+def _throughput(race: RaceFigures) -> str:
+    if race.calls_per_s is None or race.baseline_calls_per_s is None:
+        return ""
+    return f"{race.calls_per_s:,.0f} calls a second, the baseline {race.baseline_calls_per_s:,.0f}"
+
+
+def race_sentence(result: RunResult) -> str:
+    """Return what the races of a run were, one line; empty without a race."""
+    race = result.race
+    if not race:
+        return ""
+    void = f" ({race['void']} disturbed)" if race["void"] else ""
+    noise = f"; rounds scatter by {100 * race['unit_sd']:.1f} %" if race["unit_sd"] is not None else ""
+    rounds = f"{race['rounds']} round{'' if race['rounds'] == 1 else 's'}{void}"
+    return one_line(f"raced {race['workload']}: {rounds} in {race['seconds']:.1f} s{noise}")
 
 
 def verdict_cell(candidate: CandidateResult) -> str:

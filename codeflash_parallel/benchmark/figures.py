@@ -1,0 +1,127 @@
+"""What was measured of each candidate, and of the races as a whole, for reports. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from codeflash_parallel.benchmark.decide import Standing, speedup, unit_sd
+from codeflash_parallel.benchmark.evidence import bounds
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work
+from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
+from codeflash_parallel.benchmark.samples import (
+    BlockKind,
+    Clock,
+    Round,
+    blocks_of,
+    channel_cost,
+    net_ns,
+    track,
+)
+from codeflash_parallel.model.result import RaceFigures, Speedup
+
+#: Nanoseconds in a second.
+SECOND = 1e9
+
+#: What a standing that ended an arm's race means, one clause.
+_DROPPED = {
+    Standing.FUTILE: "not faster by as much as is worth finding",
+    Standing.HOPELESS: "much slower in its first rounds",
+    Standing.REGRESSES: "slower than allowed in a group of tests",
+    Standing.BEATEN: "another candidate is faster",
+    Standing.BEHIND: "others were ahead when the field was cut to save time",
+}
+
+
+def figures(outcomes: Sequence[RaceOutcome], candidate: str) -> RaceFigures | None:
+    """Return what the last of some races measured of a candidate; `None` when it was in none.
+
+    Args:
+        outcomes: races and confirmations, in the order in which they were held.
+        candidate: its id.
+    """
+    held = [raced for raced in outcomes if isinstance(raced, Raced) and candidate in raced.tracks]
+    if not held or not held[-1].tracks[candidate].total:
+        return None
+    raced = held[-1]
+    rate, baseline_rate = _calls_per_s(raced, candidate), _calls_per_s(raced, BASELINE)
+    return RaceFigures(
+        stage=raced.plan.stage.value,
+        rounds=len(raced.tracks[candidate].total),
+        dropped=_dropped(raced, candidate),
+        dropped_after=raced.looks.dropped_after.get(candidate, 0),
+        cpu=_on(raced, candidate, Clock.CPU),
+        wall=_on(raced, candidate, Clock.WALL),
+        cold=_gain(raced, candidate, BlockKind.COLD),
+        hot=_gain(raced, candidate, BlockKind.AGAIN),
+        peak_bytes=_peak(raced, candidate),
+        baseline_peak_bytes=_peak(raced, BASELINE),
+        calls_per_s=rate,
+        baseline_calls_per_s=baseline_rate,
+    )
+
+
+def _dropped(raced: Raced, candidate: str) -> str:
+    if candidate in raced.out:
+        return raced.out[candidate].reason
+    return _DROPPED.get(raced.standing(candidate), "")
+
+
+def _on(raced: Raced, candidate: str, clock: Clock) -> Speedup | None:
+    found = track(raced.rounds, candidate, raced.plan, clock)
+    return speedup(bounds(found.total, raced.error), clock, raced.plan.stage)
+
+
+def _gain(raced: Raced, candidate: str, kind: BlockKind) -> float | None:
+    """Return how much faster a candidate's blocks of one kind are, median over the rounds."""
+    clock = raced.tracks[candidate].clock
+    ratios = []
+    for round_ in raced.rounds:
+        sums = {arm: _sum_ns(raced, round_, arm, kind, clock) for arm in (BASELINE, candidate)}
+        if not round_.void and all(sums.values()):
+            ratios.append(sums[BASELINE] / sums[candidate])
+    return median(ratios) if ratios else None
+
+
+def _sum_ns(raced: Raced, round_: Round, arm: str, kind: BlockKind, clock: Clock) -> float:
+    cost = channel_cost(raced.rounds, arm)
+    return sum(net_ns(block, cost, clock) for block in blocks_of([round_], arm, kind))
+
+
+def _peak(raced: Raced, arm: str) -> int:
+    return max((round_.peak_bytes.get(arm, 0) for round_ in raced.rounds), default=0)
+
+
+def _calls_per_s(raced: Raced, arm: str) -> float | None:
+    """Return the throughput of an arm's timed blocks on the wall clock, median over the blocks."""
+    if raced.plan.work is not Work.CALLS:
+        return None
+    cost = channel_cost(raced.rounds, arm)
+    timed = blocks_of([r for r in raced.rounds if not r.void], arm, BlockKind.TIMED)
+    return (
+        median([SECOND * block.calls / net_ns(block, cost, Clock.WALL) for block in timed] or [0.0]) or None
+    )
+
+
+def summary(outcomes: Sequence[RaceOutcome]) -> dict[str, Any]:
+    """Return what is said of the races of a run, as `RunResult.race` has it; empty without a race."""
+    held = [raced for raced in outcomes if isinstance(raced, Raced)]
+    if not held:
+        return {}
+    rounds = [round_ for raced in held for round_ in raced.rounds]
+    return {
+        "workload": held[0].plan.work.value,
+        "rounds": len(rounds),
+        "void": sum(bool(round_.void) for round_ in rounds),
+        "seconds": sum(raced.wall_ns for raced in held) / SECOND,
+        "budget_s": held[0].plan.budget_ns / SECOND,
+        "unit_sd": _unit_sd(held[0]),
+    }
+
+
+def _unit_sd(raced: Raced) -> float | None:
+    """Return the spread of one round: of the second baseline, or else of the quietest candidate."""
+    null = [raced.tracks[NULL]] if NULL in raced.tracks and raced.tracks[NULL].total else []
+    timed = null or [found for found in raced.tracks.values() if len(found.total) > 1]
+    return min((unit_sd(found) for found in timed), default=None)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from result_strategies import speedups
+from rich.console import Console
+
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.model.result import CandidateResult, RunResult, Speedup
+from codeflash_parallel.report.bars import ASCII, UNICODE, Signs, axis_of, bar, bars, scale
+
+#: What one of these is drawn with stands on a baseline, an end or an estimate, never nowhere.
+SETS = [UNICODE, ASCII]
+
+
+def speedup(estimate: float, low: float, high: float, stage: str = "confirmation") -> Speedup:
+    return Speedup(estimate=estimate, low=low, high=high, stage=stage)
+
+
+def drawn(one: Speedup, width: int = 40, signs: Signs = ASCII) -> str:
+    return bar(one, axis_of([one], width), signs)
+
+
+@pytest.mark.parametrize("signs", SETS)
+@given(st.lists(speedups, min_size=1, max_size=6), st.integers(20, 120))
+def test_a_bar_is_as_wide_as_its_axis_and_has_one_estimate(signs, some, width) -> None:
+    axis = axis_of(some, width)
+    for one in some:
+        text = bar(one, axis, signs)
+        assert len(text) == width
+        assert text.count(signs.point) == 1
+    assert len(scale(axis, signs)) == width
+
+
+@given(speedups, speedups, st.integers(20, 120))
+def test_the_faster_is_never_drawn_to_the_left(one, other, width) -> None:
+    axis = axis_of([one, other], width)
+    slower, faster = sorted([one, other], key=lambda s: s.estimate)
+    assert axis.column(slower.estimate) <= axis.column(faster.estimate)
+
+
+def test_an_interval_beside_the_baseline_leaves_it_out() -> None:
+    text = drawn(speedup(2.0, 1.7, 2.3))
+    assert text.index("|") < text.index("[") < text.index("o") < text.index("]")
+
+
+def test_an_interval_around_the_baseline_crosses_it() -> None:
+    text = drawn(speedup(1.2, 0.6, 1.9))
+    assert "|" not in text
+    assert text.index("[") < text.index("+") < text.index("o") < text.index("]")
+
+
+def test_an_interval_that_tells_little_goes_on_beyond_the_axis() -> None:
+    text = drawn(speedup(1.1, 0.01, 90.0))
+    assert text.startswith("<")
+    assert text.endswith(">")
+
+
+def result(*some: CandidateResult) -> RunResult:
+    return RunResult(run_id="r", complete=True, candidates=some)
+
+
+def candidate(name: str, gain: Speedup | None) -> CandidateResult:
+    return CandidateResult(
+        id=CandidateId(name),
+        origin=Origin.PATCH,
+        status=Status.LOST,
+        code=Code.OK,
+        reason="So.",
+        speedup=gain,
+    )
+
+
+def printed(run: RunResult, width: int, *, ascii_only: bool = False) -> list[str]:
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(bars(run, width, ascii_only=ascii_only))
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_the_chart_fits_the_terminal_and_leaves_out_who_was_not_timed(width) -> None:
+    run = result(
+        candidate("quick", speedup(2.0, 1.9, 2.1)), candidate("a" * 70, speedup(0.5, 0.4, 0.7, "race")),
+        candidate("wrong", None),
+    )  # fmt: skip
+    lines = printed(run, width)
+    assert [line.split()[0][:5] for line in lines] == ["basel", "quick", "aaaaa"]
+    assert all(len(line) <= width for line in lines)
+
+
+def test_no_chart_without_room_or_figures() -> None:
+    assert bars(result(candidate("a", None)), 80, ascii_only=False) is None
+    assert bars(result(candidate("a", speedup(2, 1.9, 2.1))), 25, ascii_only=False) is None
+
+
+def test_plain_ascii_where_nothing_else_can_be_shown() -> None:
+    run = result(candidate("a", speedup(2, 1.5, 2.5)))
+    assert "".join(printed(run, 80, ascii_only=True)).isascii()
+    assert not "".join(printed(run, 80)).isascii()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codeflash_parallel.benchmark.decide import Looks, Standing
+from codeflash_parallel.benchmark.figures import figures, summary
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, Work
+from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round, track
+from codeflash_parallel.model.outcome import Code, Status
+
+PLAN = RacePlan(groups=(Group(name="all", ns=1),), budget_ns=30 * 10**9)
+MS = 1_000_000
+CALLS = 10
+
+
+def block(arm: str, kind: BlockKind, ns: int, *, slowed: float = 1.0) -> Block:
+    return Block(arm=arm, kind=kind, calls=CALLS, cpu_ns=ns, wall_ns=int(ns * slowed), digest="d")
+
+
+def round_of(number: int, costs: dict[str, int], **more) -> Round:
+    """Make a round in which cold inputs cost twice as much, and the wall clock shows a tenth more."""
+    blocks = []
+    for arm, ns in costs.items():
+        blocks += [block(arm, BlockKind.COLD, 2 * ns), block(arm, BlockKind.AGAIN, ns)]
+    order = [BASELINE, *(arm for arm in costs if arm != BASELINE), BASELINE]
+    blocks += [block(arm, BlockKind.TIMED, costs[arm], slowed=1.1) for arm in order]
+    return Round(number=number, layout=0, core=0, blocks=tuple(blocks), **more)
+
+
+def raced(costs: dict[str, int], plan: RacePlan = PLAN, count: int = 12, **more) -> Raced:
+    arms = [arm for arm in costs if arm not in {BASELINE, NULL}]
+    rounds = more.pop(
+        "rounds", tuple(round_of(n, costs, peak_bytes={"a": 5, BASELINE: 3}) for n in range(count))
+    )
+    fields = {
+        "plan": plan,
+        "candidates": tuple(arms),
+        "rounds": rounds,
+        "tracks": {arm: track(rounds, arm, plan) for arm in costs if arm != BASELINE},
+        "looks": Looks(candidates=tuple(arms)),
+        "out": {},
+        "wall_ns": 2 * 10**9,
+        "round_ns": 10**8,
+        "stopped": "enough",
+    }  # fmt: skip
+    return Raced(**{**fields, **more})
+
+
+def test_both_clocks_cold_and_hot_memory_and_throughput() -> None:
+    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS})], "a")
+
+    assert (found.stage, found.rounds, found.dropped, found.dropped_after) == ("race", 12, "", 0)
+    for gain in (found.cpu, found.wall):
+        assert gain.low <= gain.estimate <= gain.high
+        assert gain.estimate == pytest.approx(2.0, rel=0.01)
+    assert (found.cpu.clock, found.wall.clock) == ("cpu", "wall")
+    assert (found.cold, found.hot) == (pytest.approx(2.0), pytest.approx(2.0))
+    assert (found.peak_bytes, found.baseline_peak_bytes) == (5, 3)
+    assert found.calls_per_s == pytest.approx(CALLS / 0.0044)
+    assert found.baseline_calls_per_s == pytest.approx(CALLS / 0.0088)
+
+
+def test_the_last_race_counts_and_a_failed_one_tells_nothing() -> None:
+    first = raced({BASELINE: 8 * MS, "a": 4 * MS})
+    confirmation = raced({BASELINE: 8 * MS, "a": 5 * MS}, PLAN.confirmation(10**9))
+
+    found = figures([first, RaceFailed(candidates=("a",), reason="so"), confirmation], "a")
+
+    assert found.stage == "confirmation"
+    assert found.cpu.estimate == pytest.approx(1.6, rel=0.01)
+    assert figures([first], "b") is None
+    assert figures([RaceFailed(candidates=("a",), reason="so")], "a") is None
+
+
+def test_why_and_when_an_arm_was_dropped() -> None:
+    looks = Looks(candidates=("a",), standings={"a": Standing.BEATEN}, dropped_after={"a": 7})
+    beaten = raced({BASELINE: 8 * MS, "a": 8 * MS}, looks=looks)
+    wrong = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs", left_in=3)
+
+    found = figures([beaten], "a")
+
+    assert (found.dropped, found.dropped_after) == ("another candidate is faster", 7)
+    assert figures([replace(beaten, out={"a": wrong})], "a").dropped == "it differs"
+
+
+def test_whole_tests_have_no_throughput() -> None:
+    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=Work.TESTS))], "a")
+    assert found.calls_per_s is None
+    assert found.baseline_calls_per_s is None
+
+
+def test_the_races_of_a_run_in_sum() -> None:
+    costs = {BASELINE: 8 * MS, NULL: 8 * MS, "a": 4 * MS}
+    rounds = (*(round_of(n, costs) for n in range(12)), round_of(12, costs, void="suspended"))
+
+    found = summary([raced(costs, rounds=rounds), raced(costs), RaceFailed(candidates=("a",), reason="so")])
+
+    assert (found["rounds"], found["void"], found["seconds"], found["budget_s"]) == (25, 1, 4.0, 30.0)
+    assert found["workload"] == "calls"
+    assert found["unit_sd"] == pytest.approx(0.0, abs=1e-9)
+    assert summary([]) == {}
