@@ -11,26 +11,15 @@ whole module is compiled.
 import __future__
 
 import ast
-import dis
 import itertools
-import operator
-import re
-import sys
-import types
 import warnings
 
-from . import codes
+from . import codes, moving
 
-#: What makes bytes mean something else than their lines say: a cookie, a mark, other ends of lines.
-_ODD = re.compile(rb"[\r\f\0]|\A\xef\xbb\xbf|\A(?:[^\n]*\n)?[^\n]*coding[:=]")
 #: What `from __future__` sets in the flags of code objects.
 _FEATURES = 0
 for _name in __future__.all_feature_names:
     _FEATURES |= getattr(__future__, _name).compiler_flag
-
-#: Whether the compiler stores in each class the line on which it stands; and whether it may write such a
-#: number into an instruction, where it is no constant.
-_TELLS_LINES, _SHORT = sys.version_info >= (3, 13), 256 if "LOAD_SMALL_INT" in dis.opmap else 0
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -48,7 +37,7 @@ class Pieces:
     def __init__(self, data, plain, targets, *, hooked):
         self._data, self._plain, self._targets, self._hooked = data, plain, targets, hooked
         self._parts = codes.parts(plain[0][1], targets)
-        tree = ast.parse(b"" if _ODD.search(data) else data)
+        tree = ast.parse(b"" if moving.ODD.search(data) else data)
         self._header = _header(tree)
         cuts = _cuts(tree, data, {target.partition(".")[0] for target in targets})
         self._pieces = [piece for piece in map(self._piece, cuts) if piece.first is not None]
@@ -69,7 +58,7 @@ class Pieces:
         """
         if data == self._data:
             return self._plain
-        for piece in () if _ODD.search(data) else self._pieces:
+        for piece in () if moving.ODD.search(data) else self._pieces:
             text = piece.text_in(data)
             if text is not None:
                 return self._changed(piece, text, wanted)
@@ -88,17 +77,13 @@ class Pieces:
         behind = self._parts[piece.first + len(parts) :]
         try:
             behind = [self._moved(part, moved) for part in behind] if moved else behind
-        except _InDoubtError:
+        except moving.InDoubtError:
             return None
         return [self._plain[0], *itertools.chain(*self._parts[: piece.first], *parts, *behind)]
 
     def _moved(self, part, lines):
         (name, code), *_ = part
-        return codes.outline(codes.moved(_told(code, lines), lines), self._targets, name)
-
-
-class _InDoubtError(Exception):
-    """Only the whole module says what some code is a few lines further down."""
+        return codes.outline(moving.moved(code, lines), self._targets, name)
 
 
 class Piece:
@@ -168,30 +153,3 @@ def _alike(parts, others):
         name == other and one == two and codes.lines(one) == codes.lines(two)
         for (name, one), (other, two) in zip(pairs, others)
     )
-
-
-def _told(code, lines):
-    """Return code whose classes are told that they stand some lines further down."""
-    if not _TELLS_LINES:
-        return code
-    inside = [_told(c, lines) if isinstance(c, types.CodeType) else c for c in code.co_consts]
-    if "__firstlineno__" in code.co_freevars:
-        raise _InDoubtError
-    if codes.knows_line(code):
-        inside[_index_of_line(code, lines)] = code.co_firstlineno + lines
-    return code if all(map(operator.is_, inside, code.co_consts)) else code.replace(co_consts=tuple(inside))
-
-
-def _index_of_line(code, lines):
-    """Return which constant of a class's body is its line, and nothing else, both before and after a move."""
-    old, new = code.co_firstlineno, code.co_firstlineno + lines
-    numbers = [(index, c) for index, c in enumerate(code.co_consts) if type(c) is int and c in (old, new)]
-    # Of the two only the old is a constant, and only once: the compiler shares those that are equal.
-    if len(numbers) != 1 or numbers[0][1] != old or new < _SHORT:
-        raise _InDoubtError
-    index = numbers[0][0]
-    uses = zip(code.co_code[::2], code.co_code[1::2])
-    # An index that takes two bytes is never found; one that ends in the same byte counts as a use.
-    if sum(arg == index and opcode in dis.hasconst for opcode, arg in uses) != 1:
-        raise _InDoubtError
-    return index

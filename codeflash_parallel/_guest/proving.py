@@ -1,10 +1,11 @@
 """The loader of proven modules: compiled from source, always, and the digest of those bytes is recorded."""
 
 import ast
+import contextlib
 import hashlib
 import importlib.machinery
 
-from . import current
+from . import current, incremental
 
 
 class ProvingLoader(importlib.machinery.SourceFileLoader):
@@ -32,6 +33,9 @@ class ProvingLoader(importlib.machinery.SourceFileLoader):
         tree = None if instrument is None else instrument(self._proof.relative(self.path), data, self.path)
         if type(self._found).__name__ == "AssertionRewritingHook":
             tree = rewritten(tree or ast.parse(data, self.path), data, self.path, self._found.config)
+        code = self._proof.known_code(self.path, data) if tree is None and self.is_plain() else None
+        if code is not None:
+            return code
         return self._compiler()(data if tree is None else tree, self.path)
 
     def is_plain(self):
@@ -61,6 +65,7 @@ class Proof:
         self._places = places
         self._channel = channel
         self._spec = spec
+        self._known = {}
         self.instrument = self.probe = None
         self.renew()
         current.on_fork(self.renew)
@@ -80,6 +85,17 @@ class Proof:
     def relative(self, path):
         """Return a path relative to the slot's root."""
         return self._places.relative(path)
+
+    def know(self, paths):
+        """Compile files as they are now, so that forks need not compile what they leave as it is."""
+        for path in paths:
+            with contextlib.suppress(Exception), open(path, "rb") as file:
+                self._known[path] = incremental.Incremental(file.read(), path)
+
+    def known_code(self, path, data):
+        """Return the code of a known file's new bytes; None when they have to be compiled as a whole."""
+        known = self._known.get(path)
+        return None if known is None else known.code_of(data)
 
     def record(self, path, data, module):
         """Record one load: which bytes were compiled."""
