@@ -129,7 +129,7 @@ def rank(
         winner=top.id if top else "",
         tie_set=tuple(entry.id for entry in order) if len(order) > 1 else (),
         candidates=ranked,
-        summary=_summary(verdict, order, ranked, plan),
+        summary=_summary(verdict, order, ranked, plan, diff_sizes),
         notes=tuple(
             dict.fromkeys(n for o in (*races, *confirmations) if isinstance(o, Raced) for n in o.notes)
         ),
@@ -242,16 +242,28 @@ class _Judge:
         return any(beaten(leader, self._raced[entry.id], self._plan) for leader in leaders)
 
     def _of_unsure(self, entry: Entry) -> tuple[Status, Code, str]:
-        if entry.standing is Standing.OPEN and entry.bound.low > log1p(self._plan.min_speedup):
+        match entry.standing:
+            case Standing.OPEN:
+                return self._of_open(entry)
+            case Standing.BEATEN:
+                why = "where another was faster; not confirmed"
+            case Standing.BEHIND:
+                why = "where others were ahead when the field was cut to save time; not confirmed"
+            case _:
+                # The attempts, or the slots, were spent on others.
+                why = "not confirmed"
+        # Without a winner it is the race that could not decide.
+        code = Code.NOT_CONFIRMED if self._winners else Code.TOO_NOISY
+        return Status.UNDECIDED, code, f"{entry.times} in the race, {why}"
+
+    def _of_open(self, entry: Entry) -> tuple[Status, Code, str]:
+        least = f"{100 * self._plan.min_speedup:g} %"
+        if entry.bound.low > log1p(self._plan.min_speedup):
             reason = f"{entry.times}, but it seems to be slower in {entry.slowed}"
             return Status.UNDECIDED, Code.NOT_CONFIRMED, reason
-        if entry.standing is not Standing.FASTER and not too_noisy(entry.bound, self._plan):
-            least = f"{100 * self._plan.min_speedup:.0f} %"
-            return Status.LOST, Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"
-        if entry.standing is not Standing.FASTER:
+        if too_noisy(entry.bound, self._plan):
             return Status.UNDECIDED, Code.TOO_NOISY, entry.noise
-        # Only what was faster in the race and never tried comes here: the attempts were spent on others.
-        return Status.UNDECIDED, Code.TOO_NOISY, f"{entry.times} in the race, not confirmed"
+        return Status.LOST, Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"
 
 
 def _of_loser(entry: Entry) -> tuple[Status, Code, str]:
@@ -262,13 +274,20 @@ def _of_loser(entry: Entry) -> tuple[Status, Code, str]:
             return Status.LOST, Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
 
 
-def _summary(verdict: Verdict, order: Sequence[Entry], ranked: Sequence[Ranked], plan: RacePlan) -> str:
+def _summary(
+    verdict: Verdict,
+    order: Sequence[Entry],
+    ranked: Sequence[Ranked],
+    plan: RacePlan,
+    diff_sizes: Mapping[str, int],
+) -> str:
     match verdict:
         case Verdict.WINNER:
             return f"{order[0].id} {_claim(order[0], plan)}."
         case Verdict.TIE:
             names = ", ".join(entry.id for entry in order)
-            return f"{names} are equally fast; {order[0].id}, the smallest change, {_claim(order[0], plan)}."
+            named = f"{order[0].id}, {_chosen(order, diff_sizes)}, {_claim(order[0], plan)}"
+            return f"{names} cannot be told apart; {named}."
         case Verdict.SUSPECT:
             doubted = next(r for r in ranked if r.reason.startswith(SUSPECT))
             return f"{doubted.id} looks faster, but is {doubted.reason}."
@@ -277,6 +296,12 @@ def _summary(verdict: Verdict, order: Sequence[Entry], ranked: Sequence[Ranked],
             return f"The race could not decide: {unsure.id}: {unsure.reason}."
         case _:
             return "No candidate is measurably faster than the baseline."
+
+
+def _chosen(order: Sequence[Entry], diff_sizes: Mapping[str, int]) -> str:
+    """Return why the first of a tie is named."""
+    sizes = [diff_sizes.get(entry.id, 0) for entry in order]
+    return "the smallest change" if sizes[0] == min(sizes) else "first by the ranking policy"
 
 
 def _claim(entry: Entry, plan: RacePlan) -> str:
