@@ -98,14 +98,14 @@ def scale(axis: Axis, signs: Signs) -> str:
 
 
 def bars(result: RunResult, width: int, *, ascii_only: bool) -> Table | None:
-    """Return the bars of everybody who was timed; `None`: nobody was, or there is no room.
+    """Return the bars of everybody who was timed, not of duplicates; `None`: nobody was, or there is no room.
 
     Args:
         result: a run.
         width: columns of the terminal.
         ascii_only: it cannot show more.
     """
-    timed = [(c, c.speedup) for c in ranked(result) if c.speedup is not None]
+    timed = [(c, c.speedup) for c in ranked(result) if c.speedup is not None and not c.duplicate_of]
     name = min(_NAME, max(len(_BASELINE), *(len(one_line(c.id)) for c, _ in timed), 0))
     room = min(_WIDEST, width - name - 2)
     if not timed or room < _NARROWEST:
