@@ -22,7 +22,15 @@ ACTS = (
     "garbage",
     "random",
     "foreign",
+    "litter",
+    "leak",
+    "defer",
+    "import",
+    "endless",
 )
+
+#: CPU that the acts "defer" and "import" spend outside of their calls, in loops.
+ELSEWHERE = {"defer": 40_000, "import": 4_000_000}
 
 
 def burn(loops):
@@ -45,6 +53,8 @@ def main():
     if act == "no-ready":
         os.write(int(sys.argv[2]), b'{"t":"error","where":"spec","message":"cannot import the target"}\n')
         sys.exit(70)
+    if act == "import":
+        burn(ELSEWHERE[act])
     say("ready", groups=len(spec["groups"]), calls=[len(g["calls"]) for g in spec["groups"]], threads=1)
     while True:
         line = read()
@@ -80,14 +90,25 @@ def unit(order, read, say, fake, act, inputs):
             call(fake["loops"][group], act, (group, i % inputs), seen, order["unit"])
         say("garbage" if act == "garbage" and calls else "done")
         assert json.loads(read())["op"] == "check"
+        if act == "defer":
+            burn(ELSEWHERE[act])
         text = f"{group} {os.urandom(4).hex() if act == 'random' else act == 'wrong'}"
         say("checked", digest=hashlib.sha256(text.encode()).hexdigest(), ns=0, raised=False)
 
 
 def call(loops, act, key, seen, number):
+    if act == "litter":
+        note = Path(os.environ["TMPDIR"], "cache", str(key))
+        if note.exists():
+            return
+        note.parent.mkdir(exist_ok=True)
+        note.write_text("seen")
     if act == "crash" and number > 0:
         os.kill(os.getpid(), 11)
-    elif act == "hang" and number > 0:
+    elif act == "leak":
+        if os.fork() == 0:
+            os._exit(0)
+    elif act == "endless" or (act == "hang" and number > 0):
         time.sleep(3600)
     elif act == "sleep":
         time.sleep(0.0005)

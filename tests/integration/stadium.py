@@ -1,0 +1,56 @@
+"""Races of stand-in arms (`fake_arm`): real processes and real clocks, any behaviour."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan
+from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.launcher import open_launcher
+
+FAKE = Path(__file__).with_name("fake_arm.py")
+#: Loops of one call of the baseline, about 0.15 ms.
+LOOPS = 4000
+
+
+class Stadium:
+    """Makes arms that run the stand-in."""
+
+    def __init__(self, folder: Path, bench: Bench, groups: int) -> None:
+        self.folder, self.bench = folder, bench
+        self.plan = RacePlan(
+            groups=tuple(Group(name=f"g{i}", ns=10**6, calls=tuple(range(10))) for i in range(groups)),
+            cores=tuple(os.sched_getaffinity(0)),
+            block_ns=4_000_000,
+        )
+
+    def arm(self, name, loops=LOOPS, act=""):
+        folder = self.folder / name
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        workspace = Workspace(
+            root=folder, project=folder, user_root=folder, interpreter=Path(sys.executable),
+            private=folder, environment={"PATH": os.environ["PATH"], "TMPDIR": str(folder / "tmp")},
+        )  # fmt: skip
+        by_group = loops if isinstance(loops, list) else [loops] * len(self.plan.groups)
+        return Arm(id=name, workspace=workspace, spec={"fake": {"loops": by_group, "act": act}})
+
+    async def race(self, *arms, baseline=None, plan=None, progress=lambda _round, _of: None):
+        first = baseline or self.arm("baseline")
+        return await race(self.bench, first, arms, plan or self.plan, random=Random(1), progress=progress)
+
+
+@asynccontextmanager
+async def open_stadium(folder: Path, groups: int = 1) -> AsyncIterator[Stadium]:
+    package = folder / "guest" / "_codeflash_guest"
+    package.mkdir(parents=True)
+    (package / "__main__.py").write_bytes(FAKE.read_bytes())
+    async with open_launcher() as launcher:
+        bench = Bench(runner=launcher, guest_dir=folder / "guest", limits=Limits(wall_s=60))
+        yield Stadium(folder, bench, groups)
