@@ -150,7 +150,7 @@ class Ending:
 
     Attributes:
         wait4_ns: CPU time of the whole unit and the children that it reaped, as `wait4` knows it.
-        children_ns: what of it the unit's own clock does not know.
+        children_ns: what of it neither the unit's own clock knows nor the commands that it was to run used.
         peak_bytes: most resident memory beyond what it held when it was forked.
     """
 
@@ -160,12 +160,18 @@ class Ending:
 
 
 class Unit:
-    """A fork of a template, on one core, for one round."""
+    """A fork of a template, on one core, for one round.
+
+    Attributes:
+        said: why the work of the last block failed, in its own words; empty when it did not, or is calls.
+    """
 
     def __init__(self, template: Template, pid: int) -> None:
         self._template = template
         self._witness = Witness(pid)
         self._forked_bytes = self._witness.memory().now
+        self._commands_ns = 0
+        self.said = ""
 
     async def block(self, job: Job, deadline_s: float) -> Block:
         """Run one block and return what the clocks said.
@@ -180,13 +186,18 @@ class Unit:
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()
         await template.say({"op": "go"})
         try:
-            await template.hear("done", deadline_s)
+            done = await template.hear("done", deadline_s)
         except ArmLate:
             raise ArmSlow(f"its calls of one block were not done after {deadline_s:.1f} s") from None
-        cpu_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
+        own_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
+        # Only the guest can account for the commands that it ran. It can only add to what is counted.
+        commands_ns = max(0, int(done.get("children_ns", 0)))
+        self._commands_ns += commands_ns
+        cpu_ns = own_ns + commands_ns
         after, children = witness.counts(), witness.children()
         await template.say({"op": "check"})
         checked = await template.hear("checked", SMALL_S + deadline_s)
+        self.said = str(checked.get("said", ""))
         return Block(
             arm=template.arm,
             kind=job.kind,
@@ -197,7 +208,7 @@ class Unit:
             wall_ns=wall_ns,
             waited_ns=max(0, wall_ns - cpu_ns - (after.queued_ns - before.queued_ns)),
             digest=str(checked["digest"]) if job.calls else "",
-            deferred_ns=self._cpu_ns() - cpu - cpu_ns,
+            deferred_ns=self._cpu_ns() - cpu - own_ns,
             preempted=after.preempted - before.preempted,
             reads=after.reads - before.reads,
             children=children,
@@ -214,7 +225,7 @@ class Unit:
         reaped = await self._template.hear("reaped", SMALL_S)
         return Ending(
             wait4_ns=int(reaped["cpu_ns"]),
-            children_ns=max(0, int(reaped["cpu_ns"]) - own_ns),
+            children_ns=max(0, int(reaped["cpu_ns"]) - own_ns - self._commands_ns),
             peak_bytes=max(0, memory.peak - self._forked_bytes),
         )
 
