@@ -102,11 +102,12 @@ def _options(name: str) -> Iterator[str]:
     own = [action for action in parser._actions if action.dest not in {*SETTING_NAMES, "help"}]
     rows = [(_spelled(action), (action.help or "").replace("%%", "%")) for action in own]
     yield table(("option", "meaning"), rows)
-    settings = {action.dest for action in parser._actions} & set(SETTING_NAMES)
-    if len(settings) > 1:
+    taken = {action.dest for action in parser._actions}
+    settings = [f"`{flag_of(name)}`" for name in SETTING_NAMES if name in taken]
+    if len(settings) == len(SETTING_NAMES):
         yield "And an option for every [setting](#settings)."
     else:
-        yield "And `--cache-dir`."
+        yield f"And of the [settings](#settings): {', '.join(settings)}."
 
 
 def _spelled(action: argparse.Action) -> str:

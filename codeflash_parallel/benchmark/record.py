@@ -1,6 +1,6 @@
 """What races measured and what was concluded from it, as JSON and back again without loss. Pure.
 
-Values are written by the types of their fields: a dataclass as an object, a tuple of dataclasses as a table
+Values are written by the types of their fields: a dataclass as an object, rounds and blocks as tables
 (columns and rows), because a race has thousands of blocks. Numbers come back as exactly what they were
 (Python writes a float as the shortest text that reads back the same), so that a verdict can be recomputed
 bit by bit. What follows from the rounds is not written but computed again. A field that came with a later
@@ -19,7 +19,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking
-from codeflash_parallel.benchmark.samples import track
+from codeflash_parallel.benchmark.samples import Block, Round, track
 
 #: Version of the records; records of another one are not read.
 SCHEMA = 1
@@ -80,6 +80,11 @@ def to_json(record: Record) -> dict[str, Any]:
     return {"schema": SCHEMA, **_encode(Record, record)}
 
 
+def plain(value: Any) -> Any:
+    """Return a frozen value of this package as what the `json` module takes, without a version."""
+    return _encode(type(value), value)
+
+
 def from_json(data: Any) -> Record:
     """Return what `to_json` was given.
 
@@ -99,6 +104,9 @@ def _hints(kind: type) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(kind) if f.name not in _COMPUTED.get(kind, ())}
 
 
+#: Tuples of these are written as tables.
+_TABLES = (Round, Block)
+
 #: Fields that follow from the others and are not recorded.
 _COMPUTED: Mapping[type, Sequence[str]] = {Raced: ("tracks",)}
 
@@ -111,7 +119,7 @@ def _encode(kind: Any, value: Any) -> Any:
         return {
             name: _encode(hint, getattr(value, name)) for name, hint in _hints(cast("type", kind)).items()
         }
-    if origin is tuple and is_dataclass(arguments[0]):
+    if origin is tuple and arguments[0] in _TABLES:
         hints = _hints(cast("type", arguments[0]))
         rows = [[_encode(hint, getattr(row, name)) for name, hint in hints.items()] for row in value]
         return {"columns": list(hints), "rows": rows}
@@ -141,7 +149,7 @@ def _decode(kind: Any, data: Any) -> Any:
         return None if data is None and NoneType in arguments else _decode_member(arguments, data)
     if is_dataclass(kind):
         return _made(cast("type", kind), _expect(data, dict))
-    if origin is tuple and is_dataclass(arguments[0]):
+    if origin is tuple and arguments[0] in _TABLES:
         columns = _expect(_expect(data, dict).get("columns"), list)
         rows = _expect(data.get("rows"), list)
         return tuple(_made(cast("type", arguments[0]), dict(zip(columns, row, strict=True))) for row in rows)

@@ -35,6 +35,8 @@ class ExitCode(IntEnum):
     INTERNAL = 3
     #: The machine, git or the project's own tests do not allow a verdict.
     UNFIT = 4
+    #: `replay` came to another verdict than the run.
+    DIFFERS = 5
     #: Interrupted (SIGINT).
     INTERRUPTED = 130
     #: Terminated (SIGTERM).

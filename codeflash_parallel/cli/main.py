@@ -20,6 +20,7 @@ COMMANDS = MappingProxyType(
         "check": "Check candidates against the baseline; no race.",
         "apply": "Write a candidate of an earlier run into your tree.",
         "show": "Show an earlier run, or one of its candidates in full.",
+        "replay": "Judge what an earlier run measured once more, by its own or by other rules.",
         "list": "List the earlier runs of this repository.",
         "clean": "Remove what earlier runs left in the cache.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",

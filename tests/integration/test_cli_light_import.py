@@ -31,7 +31,7 @@ CALLS = {
     "version": command("--version"),
     **{
         f"{name} --help": command(name, "--help")
-        for name in ("run", "check", "apply", "show", "list", "clean", "doctor")
+        for name in ("run", "check", "apply", "show", "replay", "list", "clean", "doctor")
     },
 }
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, RaceStage, Work
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import Ranked, Ranking
@@ -57,8 +57,8 @@ def raced(measured, plan=PLAN):
     tracks = {arm: track(measured, arm, plan) for arm in ("a", "b")}
     return Raced(
         plan=plan, candidates=("a", "b"), rounds=tuple(measured), tracks=tracks,
-        standings={"a": Standing.FASTER, "b": Standing.OPEN}, out=LEFT, alpha=0.0025, wall_ns=7, round_ns=3,
-        stopped="enough", notes=("one",),
+        looks=Looks(candidates=("a", "b"), standings={"a": Standing.FASTER}, dropped_after={"b": 2}),
+        out=LEFT, wall_ns=7, round_ns=3, stopped="enough", notes=("one",),
     )  # fmt: skip
 
 
