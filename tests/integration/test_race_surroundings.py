@@ -1,0 +1,197 @@
+"""What a race reads of the kernel and leaves behind on the disk: real processes, real folders."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from codeflash_parallel.benchmark.host import read_machine, siblings, stand_aside
+from codeflash_parallel.benchmark.leftovers import Leftovers, SharedMemory, private_folders, read_shared
+from codeflash_parallel.benchmark.quiet import stepped
+from codeflash_parallel.benchmark.witness import (
+    Counts,
+    Memory,
+    ProcessGone,
+    Witness,
+    cpu_with_children_ns,
+    parent_of,
+)
+from codeflash_parallel.model.workspace import Workspace
+
+CHILD = """
+import os, sys
+def say(): sys.stdout.write("."); sys.stdout.flush(); sys.stdin.read(1)
+say()
+held = bytearray(40_000_000)
+for _ in range(50): os.read(os.open("/dev/zero", os.O_RDONLY), 1)
+pid = os.fork()
+if pid == 0:
+    end = os.times().user + 0.05
+    while os.times().user < end: pass
+    os._exit(0)
+say()
+os.waitpid(pid, 0)
+say()
+"""
+
+
+@contextmanager
+def child():
+    """Run the script above; each call of the result lets it go on to its next stop."""
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=-1, stdout=-1, bufsize=0) as process:
+
+        def goes_on():
+            process.stdin.write(b".")
+            process.stdout.read(1)
+
+        process.stdout.read(1)
+        try:
+            yield process.pid, goes_on
+        finally:
+            process.kill()
+
+
+def test_a_witness_sees_what_a_process_does():
+    with child() as (pid, goes_on):
+        witness = Witness(pid)
+        before, memory, cpu_ns = witness.counts(), witness.memory(), witness.cpu_ns()
+        assert witness.children() == 0
+        goes_on()
+        assert witness.memory().peak >= memory.now + 40_000_000
+        assert witness.counts().reads >= before.reads + 50
+        assert witness.cpu_ns() > cpu_ns
+        assert witness.children() == 1
+        own_ns = witness.cpu_ns()
+        goes_on()
+        assert witness.children() == 0
+        assert cpu_with_children_ns(pid) >= 40_000_000 > witness.cpu_ns() - own_ns
+        assert parent_of(pid) == os.getpid()
+
+
+def test_of_a_process_that_is_gone_nothing_is_known():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    witness = Witness(process.pid)
+
+    assert (witness.counts(), witness.memory(), witness.children()) == (Counts(), Memory(), 0)
+    assert (parent_of(process.pid), cpu_with_children_ns(process.pid)) == (0, 0)
+    with pytest.raises(ProcessGone):
+        witness.cpu_ns()
+
+
+def test_preemptions_are_counted():
+    """Two busy processes on one core push each other off it."""
+    core = min(os.sched_getaffinity(0))
+    pin = f"import os\nos.sched_setaffinity(0, [{core}])\nprint(flush=True)\nwhile True: pass"
+    pair = [subprocess.Popen([sys.executable, "-c", pin], stdout=-1) for _ in range(2)]
+    try:
+        for process in pair:
+            process.stdout.readline()
+        witness, deadline = Witness(pair[0].pid), time.monotonic() + 60
+        while not (witness.counts().preempted and witness.counts().queued_ns):
+            assert time.monotonic() < deadline
+    finally:
+        for process in pair:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def test_this_machine_tells_its_clocks_and_accounts():
+    core = min(os.sched_getaffinity(0))
+    before, after = read_machine(core), read_machine(core)
+
+    assert stepped(before, after) == ""
+    assert 0 < after.core_ns <= after.busy_ns
+    assert read_machine(-1).core_ns == 0
+
+
+def test_siblings_as_the_kernel_writes_them(tmp_path):
+    for core, shown in ((0, "0,4\n"), (1, "0-2,5\n")):
+        folder = tmp_path / f"cpu{core}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(shown)
+
+    assert siblings(0, tmp_path) == {0, 4}
+    assert siblings(1, tmp_path) == {0, 1, 2, 5}
+    assert siblings(7, tmp_path) == {7}
+
+
+def test_standing_aside_leaves_a_core_and_its_sibling(tmp_path):
+    allowed = os.sched_getaffinity(0)
+    core = min(allowed)
+
+    with stand_aside(core, tmp_path):
+        assert os.sched_getaffinity(0) == (allowed - {core} or allowed)
+    assert os.sched_getaffinity(0) == allowed
+    everything = tmp_path / f"cpu{core}" / "topology"
+    everything.mkdir(parents=True)
+    (everything / "thread_siblings_list").write_text(f"0-{max(allowed)}")
+    with stand_aside(core, tmp_path):
+        assert os.sched_getaffinity(0) == allowed
+    with stand_aside(-1, tmp_path):
+        assert os.sched_getaffinity(0) == allowed
+
+
+def test_private_folders_are_those_of_the_workspace(tmp_path):
+    private = tmp_path / "private"
+    (private / "home").mkdir(parents=True)
+    names = {"HOME": private / "home", "TMPDIR": private / "gone", "PATH": "/usr/bin", "OTHER": tmp_path}
+    workspace = Workspace(
+        root=tmp_path, project=tmp_path, user_root=tmp_path, interpreter=tmp_path, private=private,
+        environment={name: str(value) for name, value in names.items()},
+    )  # fmt: skip
+
+    assert private_folders(workspace) == {private / "home"}
+
+
+def test_what_is_new_is_removed(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "file").write_text("1")
+    outside = tmp_path.with_name("outside")
+    outside.mkdir()
+    (outside / "file").write_text("1")
+    leftovers = Leftovers([tmp_path])
+    (tmp_path / "old" / "new").mkdir()
+    (tmp_path / "old" / "new" / "file").write_text("1")
+    (tmp_path / "new").write_text("1")
+    (tmp_path / "link").symlink_to(outside)
+
+    assert leftovers.remove()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "old"]
+    assert (outside / "file").exists()
+    assert leftovers.remove()
+
+
+def test_what_cannot_be_undone_is_said(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("1")
+    times = file.stat()
+    leftovers = Leftovers([tmp_path])
+    file.write_text("2")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    assert not leftovers.remove()
+    file.unlink()
+    assert not leftovers.remove()
+
+
+def test_shared_memory_is_attributed_to_who_ran():
+    names = {"old"}
+    shared = SharedMemory(lambda: frozenset(names))
+    names.add("a")
+    shared.note("one")
+    names.add("b")
+    shared.note("two")
+    names.remove("b")
+
+    assert shared.unclean() == {"one"}
+
+
+def test_shared_memory_of_this_machine_can_be_read():
+    assert isinstance(read_shared(), frozenset)

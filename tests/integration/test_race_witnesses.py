@@ -1,0 +1,108 @@
+"""What a race sees beside the clock, on stand-in arms: each way of being fast without doing less work."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from stadium import LOOPS, open_stadium
+
+from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.field import open_field
+from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, RaceStage
+from codeflash_parallel.benchmark.quiet import LOADS, Reading
+from codeflash_parallel.benchmark.raced import CacheIsolation
+from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, run_round
+from codeflash_parallel.benchmark.samples import BlockKind
+from codeflash_parallel.model.outcome import Code, Status
+
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
+
+SCALES = (Scale(cycle=10, calls=20, block_ns=4_000_000),)
+
+
+async def one_round(stadium, *arms, scales=SCALES, left_s=60.0, **how):
+    """Hold one round of the baseline and some arms in a fresh field."""
+    baseline = stadium.arm(BASELINE)
+    place = RoundPlace(number=0, layout=0, core=stadium.plan.cores[0], stage=RaceStage.RACE, left_s=left_s)
+    async with open_field(stadium.bench, [baseline, *arms], stadium.plan, 1) as field:
+        round_ = await run_round(field, scales, place, Random(1), **how)
+        return round_, dict(field.lost)
+
+
+async def test_a_round_records_what_went_on(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        round_, lost = await one_round(stadium, stadium.arm("a"))
+
+    assert (lost, round_.void, round_.unclean) == ({}, "", ())
+    assert tuple(round_.load) == LOADS
+    for figures in (round_.wait4_ns, round_.peak_bytes, round_.start_ns):
+        assert {*figures} == {BASELINE, "a"}
+        assert min(figures.values()) > 0
+    timed = [block for block in round_.blocks if block.kind is BlockKind.TIMED]
+    assert all((block.kept, block.children) == (10, 0) for block in timed)
+    assert all(block.reads >= 1 and block.deferred_ns > 0 for block in timed)
+
+
+@pytest.mark.parametrize("clock", ["boot_ns", "real_ns"])
+async def test_a_round_in_which_a_clock_jumps_is_void(tmp_path, clock):
+    readings = iter((0, 10**10))
+
+    def read(_core):
+        return Reading(**{"monotonic_ns": 0, "boot_ns": 0, "real_ns": 0, clock: next(readings)})
+
+    async with open_stadium(tmp_path) as stadium:
+        round_, _ = await one_round(stadium, stadium.arm("a"), read=read)
+
+    assert round_.void
+    assert any(block.arm == "a" for block in round_.blocks)
+
+
+async def test_files_of_a_unit_do_not_reach_the_next_one(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        plan = RacePlan(groups=stadium.plan.groups, cores=stadium.plan.cores, max_rounds=2)
+        raced = await stadium.race(stadium.arm("litter", act="litter"), plan=plan)
+
+        first = [
+            block.cpu_ns
+            for round_ in raced.rounds
+            for block in round_.blocks
+            if (block.arm, block.kind) == ("litter", BlockKind.FIRST)
+        ]
+        # An input that is known costs next to nothing.
+        assert min(first) > max(first) / 5
+        assert not list((tmp_path / "litter" / "tmp").iterdir())
+        assert raced.cache_isolation is CacheIsolation.EMPTIED
+
+
+async def test_processes_left_behind_throw_an_arm_out(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        raced = await stadium.race(stadium.arm("leak", act="leak"))
+
+    assert (raced.out["leak"].status, raced.out["leak"].code) == (Status.REJECTED, Code.LEAKED_PROCESS)
+    assert len(raced.rounds) == 1
+
+
+async def test_work_deferred_to_the_check_is_charged(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        raced = await stadium.race(stadium.arm("defer", LOOPS // 2, act="defer"))
+
+    assert raced.tracks["defer"].deferred_ns > 0
+    assert raced.standing("defer") is not Standing.FASTER
+
+
+async def test_work_moved_to_import_throws_an_arm_out(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        again = stadium.plan.confirmation(30 * 10**9)
+        raced = await stadium.race(stadium.arm("import", LOOPS // 2, act="import"), plan=again)
+
+    assert "import takes" in raced.out["import"].reason
+
+
+async def test_the_budget_ends_a_round_without_blame(tmp_path):
+    short = (Scale(cycle=10, calls=20, block_ns=1_000_000),)
+    async with open_stadium(tmp_path) as stadium:
+        spent, lost = await one_round(stadium, stadium.arm("a", act="endless"), left_s=-1.0)
+        assert (spent.void, lost) == ("the budget ended in it", {})
+        cut, lost = await one_round(stadium, stadium.arm("a", act="endless"), scales=short, left_s=0.2)
+        assert (cut.void, lost) == ("the budget ended in it", {})

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from codeflash_parallel.benchmark.conduct import (
+    cache_isolation,
+    disagreeing,
+    leaking,
+    misconduct,
+    starting_longer,
+    unstable_groups,
+)
+from codeflash_parallel.benchmark.plan import BASELINE, NULL
+from codeflash_parallel.benchmark.raced import CacheIsolation
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.model.outcome import Code, Status
+
+MS = 1_000_000
+
+
+def block(arm, *, digest="", start=0, calls=10, children=0):
+    return Block(
+        arm=arm, kind=BlockKind.TIMED, calls=calls, start=start, cpu_ns=MS, wall_ns=MS,
+        digest=digest, children=children,
+    )  # fmt: skip
+
+
+def round_of(*blocks, layout=0, start_ns=None, unclean=()):
+    return Round(
+        number=0, layout=layout, core=0, blocks=blocks, start_ns=start_ns or {}, unclean=unclean
+    )  # fmt: skip
+
+
+def digests(*pairs, layout=0):
+    return round_of(*(block(arm, digest=d) for arm, d in pairs), layout=layout)
+
+
+def test_outcomes_are_compared_within_a_layout():
+    one = digests((BASELINE, "x"), ("a", "x"), ("b", "y"), (BASELINE, "x"))
+    other = digests((BASELINE, "z"), ("a", "z"), (BASELINE, "z"), layout=1)
+
+    assert disagreeing([one, other]) == {"b"}
+    assert unstable_groups([one, other]) == frozenset()
+
+
+def test_one_witness_is_not_enough():
+    assert disagreeing([digests((BASELINE, "x"), ("a", "y"))]) == frozenset()
+
+
+def test_a_witness_of_another_layout_counts():
+    one, other = digests((BASELINE, "x"), ("a", "y")), digests((BASELINE, "x"), ("a", "x"), layout=1)
+
+    assert disagreeing([one, other]) == {"a"}
+
+
+def test_a_baseline_that_contradicts_itself_condemns_nobody():
+    shaky = digests((BASELINE, "x"), ("a", "y"), (BASELINE, "z"))
+
+    assert disagreeing([shaky]) == frozenset()
+    assert unstable_groups([shaky]) == {0}
+
+
+def test_the_null_arm_is_a_witness_too():
+    assert disagreeing([digests((BASELINE, "x"), (NULL, "x"), ("a", "y"))]) == {"a"}
+    assert disagreeing([digests((BASELINE, "x"), (NULL, "q"), ("a", "y"))]) == frozenset()
+
+
+def test_other_work_is_not_compared():
+    half = block("a", digest="y", start=5, calls=5)
+    round_ = round_of(block(BASELINE, digest="x"), block(BASELINE, digest="x"), half)
+
+    assert disagreeing([round_]) == frozenset()
+
+
+def starts(*pairs):
+    return [
+        round_of(block(BASELINE), block("a"), layout=layout, start_ns={BASELINE: base * MS, "a": own * MS})
+        for layout, (base, own) in enumerate(pairs)
+    ]
+
+
+def test_work_moved_to_import_is_found_by_what_the_start_costs():
+    rounds = starts((200, 400), (210, 405), (190, 410))
+
+    assert starting_longer(rounds).keys() == {"a"}
+    out = misconduct(rounds)["a"]
+    assert (out.status, out.code, out.left_in) == (Status.UNDECIDED, Code.NOT_CONFIRMED, 3)
+    assert "0.20 s of CPU time more" in out.reason
+
+
+def test_a_small_table_or_a_compiled_module_is_no_cheat():
+    assert starting_longer(starts(*[(200, 280)] * 6)) == {}
+
+
+def test_one_slow_start_is_an_accident():
+    assert starting_longer(starts((200, 200), (200, 900), (200, 210))) == {}
+    assert starting_longer(starts((200, 900), (200, 900))) == {}
+
+
+def test_starts_of_one_layout_are_one_start():
+    same = [round_of(start_ns={BASELINE: 200 * MS, "a": 900 * MS}) for _ in range(6)]
+
+    assert starting_longer(same) == {}
+
+
+def test_processes_left_behind_are_measured_by_the_baselines():
+    quiet = round_of(block(BASELINE, children=1), block(NULL, children=2), block("a", children=1))
+
+    assert leaking([quiet]) == frozenset()
+    assert leaking([quiet, round_of(block("a", children=2))]) == {"a"}
+    assert misconduct([round_of(block("a", children=1))])["a"].code is Code.LEAKED_PROCESS
+
+
+def test_isolation_is_lost_by_one_arm_for_all():
+    assert cache_isolation([round_of()]) is CacheIsolation.EMPTIED
+    assert cache_isolation([round_of(), round_of(unclean=("a",))]) is CacheIsolation.NONE
