@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import anyio
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import ChannelClosed, Exit, Limits
-from codeflash_parallel.process.streams import Clip, Drain, Outlet, Records, Sink
+from codeflash_parallel.process.streams import RECORDS_BYTES, Clip, Drain, Outlet, Records, Sink
 from codeflash_parallel.process.wire import Message
 
 #: Longest line a child may send; more is no protocol of ours.
@@ -58,7 +58,7 @@ class Connection:
         self._report: Message = {}
         self._exit: Exit | None = None
 
-    def connect(self, pipes: Iterable[str]) -> None:
+    def connect(self, pipes: Collection[str]) -> None:
         """Make the pipes. Whoever calls this calls `close`, whatever happens.
 
         Args:
@@ -69,6 +69,8 @@ class Connection:
             if name == "control":
                 self.control, self._child_control = socket.socketpair()
                 self.control.setblocking(False)
+            elif name == "records" and "control" not in pipes:  # who is told what to do writes little at once
+                self._outlets[name] = Outlet(sinks[name], RECORDS_BYTES)
             else:
                 self._outlets[name] = Outlet(sinks[name])
 

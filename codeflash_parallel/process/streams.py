@@ -21,6 +21,9 @@ _LONGEST_PAUSE_S = 0.32
 _MUCH_BYTES = CHUNK_BYTES // 8
 #: Reads after the end of a job: the pipe's content, no more, should an unkillable writer still fill it.
 _LAST_READS = 4
+#: Room for what a check writes all at once, at its end: recorded calls. Without it the check waits for our
+#: next read, for as long as the pause is by then. It is also the most that an ordinary user may ask for.
+RECORDS_BYTES = _LAST_READS * CHUNK_BYTES
 
 #: Every read lands here first: reading and keeping happen without an await in between.
 _buffer = memoryview(bytearray(CHUNK_BYTES))
@@ -86,14 +89,20 @@ class Records:
 
 
 class Outlet:
-    """A pipe whose write end is for the child and whose read end we drain into a sink."""
+    """A pipe whose write end is for the child and whose read end we drain into a sink.
 
-    def __init__(self, sink: Sink) -> None:
+    Args:
+        sink: keeps what is read.
+        room_bytes: what the pipe should hold; where the user's share of pipe memory is spent, it is less.
+    """
+
+    def __init__(self, sink: Sink, room_bytes: int = CHUNK_BYTES) -> None:
         self._sink = sink
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_end, False)
-        with contextlib.suppress(OSError):  # over the user's share of pipe memory: 64 KiB will do
-            fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+        for size in sorted({CHUNK_BYTES, room_bytes}):
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, size)
 
     def fileno(self) -> int:
         """Return the descriptor that we read from."""
