@@ -44,6 +44,9 @@ HOPELESS_AFTER = 2
 #: Where work is dear: rounds after which only the faster half of the field stays, and only the leader.
 HALVED_AFTER, DUEL_AFTER = 4, 8
 
+#: Rounds per unit of needed log-evidence that noise as large as the gain costs; by simulation.
+NOISE_COST = 2.4
+
 #: Median absolute deviation to standard deviation, for Gaussian noise.
 MAD_TO_SD = 1.4826
 
@@ -280,7 +283,7 @@ def unit_sd(track: Track) -> float:
 
 
 def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> int:
-    """Return about how many rounds a gain needs to be seen through noise, by simulation right within a third.
+    """Return about how many rounds a gain needs to be seen through noise, right within about a third.
 
     Args:
         sd: of one round's log-ratio.
@@ -288,10 +291,13 @@ def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> in
         plan: the rules.
         candidates: of the race.
 
-    A bounded bet gains at most `log(2)` a round; for noise far above the gain, the best bet gains half the
-    square of the gain over the standard deviation (Waudby-Smith and Ramdas, section 4).
+    Raises:
+        ValueError: the gain is not above the smallest claim.
+
+    A bounded bet wins at most `log(2)` a round; where noise is far above the gain, it wins in proportion to
+    the square of gain over standard deviation (Waudby-Smith and Ramdas, section 4).
     """
     beyond = log1p(gain) - log1p(plan.min_speedup)
     if beyond <= 0:
         raise ValueError(f"a gain of {gain} is not above the smallest claim")
-    return ceil(log(len(BETS) * candidates / plan.alpha) * (1 / log(2) + 2 * (sd / beyond) ** 2))
+    return ceil(log(len(BETS) * candidates / plan.alpha) * (1 / log(2) + NOISE_COST * (sd / beyond) ** 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 from codeflash_parallel.model.errors import UsageError
 
@@ -55,13 +56,20 @@ def ordered(policy: Policy, tied: Sequence[Tied]) -> tuple[str, ...]:
         UsageError: it raises, or returns something else than an order of what it was given.
     """
     try:
-        ids = tuple(policy(tied))
+        order = policy(tied)
     except Exception as error:
+        why = " ".join(str(error).split())
         raise UsageError(
-            "BAD_RANKING", f"The ranking policy failed: {type(error).__name__}: {error}."
+            "BAD_RANKING", f"The ranking policy failed: {type(error).__name__}: {why}."
         ) from error
-    if sorted(map(str, ids)) != sorted(one.id for one in tied):
+    names = [one.id for one in tied]
+    if (
+        not isinstance(order, Sequence)
+        or len(order) != len(names)
+        or any(name not in order for name in names)
+    ):
+        found = shorten(repr(order), 80)
         raise UsageError(
-            "BAD_RANKING", f"The ranking policy must return the ids it was given in its order, not {ids!r}."
+            "BAD_RANKING", f"The ranking policy must return the ids of all it was given, not {found}."
         )
-    return ids
+    return tuple(order)
