@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class Baseline:
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
+        suite_s: how long the setups, calls and teardowns of the selected tests take.
     """
 
     targets: tuple[str, ...]
@@ -72,16 +73,20 @@ class Baseline:
     loaded: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     inputs: str = ""
+    suite_s: float = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Add up once what is asked for many times a candidate."""
+        object.__setattr__(self, "suite_s", self.seconds_of(self.selected))
+
+    def seconds_of(self, tests: Iterable[str]) -> float:
+        """Return how long the setups, calls and teardowns of some tests take."""
+        return sum(self.durations_ns.get(test, 0) for test in tests) / 1e9
 
     @property
     def changed_order(self) -> tuple[str, ...]:
         """Return the order of screening where it is not that of collection."""
         return self.order if self.order != self.selected else ()
-
-    @property
-    def suite_s(self) -> float:
-        """Return how long the selected tests' own setups, calls and teardowns take."""
-        return sum(self.durations_ns.get(test, 0) for test in self.selected) / 1e9
 
     @property
     def level(self) -> Level:

@@ -258,8 +258,7 @@ class _Work:
         plan, baseline = self._plan, self._baseline
         run = replace(run, prove=self._prove)
         spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
-        tests = baseline.selected if run.only is None else run.only
-        suite_s = sum(baseline.durations_ns.get(test, 0) for test in tests) / 1e9
+        suite_s = baseline.suite_s if run.only is None else baseline.seconds_of(run.only)
         serving = choose(
             self._by_edits,
             Circumstances(

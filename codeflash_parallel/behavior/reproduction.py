@@ -21,7 +21,8 @@ _SHOWN_RECORDS = ("1", "")
 def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome: CheckOutcome) -> str:
     """Write a spec beside the slot's tree and return the shell command that runs it.
 
-    A differing call is replayed alone and printed as a JSON record; otherwise the failing tests are run.
+    A differing call is replayed alone and printed as a JSON record; otherwise the failing tests are run. Sets
+    have the order that they had: the hash seed is that of the workspace.
     """
     difference = outcome.difference
     if difference is not None and difference.call in baseline.calls:
@@ -34,4 +35,5 @@ def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome
         descriptor, redirection = _HIDDEN_RECORDS
     command = guest_command(workspace, spec, Limits(wall_s=0), guest.directory)
     words = [descriptor if word == "{records}" else word for word in command.argv]
-    return shlex.join(words) + redirection
+    seed = f"PYTHONHASHSEED={workspace.environment['PYTHONHASHSEED']}"
+    return shlex.join(["env", seed, *words]) + redirection

@@ -22,6 +22,7 @@ from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin
 from codeflash_parallel.model.lifecycle import Step
 from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.worktrees.pool import Slot
 
@@ -38,11 +39,15 @@ _Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
 
 
 async def _rest(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-    return await rest(plan, hashed(slot.workspace, _SEED), candidate)
+    return await rest(plan, _workspace(slot), candidate)
 
 
 async def _clean(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-    return await confirm(plan, hashed(slot.workspace, _SEED), candidate)
+    return await confirm(plan, _workspace(slot), candidate)
+
+
+def _workspace(slot: Slot) -> Workspace:
+    return hashed(slot.workspace, _SEED)
 
 
 class Admission:
@@ -72,9 +77,10 @@ class Admission:
         return furthest(entry.staged.edits, ground).point is not Point.F2
 
     async def _admit(self, entry: Entry) -> None:
-        outcome = await self._judging.confirm(
+        outcome = await self._judging.judge(
             entry,
             _All(self, _rest),
+            entry.confirming,
             taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
@@ -104,8 +110,8 @@ class Admission:
 
     async def _confirm(self, entry: Entry) -> Out | None:
         self._ledger.move(entry, Step.CONFIRM)
-        outcome = await self._judging.confirm(
-            entry, _All(self, _clean), taken=lambda _slot: None, again=lambda: None
+        outcome = await self._judging.judge(
+            entry, _All(self, _clean), entry.confirming, taken=lambda _slot: None, again=lambda: None
         )
         self._ledger.move(entry, Step.MEASURE)
         if outcome.code is Code.OK:
@@ -163,6 +169,9 @@ class _All:
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         return await self.admission.examine(entry, slot, self.check)
+
+    def workspace(self, slot: Slot, /) -> Workspace:
+        return _workspace(slot)
 
 
 async def _each(work: Callable[[Entry], Coroutine[Any, Any, None]], entries: Sequence[Entry]) -> None:

@@ -192,6 +192,7 @@ class BehaviorPhase:
         entry.outcome = await self._judging.judge(
             entry,
             self._screening,
+            entry.time,
             taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )

@@ -22,6 +22,7 @@ from codeflash_parallel.engine.ledger import Entry, Spent
 from codeflash_parallel.engine.scheduling import RECENT, Room, at_once, cores_of_a_check
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.pool import Slot
 from codeflash_parallel.worktrees.slot import SlotBroken, StageConflict
 
@@ -41,6 +42,10 @@ class Examination(Protocol):
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         """Judge what is staged."""
+        ...
+
+    def workspace(self, slot: Slot, /) -> Workspace:
+        """Return the slot as what is run there sees it."""
         ...
 
 
@@ -67,6 +72,7 @@ class Judging:
         self,
         entry: Entry,
         examination: Examination,
+        time: Spent,
         *,
         taken: Callable[[Slot], None],
         again: Callable[[], None],
@@ -74,32 +80,19 @@ class Judging:
         """Judge one candidate; what the machinery breaks is tried again, what others may have broken alone.
 
         Args:
+            entry: the candidate.
+            examination: what is done with it.
+            time: the candidate's book in which this is written down.
             taken: called when a slot was taken.
             again: called when the candidate has to go back in line.
 
         Raises:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
-        return await self._judge(_Case(entry, examination, entry.time, taken), again)
-
-    async def confirm(
-        self,
-        entry: Entry,
-        examination: Examination,
-        *,
-        taken: Callable[[Slot], None],
-        again: Callable[[], None],
-    ) -> CheckOutcome:
-        """Judge a candidate that was judged before; its time is no part of what its check took.
-
-        Arguments and errors are those of `judge`.
-        """
-        return await self._judge(_Case(entry, examination, entry.confirming, taken), again)
-
-    async def _judge(self, case: _Case, again: Callable[[], None]) -> CheckOutcome:
+        case = _Case(entry, examination, time, taken)
         outcome, alone = await self._attempt(case, alone=False), False
         for _ in range(MAX_ATTEMPTS - 1):
-            crowded = not alone and self._crowded(case.entry, outcome)
+            crowded = not alone and self._crowded(entry, outcome)
             if not (outcome.code in INFRA or crowded):
                 break
             alone = alone or crowded
@@ -168,17 +161,17 @@ class Judging:
         case.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
         outcome = await case.examination.run(entry, slot)
         if outcome.code is not Code.OK and self._context.settings.keep_slots:
-            await self._keep(entry, slot, outcome)
+            await self._keep(case, slot, outcome)
         return outcome
 
-    async def _keep(self, entry: Entry, slot: Slot, outcome: CheckOutcome) -> None:
+    async def _keep(self, case: _Case, slot: Slot, outcome: CheckOutcome) -> None:
         """Put the slot aside, with a spec that runs again what went wrong there."""
-        context, workspace = self._context, slot.workspace
+        context, workspace = self._context, case.examination.workspace(slot)
         command = reproduction(context.guest, context.baseline, workspace, outcome)
         await slot.keep()
         await context.fleet.dismiss(slot.number)
-        entry.kept_slot = str(workspace.root)
-        entry.reproduce = f"cd {shlex.quote(str(workspace.project))} && {command}"
+        case.entry.kept_slot = str(workspace.root)
+        case.entry.reproduce = f"cd {shlex.quote(str(workspace.project))} && {command}"
 
     # --- how many at once ------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from codeflash_parallel.engine.narrowing import Narrowing
 from codeflash_parallel.engine.trial import trial
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.pool import Slot
 
 #: Tests that are run in front of all others, at most: the first of them catch nearly everything.
@@ -81,6 +82,10 @@ class Screening:
             more = await evidence(plan, slot.workspace, entry.staged, servers)
             outcome = _with_evidence(outcome, more)
         return outcome
+
+    def workspace(self, slot: Slot, /) -> Workspace:
+        """Return the slot as it is."""
+        return slot.workspace
 
     def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)

@@ -18,6 +18,7 @@ from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FailedTest
+from codeflash_parallel.model.workspace import Workspace
 
 SECOND = 10**9
 OK = CheckOutcome(code=Code.OK, reason="")
@@ -76,6 +77,9 @@ class Examination:
         slot.broken = "it cannot be restored" if self._breaks else ""
         return self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
 
+    def workspace(self, slot: Any, /) -> Workspace:
+        raise AssertionError("no slot is kept")
+
 
 def context(
     pool: Pool, *, cores: float = 8, wall_s: float = 1.0, cpu_s: float = 1.0, rss_bytes: int = 0
@@ -105,7 +109,11 @@ async def judge(
 ) -> CheckOutcome:
     seen: list[str] = [] if told is None else told
     return await judging.judge(
-        one, examination, taken=lambda slot: seen.append("taken"), again=lambda: seen.append("again")
+        one,
+        examination,
+        one.time,
+        taken=lambda slot: seen.append("taken"),
+        again=lambda: seen.append("again"),
     )
 
 
