@@ -209,18 +209,21 @@ def _is_safe(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
 
 def _behind(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:
     """Return who leaves when the field is cut."""
-    places = _places(state, tracks, plan)
-    if places >= len(state.living):
-        return []
-    return sorted(state.living, key=lambda c: -centre(tracks[c]))[places:]
-
-
-def _places(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> int:
-    """Return how many candidates may stay: where work is dear, half after four rounds, one for a duel."""
     rounds = max((len(tracks[c].total) for c in state.living), default=0)
+    stay = places(plan, len(state.candidates), rounds)
+    if stay >= len(state.living):
+        return []
+    return sorted(state.living, key=lambda c: -centre(tracks[c]))[stay:]
+
+
+def places(plan: RacePlan, candidates: int, rounds: int) -> int:
+    """Return how many candidates may stay after some rounds.
+
+    Where work is dear, half of those that started after four rounds, and one for a duel after eight.
+    """
     if not plan.dear or rounds < HALVED_AFTER:
-        return len(state.candidates)
-    return ceil(len(state.candidates) / 2) if rounds < DUEL_AFTER else 1
+        return candidates
+    return ceil(candidates / 2) if rounds < DUEL_AFTER else 1
 
 
 def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leader: str) -> bool:

@@ -9,7 +9,7 @@ from random import Random
 from statistics import median
 
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
-from codeflash_parallel.benchmark.decide import Looks, rounds_needed, visible_gain
+from codeflash_parallel.benchmark.decide import Looks, places, rounds_needed, visible_gain
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import judged, void_note
@@ -27,7 +27,7 @@ LEAST_ROUNDS = 8
 USUAL_SD = 0.012
 
 #: The null arm races as long as the usual number of rounds, with it, fits into this share of the budget.
-NULL_SHARE = 0.15
+NULL_SHARE = 0.5
 
 #: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
 HASH_SEEDS = 2**32
@@ -141,23 +141,25 @@ class _Race:
         except ArmSlow:
             self._stopped = "the race was not begun: one pass over its work takes longer than its budget"
             return
-        arms = len(self._timed)
-        round_ns = predicted_ns(self._scales, arms)
-        needed_ns = self._usual_rounds() * round_ns
         lean = any(scale.is_lean for scale in self._scales)
-        if self._plan.stage is RaceStage.RACE and (lean or needed_ns > self._left_ns()):
+        if self._plan.stage is RaceStage.RACE and (lean or self._predicted_ns(self._usual) > self._left_ns()):
             self._plan = replace(self._plan, dear=True)
-        if lean or self._usual_rounds() * predicted_ns(self._scales, arms + 1) > self._null_ns():
+        if lean or self._usual * predicted_ns(self._scales, len(self._timed) + 1) > self._null_ns():
             self._fixed.pop(NULL, None)
             await self._clear(field)
-        if LEAST_ROUNDS * round_ns > self._left_ns():
-            self._round_ns.append(round_ns)
-            self._stopped = (
-                f"the race was not begun: it needs about {needed_ns / SECOND:.0f} s, more than its budget"
-            )
+        if self._predicted_ns(LEAST_ROUNDS) > self._left_ns():
+            needed_s = self._predicted_ns(self._usual) / SECOND
+            self._round_ns.append(predicted_ns(self._scales, len(self._timed)))
+            self._stopped = f"the race was not begun: it needs about {needed_s:.0f} s, more than its budget"
 
-    def _usual_rounds(self) -> int:
-        """Return how many rounds decide a gain that should be visible, on a usual machine."""
+    def _predicted_ns(self, rounds: int) -> int:
+        """Return about how long some rounds will take, with the field cut as planned."""
+        fields = (places(self._plan, len(self._timed), number) for number in range(rounds))
+        return sum(predicted_ns(self._scales, arms) for arms in fields)
+
+    @property
+    def _usual(self) -> int:
+        """How many rounds decide a gain that should be visible, on a usual machine."""
         return rounds_needed(USUAL_SD, visible_gain(self._plan), self._plan, len(self._arms))
 
     def _null_ns(self) -> float:
@@ -165,7 +167,7 @@ class _Race:
 
     def _spare_null(self) -> None:
         """Leave the null arm out from now on where the starts of processes turn out to be too dear."""
-        if self._round_ns and self._usual_rounds() * self._round_ns[-1] > self._null_ns():
+        if self._round_ns and self._usual * self._round_ns[-1] > self._null_ns():
             self._fixed.pop(NULL, None)
 
     def _keep_loaded_groups(self, field: Field) -> bool:
@@ -184,10 +186,10 @@ class _Race:
     def _goes_on(self) -> bool:
         if self._stopped or self._looks.decided or not self._timed:
             return False
-        if len(self._rounds) >= self._plan.max_rounds:
+        if sum(not round_.void for round_ in self._rounds) >= self._plan.max_rounds:
             return False
         if self._rounds and self._round_ns[-1] > self._left_ns():
-            self._stopped = f"the budget was spent after {len(self._rounds)} rounds"
+            self._stopped = f"the budget was spent after {_rounds(len(self._rounds))}"
             return False
         return True
 
@@ -227,8 +229,8 @@ class _Race:
         )
 
     def _ending(self) -> str:
-        count = len(self._rounds)
-        return f"decided after {count} rounds" if self._looks.decided else f"all {count} rounds were used"
+        count = _rounds(len(self._rounds))
+        return f"decided after {count}" if self._looks.decided else f"not decided after {count}"
 
     def _tracks(self) -> dict[str, Track]:
         return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *self._null)}
@@ -237,6 +239,10 @@ class _Race:
         named = ", ".join(self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds)))
         unstable = "Outcomes of timed calls were not compared where the baseline does not repeat them: "
         return tuple(filter(None, (f"{unstable}{named}." if named else "", void_note(self._rounds))))
+
+
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
 
 
 def _out_of(lost: ArmLost) -> Out:
