@@ -69,9 +69,7 @@ def serve(control, work):
     """Say that the template is warm, then fork units until told to quit."""
     gc.collect()
     gc.freeze()
-    control.send(
-        "ready", groups=len(work.sizes), calls=work.sizes, threads=count_threads(), skipped=work.skipped
-    )
+    control.send("ready", groups=len(work.sizes), calls=work.sizes, skipped=work.skipped)
     template = Template(control, work)
     while True:
         order = control.receive()
@@ -153,24 +151,7 @@ def _serve_blocks(control, work, state):
             spent_ns = getattr(batch, "spent_ns", 0)
             control.send_line(line_of("done", children_ns=spent_ns) if spent_ns else _DONE)
         elif order["op"] == "check":
-            control.send("checked", **batch.check(), threads=count_threads(), children=count_children())
+            control.send("checked", **batch.check())
         else:
             work.close()
             return
-
-
-def count_threads():
-    """Return how many threads this process has, native ones included."""
-    return len(os.listdir("/proc/self/task"))
-
-
-def count_children():
-    """Return how many children this process has, zombies included."""
-    count = 0
-    for task in os.listdir("/proc/self/task"):
-        try:
-            with open("/proc/self/task/%s/children" % task) as file:
-                count += len(file.read().split())
-        except OSError:
-            continue  # the thread ended meanwhile, or the kernel lacks the file
-    return count

@@ -10,6 +10,7 @@ block of 2.3 ms, against 2.2 to 2.3 ms when the unit waits).
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,9 +18,16 @@ from typing import Any
 
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.samples import Block, BlockKind
-from codeflash_parallel.benchmark.witness import ProcessGone, Witness, cpu_with_children_ns, parent_of
+from codeflash_parallel.benchmark.witness import (
+    ProcessGone,
+    Witness,
+    cpu_with_children_ns,
+    parent_of,
+    reaped_children_ns,
+)
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Channel, ChannelClosed, Exit, Limits, Runner
+from codeflash_parallel.process.environment import single_threaded
 from codeflash_parallel.process.guest import Control, guest_command, parse_records
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
@@ -28,6 +36,10 @@ SMALL_S = 20.0
 
 #: How much of a failed arm's own words is kept.
 SAID_CHARS = 300
+
+#: By so much the process table may be wrong about the CPU time between two looks: user and system time, each
+#: rounded down to a tick of ten milliseconds.
+TABLE_GRAIN_NS = 20_000_000
 
 #: Nanoseconds in a second.
 SECOND = 1_000_000_000
@@ -102,6 +114,10 @@ class Template:
             raise ArmLost("named a process that is not its own to be timed")
         return Unit(self, pid)
 
+    def reaped_ns(self) -> int:
+        """Return the CPU time of the units that have ended and of all that they reaped, by the kernel."""
+        return reaped_children_ns(self._channel.pid)
+
     async def close(self) -> Exit:
         """Kill the process and its units; return how it ended."""
         return await self._channel.close()
@@ -170,6 +186,7 @@ class Unit:
         self._template = template
         self._witness = Witness(pid)
         self._forked_bytes = self._witness.memory().now
+        self._reaped_before_ns = template.reaped_ns()
         self._commands_ns = 0
         self.said = ""
 
@@ -223,9 +240,12 @@ class Unit:
         own_ns, memory = self._cpu_ns(), self._witness.memory()
         await self._template.say({"op": "end"})
         reaped = await self._template.hear("reaped", SMALL_S)
+        # `wait4` is exact, and its caller is the arm; the process table is the kernel's, and coarse.
+        table_ns = self._template.reaped_ns() - self._reaped_before_ns - TABLE_GRAIN_NS
+        wait4_ns = max(int(reaped["cpu_ns"]), table_ns)
         return Ending(
-            wait4_ns=int(reaped["cpu_ns"]),
-            children_ns=max(0, int(reaped["cpu_ns"]) - own_ns - self._commands_ns),
+            wait4_ns=wait4_ns,
+            children_ns=max(0, wait4_ns - own_ns - self._commands_ns),
             peak_bytes=max(0, memory.peak - self._forked_bytes),
         )
 
@@ -239,7 +259,8 @@ class Unit:
 async def start_template(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> Template:
     """Start an arm's process; whoever calls this closes what it returns."""
     # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
-    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
+    alone = single_threaded(arm.workspace.environment, os.environ)
+    environment = {**alone, "PYTHONHASHSEED": str(hash_seed)}
     workspace = replace(arm.workspace, environment=environment)
     wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
     limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)

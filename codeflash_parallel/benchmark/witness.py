@@ -118,9 +118,15 @@ def parent_of(pid: int) -> int:
 
 
 def cpu_with_children_ns(pid: int) -> int:
-    """Return the CPU time of a process and of the children that it has reaped, to the kernel's tick."""
+    """Return the CPU time of a process and of the children that it has reaped, to the tick."""
     fields = _stat(pid)
     return _TICK_NS * sum(map(int, fields[11:15])) if fields else 0
+
+
+def reaped_children_ns(pid: int) -> int:
+    """Return the CPU time of the children that a process has reaped and of all that those reaped."""
+    fields = _stat(pid)
+    return _TICK_NS * sum(map(int, fields[13:15])) if fields else 0
 
 
 def _stat(pid: int) -> list[bytes]:

@@ -85,6 +85,16 @@ def project_environment(
     }
 
 
+def single_threaded(environment: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    """Return a slot's environment for work that has one core: one thread, unless the user has said how many.
+
+    Args:
+        environment: from `project_environment`.
+        base: the environment that we were started with.
+    """
+    return {**environment, **{name: "1" for name in _THREAD_CAPS if name not in base}}
+
+
 def private_folders(private: Path) -> tuple[Path, ...]:
     """Return the folders that `project_environment` names; create them with mode 0700."""
     return tuple(private / folder for folder in _FOLDERS.values())

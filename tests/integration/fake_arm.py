@@ -55,7 +55,7 @@ def main():
         sys.exit(70)
     if act == "import":
         burn(ELSEWHERE[act])
-    say("ready", groups=len(spec["groups"]), calls=[len(g["calls"]) for g in spec["groups"]], threads=1)
+    say("ready", groups=len(spec["groups"]), calls=[len(g["calls"]) for g in spec["groups"]])
     while True:
         line = read()
         if not line:
@@ -96,13 +96,19 @@ def unit(order, read, say, fake, act, inputs):
         say("checked", digest=hashlib.sha256(text.encode()).hexdigest(), ns=0, raised=False)
 
 
+def noted(key):
+    """Note a key in a file; return whether it was there."""
+    note = Path(os.environ["TMPDIR"], "cache", str(key))
+    if note.exists():
+        return True
+    note.parent.mkdir(exist_ok=True)
+    note.write_text("seen")
+    return False
+
+
 def call(loops, act, key, seen, number):
-    if act == "litter":
-        note = Path(os.environ["TMPDIR"], "cache", str(key))
-        if note.exists():
-            return
-        note.parent.mkdir(exist_ok=True)
-        note.write_text("seen")
+    if act == "litter" and noted(key):
+        return
     if act == "crash" and number > 0:
         os.kill(os.getpid(), 11)
     elif act == "leak":

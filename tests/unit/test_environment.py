@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.environment import private_folders, project_environment
+from codeflash_parallel.process.environment import private_folders, project_environment, single_threaded
 
 PRIVATE = Path("/cache/slot-3/private")
 USER = {"HOME": "/home/user", "PATH": "/bin", "LANG": "C.UTF-8"}
@@ -72,6 +72,13 @@ def test_what_breaks_or_betrays_a_slot_is_removed():
         "TMP",
     ]
     assert not set(names) & set(build({**USER, **dict.fromkeys(names, "1")}))
+
+
+def test_work_that_has_one_core_gets_one_thread_unless_the_user_has_said_how_many():
+    base = {**USER, "OMP_NUM_THREADS": "3"}
+    alone = single_threaded(project_environment(base, private=PRIVATE, number=3, threads=4), base)
+
+    assert (alone["OMP_NUM_THREADS"], alone["MKL_NUM_THREADS"]) == ("3", "1")
 
 
 def test_numeric_libraries_use_one_thread_unless_told():
