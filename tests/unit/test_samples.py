@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 from random import Random
 
@@ -128,3 +129,45 @@ def test_a_millisecond_of_dying_is_not_children():
     dying = round_of(block(BASELINE, 8 * MS), block("a", MS), children={BASELINE: 0, "a": MS // 2})
 
     assert clock_of([dying] * 3, "a") is Clock.CPU
+
+
+def test_a_void_round_does_not_count():
+    calm, void = times({"a": 2.0}), replace(times({"a": 9.0}), void="the machine slept")
+
+    assert len(track([calm, void], "a", ONE).total) == 1
+    assert track([void], "a", ONE).total == ()
+
+
+def checking(own_ns, base_ns, kept=2):
+    """One round: ten calls in 8 ms on either side, and what encoding the kept outcomes cost."""
+    blocks = (block(BASELINE, 8 * MS), block("a", 8 * MS), block(BASELINE, 8 * MS))
+    costs = {BASELINE: base_ns, "a": own_ns}
+    return round_of(*(replace(b, kept=kept, deferred_ns=kept * costs[b.arm]) for b in blocks))
+
+
+def test_deferred_work_is_charged_to_every_call():
+    rounds = [checking(900_000 + noise, 100_000) for noise in (-3000, 1000, 2000, 0)]
+
+    result = track(rounds, "a", ONE)
+
+    assert result.deferred_ns == pytest.approx(800_000)
+    # A call of 0.8 ms owes 0.8 ms more.
+    assert [exp(value) for value in result.total] == pytest.approx([0.5] * 4)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(109_000, 100_000)] * 9,
+        [(900_000, 100_000)] * 3,
+        [(900_000, 100_000), (90_000, 100_000), (100_000, 100_000), (100_000, 100_000)],
+        [(0, 100_000)] * 9,
+    ],
+    ids=["less than a tenth", "too few rounds", "within the noise", "less work"],
+)
+def test_what_is_not_surely_deferred_is_not_charged(pairs):
+    assert track([checking(own, base) for own, base in pairs], "a", ONE).deferred_ns == 0
+
+
+def test_where_nothing_is_kept_nothing_is_charged():
+    assert track([checking(900_000, 0, kept=0)] * 9, "a", ONE).deferred_ns == 0
