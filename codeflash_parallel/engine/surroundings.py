@@ -51,7 +51,9 @@ _LEAST_BYTES = 512 * 1024 * 1024
 def cache_root(settings: Settings) -> Path:
     """Return where mirrors, slots and results are kept: the setting, or the user's cache directory."""
     if settings.cache_dir:
-        return Path(settings.cache_dir).expanduser().absolute()
+        path = Path(settings.cache_dir).expanduser().absolute()
+        # A folder that is not there yet cannot be left again: its name would be made, and stay.
+        return path.resolve() if ".." in path.parts else path
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "codeflash-parallel"
 
