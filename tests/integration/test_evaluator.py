@@ -236,11 +236,12 @@ async def test_a_cache_that_cannot_be_is_told_in_one_line(tmp_path: Path, where:
     if where.startswith("closed") and os.access(tmp_path / "closed", os.W_OK):
         pytest.skip("root may write anywhere")
     cache = tmp_path / where
+    named = str(cache).replace("gone/../", "")
     with pytest.raises(EnvironmentFault) as caught:
         async with Evaluator(project, settings(tmp_path, cache_dir=str(cache))):
             pass
     assert caught.value.code == "CACHE_UNWRITABLE"
-    assert caught.value.message.startswith(f"The cache in {os.path.normpath(cache)} cannot be written: ")
+    assert caught.value.message.startswith(f"The cache in {named} cannot be written: ")
     assert "Errno" not in caught.value.message
     assert "--cache-dir" in caught.value.hint
 
