@@ -167,12 +167,16 @@ def make_case(name: str, folder: Path) -> Case:
     return Case(project=project, repository=repository, python=python, cache=folder / "cache")
 
 
-def serial_loop(case: Case, submissions: Sequence[Submission], loop_s: float) -> None:
+def serial_loop(case: Case, submissions: Sequence[Submission], loop_s: float) -> int:
+    """Return how many candidates passed and were timed."""
+    timed = 0
     timing = [case.python, "-c", LOOP, str(loop_s), *(str(t) for t in case.project.expected["tests"])]
     for submission in submissions:
         if apply(submission, case.project, case.repository) and case.run(case.pytest) == 0:
             case.run(timing)
+            timed += 1
         revert(case.repository)
+    return timed
 
 
 async def ours(case: Case, submissions: Sequence[Submission]) -> RunResult:

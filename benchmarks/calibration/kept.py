@@ -31,6 +31,6 @@ class Kept:
     def add(self, line: Line) -> None:
         """Append a line."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        broken = self._path.exists() and not self._path.read_bytes()[-1:] in {b"", b"\n"}
+        broken = self._path.exists() and self._path.read_bytes()[-1:] not in {b"", b"\n"}
         with self._path.open("a", encoding="utf-8") as file:
             file.write("\n" * broken + json.dumps(line) + "\n")

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from calibration.kept import Kept
+from calibration.work import Course
+from codeflash_parallel.benchmark.decide import Looks
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.race import HASH_SEEDS
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.record import RaceRecord, from_json, to_json
 from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, run_round
-from codeflash_parallel.benchmark.samples import Round, Track
+from codeflash_parallel.benchmark.samples import Round
 
-from calibration.kept import Kept
-from calibration.work import Course
-
-#: Eight candidates and one that stands in for the null arm.
-RACING = 9
+#: Candidates of a campaign at most.
+RACING = 8
 
 #: A leader, one that ties with it, and one that stands in for the null arm.
 CONFIRMING = 3
@@ -47,13 +47,18 @@ class Cell:
     def name(self) -> str:
         return f"{self.work}-{self.tests}-{self.workers}"
 
+    @classmethod
+    def named(cls, name: str) -> Cell:
+        """Return the cell of a name."""
+        work, tests, workers = name.rsplit("-", 2)
+        return cls(work=work, tests=int(tests), workers=int(workers))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
     """The rounds between two starts of processes.
 
     Attributes:
-        tracks: of every arm.
         wall_s: of the whole layout, the start of its processes included.
         load: the host's load average at its start.
     """
@@ -62,16 +67,19 @@ class Layout:
     wall_s: float
     load: float
 
-    @property
-    def tracks(self) -> Mapping[str, Track]:
-        return self.raced.tracks
-
 
 class Traces:
     """The layouts of all cells, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def cells(self) -> list[Cell]:
+        """Return the cells of which both stages have been recorded."""
+        found = [
+            path.name.split(".")[0] for path in sorted(self._folder.glob(f"*.{RaceStage.CONFIRMATION}.*"))
+        ]
+        return [Cell.named(name) for name in found]
 
     def seconds(self, cell: Cell) -> float:
         """Return how long a cell has been recorded for."""
@@ -134,9 +142,8 @@ class Recorder:
             candidates=tuple(arm.id for arm in arms),
             rounds=tuple(rounds),
             tracks={},
-            standings={},
+            looks=Looks(candidates=()),
             out={},
-            alpha=0.0,
             wall_ns=wall_ns,
             round_ns=wall_ns // len(rounds),
             stopped="recorded",

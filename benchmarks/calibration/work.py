@@ -8,8 +8,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, cost_groups
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups
 from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.engine.workload import Workload, budget_ns
+from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
 
@@ -153,4 +155,9 @@ class Course:
         if not calls:
             raise SystemExit(f"No call of {self.work.name} was captured: {done.stderr[-500:]}")
         groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
-        return RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
+        workload = Workload(work=Work.CALLS, why="", groups=groups)
+        return RacePlan(
+            groups=groups,
+            budget_ns=budget_ns(Settings(), workload),
+            cores=tuple(sorted(os.sched_getaffinity(0))),
+        )

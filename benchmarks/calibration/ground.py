@@ -1,0 +1,54 @@
+"""Where a calibration runs: a scratch folder, the host's token, our launcher, an interpreter."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibration.work import LIMITS, WORKS, Course, has_package
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.token import hold_benchmark_token
+
+#: Seconds to wait until no other benchmark has the host.
+TOKEN_S = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """Made by `ground`."""
+
+    folder: Path
+    bench: Bench
+    interpreter: Path
+
+    def course(self, label: str, work: str, tests: int) -> Course:
+        """Return a course in a folder of its own."""
+        return Course(
+            folder=self.folder / label,
+            work=WORKS[work],
+            tests=tests,
+            bench=self.bench,
+            interpreter=self.interpreter,
+        )
+
+
+@asynccontextmanager
+async def ground(interpreter: Path) -> AsyncIterator[Ground]:
+    """Hold the host's benchmark token and a launcher inside the block."""
+    with tempfile.TemporaryDirectory(prefix="race-calibration-") as name:
+        async with hold_benchmark_token(TOKEN_S), open_launcher() as runner:
+            bench = Bench(runner=runner, guest_dir=install_guest(Path(name) / "cache"), limits=LIMITS)
+            yield Ground(folder=Path(name), bench=bench, interpreter=interpreter)
+
+
+def usable(works: Sequence[str], interpreter: Path) -> list[str]:
+    """Return the works whose packages the interpreter has; say which are skipped."""
+    found = [name for name in works if has_package(interpreter, WORKS[name].needs)]
+    for name in [name for name in works if name not in found]:
+        print(f"skipped: {name}: {interpreter} has no {WORKS[name].needs}")
+    return found

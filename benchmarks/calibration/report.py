@@ -1,0 +1,207 @@
+"""Reads the state of a calibration and makes its figures."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from statistics import median
+
+from calibration.campaigns import SCENARIOS, Campaign, stretches
+from calibration.exact import Rate
+from calibration.kept import Kept, Line
+from calibration.page import FALSE, FOUND, NOISY, campaigns_table, contradictions, coverage, table
+from calibration.traces import Cell, Layout, Traces
+from calibration.work import WORKS
+from codeflash_parallel.benchmark.decide import unit_sd
+from codeflash_parallel.benchmark.plan import RaceStage
+
+
+def figures(state: Path) -> str:
+    """Return all sections for which there are figures."""
+    traces = Traces(state / "traces")
+    drawn, live = (by_cell(Kept(state / name)) for name in ("replay.jsonl", "live.jsonl"))
+    sections = [
+        machine(),
+        recorded(traces),
+        *(drawn_at(drawn, workers) for workers in loads(drawn)),
+        cells_of(drawn),
+        witnessed(drawn, live),
+        side_by_side([*Kept(state / "rivals.jsonl")]),
+        on_packages([*Kept(state / "packages.jsonl")]),
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def machine() -> str:
+    cores, day = len(os.sched_getaffinity(0)), datetime.now(UTC).date()
+    return (
+        f"_{day}, {cores} cores, Python {platform.python_version()}. Rates stand with their exact 95 % "
+        "bounds (Clopper and Pearson) and counts._"
+    )
+
+
+def background(workers: int) -> str:
+    return f"with {workers} busy processes in the background" if workers else "quiet"
+
+
+ByCell = dict[tuple[str, Cell], list[Campaign]]
+
+
+def by_cell(lines: Iterable[Line]) -> ByCell:
+    """Group campaigns by scenario and cell."""
+    found: ByCell = defaultdict(list)
+    for line in lines:
+        found[line["scenario"], Cell(**line["cell"])].append(Campaign.from_json(line["campaign"]))
+    return found
+
+
+def loads(cases: ByCell) -> list[int]:
+    return sorted({cell.workers for _, cell in cases})
+
+
+def merged(cases: ByCell, key: Callable[[str, Cell], str]) -> dict[str, list[Campaign]]:
+    """Throw together what has the same key, in the order of the scenarios."""
+    found: dict[str, list[Campaign]] = defaultdict(list)
+    for (scenario, cell), campaigns in cases.items():
+        found[key(scenario, cell)].extend(campaigns)
+    return found
+
+
+def recorded(traces: Traces) -> str:
+    """Return what was recorded: how much, how noisy, how many rounds were void."""
+    rows = [recorded_row(cell, traces) for cell in traces.cells()]
+    header = ["work, tests, background", "layouts", "rounds", "void", "sd of a round", "one each", "load"]
+    return (
+        '### Recorded\n\nIdentical arms, through the real guest. "One each" is the sd where every round has '
+        f"processes of its own, as in the confirmation.\n\n{table(header, rows)}"
+    )
+
+
+def recorded_row(cell: Cell, traces: Traces) -> list[str]:
+    race, confirmation = (traces.layouts(cell, stage) for stage in RaceStage)
+    rounds = [round_ for layout in race + confirmation for round_ in layout.raced.rounds]
+    return [
+        f"{WORKS[cell.work].call} ({cell.work}), {cell.tests}, {background(cell.workers)}",
+        str(len(race)),
+        str(len(rounds)),
+        f"{100 * sum(bool(round_.void) for round_ in rounds) / len(rounds):.0f} %",
+        f"{100 * sd_of(race):.1f} %",
+        f"{100 * sd_of(confirmation):.1f} %",
+        f"{median(layout.load for layout in race + confirmation):.1f}",
+    ]
+
+
+def sd_of(layouts: Sequence[Layout]) -> float:
+    """Return the usual spread of one round's log-ratio; every candidate of a field is looked at alone."""
+    parts = stretches(layouts)
+    arms = layouts[0].raced.candidates
+    spreads = []
+    for arm in arms:
+        values = tuple(chain.from_iterable(part.tracks[arm].total for part in parts))
+        spreads.append(unit_sd(replace(parts[0].tracks[arm], total=values)))
+    return median(spreads)
+
+
+def drawn_at(drawn: ByCell, workers: int) -> str:
+    """Return the table of the drawn campaigns under one background load."""
+    here = {key: found for key, found in drawn.items() if key[1].workers == workers}
+    cases = merged(here, lambda scenario, _: scenario)
+    count = len({cell for _, cell in here})
+    return (
+        f"### Drawn campaigns, {background(workers)}\n\nFrom the records of {count} combinations of work and "
+        f"tests, in equal parts.\n\n{campaigns_table(in_order(cases), 'true speedups')}"
+    )
+
+
+def in_order(cases: dict[str, list[Campaign]]) -> dict[str, list[Campaign]]:
+    return {s.name: cases[s.name] for s in SCENARIOS if s.name in cases}
+
+
+def cells_of(drawn: ByCell) -> str:
+    """Return the main rates of every work and number of tests."""
+    cells = sorted({cell for _, cell in drawn}, key=lambda cell: (cell.workers, cell.work, cell.tests))
+    header = ["work, tests, background", "false winners, 8 identical"]
+    header += ["1.05 alone found", "1.03 among 8 found", "too noisy, all", "bounds hold the truth"]
+    rows = [
+        [
+            f"{WORKS[cell.work].call} ({cell.work}), {cell.tests}, {background(cell.workers)}",
+            str(FALSE.rate(drawn.get(("8 identical", cell), []))),
+            str(FOUND.rate(drawn.get(("1.05 alone", cell), []))),
+            str(FOUND.rate(drawn.get(("1.03 among 8", cell), []))),
+            str(NOISY.rate(chain.from_iterable(drawn[key] for key in drawn if key[1] == cell))),
+            str(coverage(chain.from_iterable(drawn[key] for key in drawn if key[1] == cell))),
+        ]
+        for cell in cells
+    ]
+    return f"### By work and number of tests, drawn\n\n{table(header, rows)}" if rows else ""
+
+
+def witnessed(drawn: ByCell, live: ByCell) -> str:
+    """Return the table of the live races, and where they contradict those drawn from the same cells."""
+    if not live:
+        return ""
+    same = {cell for _, cell in live}
+    cases = in_order(merged(live, lambda scenario, _: scenario))
+    beside = merged({k: v for k, v in drawn.items() if k[1] in same}, lambda scenario, _: scenario)
+    against = contradictions(beside, cases) if beside else []
+    said = "\n".join(f"- {one}" for one in against) or "No rate contradicts that of the drawn campaigns."
+    names = ", ".join(sorted(f"{c.work}, {c.tests} tests, {background(c.workers)}" for c in same))
+    return f"### Live races\n\n{names}.\n\n{campaigns_table(cases, 'true speedups')}\n\n{said}"
+
+
+def side_by_side(lines: Sequence[Line]) -> str:
+    """Return the table of the usual ways and the race, for each work that they were tried on."""
+    kinds = sorted({(line["work"], line["tests"], line["workers"]) for line in lines})
+    parts = [side_by_side_of(kind, lines) for kind in kinds]
+    return "\n\n".join(["### Side by side", *parts]) if parts else ""
+
+
+def side_by_side_of(kind: tuple[str, int, int], lines: Sequence[Line]) -> str:
+    work, tests, workers = kind
+    mine = [line for line in lines if (line["work"], line["tests"], line["workers"]) == kind]
+    ways = dict.fromkeys(line["way"] for line in mine)
+    rows = [way_row(way, [line for line in mine if line["way"] == way]) for way in ways]
+    header = ["way", "false winner among 8 identical", "1.05 among 8 named", "wall s an arm", "CPU s an arm"]
+    about = f"{WORKS[work].call} ({work}), {tests} tests, {background(workers)}"
+    load, loop_s = median(line["load"] for line in mine), mine[0]["loop_s"]
+    return f"{about}; load {load:.1f}; loops of {loop_s:g} s.\n\n{table(header, rows)}"
+
+
+def way_row(way: str, lines: Sequence[Line]) -> list[str]:
+    return [
+        way,
+        str(Rate.of(line["false"] for line in lines)),
+        str(Rate.of(line["found"] for line in lines)),
+        f"{median(line['wall_s'] for line in lines):.2f}",
+        f"{median(line['cpu_s'] for line in lines):.2f}",
+    ]
+
+
+def on_packages(lines: Sequence[Line]) -> str:
+    """Return the table of real packages."""
+    header = ["ten candidates", "loops alone, s", "serial way, wall s", "ours, wall s", "of which race, s"]
+    header += ["race's share", "loops / race", "serial way, CPU s", "ours, CPU s", "load"]
+    text = table(header, [package_row(line) for line in lines])
+    return f"### Ten candidates on real packages\n\n{text}" if lines else ""
+
+
+def package_row(line: Line) -> list[str]:
+    loops_s = line["timed"] * line["loop_s"]
+    return [
+        line["pin"],
+        f"{loops_s:.0f}",
+        f"{line['serial_wall_s']:.1f}",
+        f"{line['wall_s']:.1f}",
+        f"{line['race_s']:.1f}",
+        f"{100 * line['race_s'] / line['wall_s']:.0f} %",
+        f"{loops_s / line['race_s']:.1f}" if line["race_s"] else "-",
+        f"{line['serial_cpu_s']:.1f}",
+        f"{line['cpu_s']:.1f}",
+        f"{line['load']:.1f}",
+    ]
