@@ -47,8 +47,9 @@ SETUP_NS = 1_000_000
 #: For Gaussian noise, a median's standard error is that of the mean times this, the root of pi / 2.
 MEDIAN_ERROR = 1.2533
 
-#: A gain is proven by the first pass if surely at least this share of the saving is in it.
-PROVEN_SHARE = 0.5
+#: A gain is proven by the first pass if surely at least this share of the saving is in it; little, because
+#: where calls are short, what a fork's first steps cost scatters by as much as the saving itself.
+PROVEN_SHARE = 0.25
 
 _FIRST_PASS = frozenset({BlockKind.FIRST, BlockKind.COLD})
 
@@ -73,7 +74,7 @@ def claimed(raced: Raced, arm: str) -> Track:
 
 
 def is_proven(raced: Raced, arm: str) -> bool:
-    """Return whether most of what an arm saves is surely saved the first time, too.
+    """Return whether some of what an arm saves is surely saved the first time, too.
 
     Calls so long that nothing is repeated are always new.
     """

@@ -25,6 +25,10 @@ CHILDREN_NS = 1_000_000
 #: from which on the work counts as waiting and the wall clock decides.
 WAITING_SHARE = 0.20
 
+#: And nanoseconds of a block: what the way to the arm and back scatters by on a busy machine. An arm that is
+#: fifty times as fast has blocks that are hardly longer.
+WAITING_NS = 100_000
+
 #: Work that an arm does after the clock is charged to it when it exceeds the baseline's by this share of it,
 #: and by so many standard errors over at least so many rounds.
 DEFERRED_SHARE = 0.10
@@ -187,7 +191,7 @@ def _waits(rounds: Sequence[Round], arm: str) -> bool:
     channel = list(blocks_of(rounds, arm, BlockKind.EMPTY))
     idle_ns = _low([b.waited_ns for b in timed]) - _low([b.waited_ns for b in channel] or [0])
     busy_ns = _low([b.cpu_ns for b in timed])
-    return idle_ns > WAITING_SHARE * (idle_ns + busy_ns)
+    return idle_ns > max(WAITING_NS, WAITING_SHARE * (idle_ns + busy_ns))
 
 
 def _low(values: Sequence[int]) -> int:
