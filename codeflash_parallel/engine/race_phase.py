@@ -8,23 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
-from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
-from codeflash_parallel.benchmark.plan import (
-    Arm,
-    Group,
-    RacePlan,
-    Work,
-    cost_groups,
-    whole_test_groups,
-)
+from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
-from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
-from codeflash_parallel.model.candidate import Candidate, CandidateId
+from codeflash_parallel.engine.workload import Workload, arm, bench_of, budget_ns
+from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.result import LineProfile
 from codeflash_parallel.model.settings import Settings
@@ -35,11 +28,6 @@ from codeflash_parallel.process.token import hold_benchmark_token
 _TOKEN_DEADLINE_S = 1800.0
 #: A confirmation gets at least this share of the race's budget, whatever the race has used.
 _CONFIRMATION_SHARE = 0.5
-
-#: An automatic budget is never less than this, in nanoseconds.
-_LEAST_BUDGET_NS = 20_000_000_000
-#: And allows for so many passes over the workload on the baseline.
-_BUDGET_PASSES = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,12 +59,31 @@ class RaceFinding:
         return tuple(map(CandidateId, self.ranking.tie_set or (self.ranking.winner,)))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceTerms:
+    """What all races of a run have in common.
+
+    Attributes:
+        plan: the rules.
+        policy: names the winner of a tie.
+    """
+
+    workload: Workload
+    plan: RacePlan
+    policy: Policy
+
+    @property
+    def summary(self) -> str:
+        """Return what is timed and how long that may take, one clause."""
+        return f"{self.workload.summary}; budget {self.plan.budget_ns / 1e9:.0f} s"
+
+
 #: Looks at candidates in clean processes; returns why those that are not equivalent there leave the ranking.
 Confirm = Callable[[Sequence[Entry]], Awaitable[Mapping[str, Out]]]
 
 
 async def hold_race(
-    context: RunContext, ledger: Ledger, before: RaceFinding, random: Random, confirm: Confirm
+    context: RunContext, ledger: Ledger, terms: RaceTerms, before: RaceFinding, confirm: Confirm
 ) -> RaceFinding:
     """Race every candidate that passed since the last race, and the leaders so far with them.
 
@@ -87,7 +94,7 @@ async def hold_race(
     """
     newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
     racing = [*(ledger.get(name) for name in before.leaders), *newly]
-    races = _Races(context, ledger, random, before.races)
+    races = _Races(context, ledger, terms, before.races)
     async with hold_benchmark_token(_TOKEN_DEADLINE_S):
         await races.hold(racing)
         await races.confirm()
@@ -106,10 +113,10 @@ class _Races:
     """The races of one round and what they said."""
 
     def __init__(
-        self, context: RunContext, ledger: Ledger, random: Random, before: Sequence[RaceOutcome]
+        self, context: RunContext, ledger: Ledger, terms: RaceTerms, before: Sequence[RaceOutcome]
     ) -> None:
-        self._context, self._ledger, self._random = context, ledger, random
-        self._plan = race_plan(context)
+        self._context, self._ledger, self._terms, self._plan = context, ledger, terms, terms.plan
+        self._random = Random(context.seed)  # noqa: S311 - no secret
         self.races = list(before)
         self.confirmations: list[RaceOutcome] = []
 
@@ -130,7 +137,7 @@ class _Races:
 
     async def _held(self, entries: Sequence[Entry], plan: RacePlan) -> RaceOutcome:
         """Hold one race and record it."""
-        outcome = await _race(self._context, entries, plan, self._random)
+        outcome = await _race(self._context, self._terms.workload, entries, plan, self._random)
         await self._context.recorder.add(RaceRecord(stage=plan.stage, outcome=outcome))
         return outcome
 
@@ -162,7 +169,8 @@ class _Races:
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
-        return rank(self.races, self.confirmations, self._plan, _diff_sizes(self._ledger))
+        sizes = _diff_sizes(self._ledger)
+        return rank(self.races, self.confirmations, self._plan, sizes, self._terms.policy)
 
 
 def without(outcomes: Iterable[RaceOutcome], out: Mapping[str, Out]) -> list[RaceOutcome]:
@@ -182,49 +190,31 @@ def _batches(entries: Sequence[Entry], size: int) -> list[Sequence[Entry]]:
     return [entries[start : start + size] for start in range(0, len(entries), size)]
 
 
-def race_plan(context: RunContext) -> RacePlan:
-    """Return the rules of this run's races: captured calls where there are any, else whole tests."""
-    settings = context.settings
-    groups, work = workload(context)
+def race_plan(settings: Settings, workload: Workload) -> RacePlan:
+    """Return the rules of a run's races."""
     return RacePlan(
-        groups=groups,
-        work=work,
+        groups=workload.groups,
+        work=workload.work,
         confidence=settings.confidence,
         min_speedup=settings.min_speedup,
         indifference=settings.indifference,
         max_regression=settings.max_regression,
-        budget_ns=budget_ns(settings, groups),
+        max_cpu_cost=settings.max_cpu_cost,
+        budget_ns=budget_ns(settings, workload),
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )
 
 
-def budget_ns(settings: Settings, groups: Sequence[Group]) -> int:
-    """Return the wall time that one race may take: what the user says, or what the workload suggests."""
-    if settings.time_budget:
-        return int(settings.time_budget * 1e9)
-    return max(_LEAST_BUDGET_NS, _BUDGET_PASSES * sum(group.ns for group in groups))
-
-
-def workload(context: RunContext) -> tuple[tuple[Group, ...], Work]:
-    """Return what is timed, in cost groups."""
-    baseline = context.baseline
-    if baseline.calls:
-        callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
-        calls = [(index, callers[index], ns) for index, ns in baseline.costs_ns.items()]
-        return cost_groups(calls), Work.CALLS
-    tests = baseline.executing or baseline.selected
-    return whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests]), Work.TESTS
-
-
-async def _race(context: RunContext, entries: Sequence[Entry], plan: RacePlan, random: Random) -> RaceOutcome:
-    bench = Bench(runner=context.runner, guest_dir=context.guest.directory, limits=context.limits)
-    baseline = arm(context, "", context.pool.baseline.workspace, None)
+async def _race(
+    context: RunContext, workload: Workload, entries: Sequence[Entry], plan: RacePlan, random: Random
+) -> RaceOutcome:
+    baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
     async with _staged(context, entries) as workspaces:
         arms = [
-            arm(context, entry.id, workspace, entry.staged)
+            arm(context, workload, entry.id, workspace, entry.staged)
             for entry, workspace in zip(entries, workspaces, strict=True)
         ]
-        return await race(bench, baseline, arms, plan, random=random)
+        return await race(bench_of(context), baseline, arms, plan, random=random)
 
 
 @asynccontextmanager
@@ -235,17 +225,6 @@ async def _staged(context: RunContext, entries: Sequence[Entry]) -> AsyncIterato
         for slot, entry in zip(used, entries, strict=True):
             await slot.stage(entry.staged.edits)
         yield [slot.workspace for slot in used]
-
-
-def arm(context: RunContext, name: str, workspace: Workspace, candidate: Candidate | None) -> Arm:
-    """Return one competitor."""
-    prove = tuple(edit.path for edit in candidate.edits) if candidate else ()
-    if context.baseline.calls:
-        spec = context.guest.spec("arm", prove, inputs=context.baseline.inputs)
-    else:
-        run = SelectedRun(prove=prove)
-        spec = selected_run_spec(context.guest, workspace, context.baseline, run)
-    return Arm(id=name, workspace=workspace, spec=spec)
 
 
 def _diff_sizes(ledger: Ledger) -> dict[str, int]:

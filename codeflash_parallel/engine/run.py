@@ -6,7 +6,6 @@ import zlib
 from collections.abc import AsyncIterable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from random import Random
 from typing import Any
 
 import anyio
@@ -26,14 +25,16 @@ from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.judging import Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals, summed
+from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
-from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
+from codeflash_parallel.engine.race_phase import RaceFinding, RaceTerms, hold_race, race_plan
 from codeflash_parallel.engine.samples import Recorder
 from codeflash_parallel.engine.sources import Entries, entering, peek
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
+from codeflash_parallel.engine.workload import choose_workload
 from codeflash_parallel.model.candidate import CandidateId, Submission
 from codeflash_parallel.model.events import Observer, PhaseStarted, RunFinished, RunStarted
 from codeflash_parallel.model.lifecycle import Stage
@@ -65,6 +66,7 @@ class Run:
         self._run_dir = surroundings.home / "runs" / run_id
         self._providers = providers
         self._races = races
+        self._policy = load_policy(surroundings.settings.ranking)
         self._announce = Announcer.of(observers)
         self._ledger = Ledger(run_id, self._announce)
         self._announce.on_dropped = self._ledger.warn
@@ -188,6 +190,7 @@ class Run:
         kills = await anyio.to_thread.run_sync(Kills.load, self._around.home, context.targets)
         behavior = BehaviorPhase(context, self._ledger, drafting, judging, providing, kills)
         admission = Admission(context.plan, self._ledger, judging)
+        terms = await self._race_terms(context) if self._races else None
         while True:
             self._phase("behavior")
             try:
@@ -197,13 +200,12 @@ class Run:
             passed = self._newly_passed()
             await admission.admit([e for e in passed if self._races or admission.reaches_out(e)])
             self._clock.lap("behavior")
-            if not self._races or not self._newly_passed():
+            if terms is None or not self._newly_passed():
                 return
-            self._phase("race")
+            self._phase("race", terms.summary)
             await context.fleet.close()
             await self._around.share_bytecode(context.plan, context.pool)
-            random = Random(self._seed)  # noqa: S311 - no secret
-            self._finding = await hold_race(context, self._ledger, self._finding, random, admission.confirm)
+            self._finding = await hold_race(context, self._ledger, terms, self._finding, admission.confirm)
             self._clock.lap("race")
             self._phase("profile")
             self._finding = await providing.profile(self._finding)
@@ -215,11 +217,19 @@ class Run:
                 return
             source = [self._ledger.add(submission) for submission in refined]
 
+    async def _race_terms(self, context: RunContext) -> RaceTerms:
+        """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
+        workload = await choose_workload(context)
+        for note in workload.notes:
+            self._ledger.warn(note)
+        plan = race_plan(self._settings, workload)
+        return RaceTerms(workload=workload, plan=plan, policy=self._policy)
+
     def _newly_passed(self) -> list[Entry]:
         return [entry for entry in self._ledger if entry.stage is Stage.PASSED]
 
-    def _phase(self, name: str) -> None:
-        self._announce(PhaseStarted(run_id=self._run_id, phase=name))
+    def _phase(self, name: str, detail: str = "") -> None:
+        self._announce(PhaseStarted(run_id=self._run_id, phase=name, detail=detail))
 
     # --- results ---------------------------------------------------------------------------------------
 

@@ -235,7 +235,9 @@ async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
 def simulated(truth: dict[str, float]):
     """Return a race of candidates with these speedups, without any noise to speak of."""
 
-    async def race(_context: object, entries: Sequence[Entry], plan: RacePlan, _random: object) -> Raced:
+    async def race(
+        _context: object, _workload: object, entries: Sequence[Entry], plan: RacePlan, _random: object
+    ) -> Raced:
         random = Random(len(entries))
         rounds = plan.max_rounds
         arms = {e.id: [log(truth[e.id]) + random.gauss(0, 0.005) for _ in range(rounds)] for e in entries}

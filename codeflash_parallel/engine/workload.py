@@ -1,0 +1,191 @@
+"""What a race times: chosen once a run, tried on the baseline, and told before the race begins."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
+from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work, cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.probe import Probed, probe
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.workspace import Workspace
+
+#: An automatic budget is never less than this, in nanoseconds.
+_LEAST_BUDGET_NS = 20_000_000_000
+#: And allows for so many passes over the workload on the baseline.
+_BUDGET_PASSES = 60
+#: Wall seconds that the first call of what the user names may take where no budget is named.
+_LONGEST_CALL_S = 120.0
+#: Cost of a group before it has been found out.
+_UNKNOWN_NS = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """What is timed.
+
+    Attributes:
+        why: why this and nothing else, one clause.
+        groups: with their costs on the baseline.
+        fields: what the guest's spec says of it.
+        notes: what a person should know, sentences.
+    """
+
+    work: Work
+    why: str
+    groups: tuple[Group, ...]
+    fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pass_ns(self) -> int:
+        """Return what one pass over all of it costs the baseline."""
+        return sum(group.ns for group in self.groups)
+
+    @property
+    def summary(self) -> str:
+        """Return what is timed and why, one clause."""
+        match self.work:
+            case Work.CALLS:
+                size = f"{sum(len(group.calls) for group in self.groups)} captured calls"
+            case Work.TESTS | Work.BENCHMARKS:
+                size = f"{sum(len(group.tests) for group in self.groups)} tests"
+            case _:
+                size = ", ".join(group.name for group in self.groups)
+        return f"workload {self.work.value}: {size}, because {self.why}"
+
+
+def budget_ns(settings: Settings, workload: Workload) -> int:
+    """Return the wall time that one race may take: what the user says, or what the workload suggests."""
+    if settings.time_budget:
+        return int(settings.time_budget * 1e9)
+    return max(_LEAST_BUDGET_NS, _BUDGET_PASSES * workload.pass_ns)
+
+
+async def choose_workload(context: RunContext) -> Workload:
+    """Return what this run's races time: what the user names, else the project's benchmarks, else calls.
+
+    What has not been run yet is run on the baseline first.
+
+    Raises:
+        UsageError: what the user names is not there.
+        EnvironmentFault: it cannot be timed on the baseline.
+    """
+    settings, baseline = context.settings, context.baseline
+    if settings.benchmark:
+        return await _tried(context, _callable(context, settings.benchmark))
+    if settings.benchmark_command:
+        return await _tried(context, _command(settings.benchmark_command))
+    if benchmarks := [test for test in baseline.benchmarks if baseline.expected.get(test) == "passed"]:
+        return _pooled(await _tried(context, _benchmarks(benchmarks)))
+    return _captured(baseline) if baseline.calls else _whole_tests(baseline)
+
+
+def _captured(baseline: Baseline) -> Workload:
+    callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
+    calls = [(index, callers[index], ns) for index, ns in baseline.costs_ns.items()]
+    why = "they are the calls that the tests make"
+    return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
+
+
+def _whole_tests(baseline: Baseline) -> Workload:
+    tests = baseline.executing or baseline.selected
+    groups = whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests])
+    why = "no call of the targets can be made again outside its test"
+    return Workload(
+        work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed, because {why}.",)
+    )
+
+
+def _benchmarks(tests: Sequence[str]) -> Workload:
+    groups = tuple(Group(name=test, ns=_UNKNOWN_NS, tests=(test,)) for test in tests)
+    return Workload(work=Work.BENCHMARKS, why="the project has benchmarks of the targets", groups=groups)
+
+
+def _pooled(workload: Workload) -> Workload:
+    """Return benchmarks, tried one by one, in cost groups."""
+    groups = whole_test_groups([(group.name, group.ns) for group in workload.groups])
+    return replace(workload, groups=groups)
+
+
+def _callable(context: RunContext, place: str) -> Workload:
+    path, _, name = place.partition("::")
+    source = context.mirror.read(context.snapshot, path)
+    if source is None:
+        raise UsageError(
+            "BAD_BENCHMARK",
+            f"benchmark names {path}, which the snapshot does not have.",
+            "The path is relative to the repository's root.",
+        )
+    if path in {target.path for target in context.targets}:
+        raise UsageError(
+            "BAD_BENCHMARK",
+            f"benchmark names {path}, which holds a target: no candidate's code would be timed.",
+            "Put the benchmark into a file of its own that imports the target.",
+        )
+    given = {"path": path, "name": name, "source": source.decode("utf-8", "surrogateescape")}
+    group = Group(name=place, ns=_UNKNOWN_NS)
+    return Workload(
+        work=Work.CALLABLE, why="--benchmark names it", groups=(group,), fields={"callable": given}
+    )
+
+
+def _command(text: str) -> Workload:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(
+            "BAD_BENCHMARK", f"benchmark_command {text!r} is not a command line: {error}."
+        ) from error
+    if not words:
+        raise UsageError("BAD_BENCHMARK", "benchmark_command names no program.")
+    group = Group(name=text, ns=_UNKNOWN_NS)
+    return Workload(
+        work=Work.COMMAND, why="--benchmark-command names it", groups=(group,), fields={"command": words}
+    )
+
+
+async def _tried(context: RunContext, workload: Workload) -> Workload:
+    """Return a workload with what it costs the baseline."""
+    deadline_s = context.settings.time_budget or _LONGEST_CALL_S
+    plan = RacePlan(groups=workload.groups, work=workload.work, budget_ns=int(deadline_s * 1e9))
+    baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
+    found = await probe(bench_of(context), baseline, plan, deadline_s=deadline_s)
+    if not isinstance(found, Probed):
+        names = ", ".join(group.name for group in workload.groups)
+        raise EnvironmentFault("BENCHMARK_UNFIT", f"{names} cannot be timed on the baseline: {found.reason}.")
+    groups = [replace(g, ns=ns) for g, ns in zip(workload.groups, found.costs_ns, strict=True)]
+    return replace(workload, groups=tuple(groups), notes=tuple(_unsteady(workload, found)))
+
+
+def _unsteady(workload: Workload, found: Probed) -> Iterator[str]:
+    for index in found.unsteady:
+        name = workload.groups[index].name
+        yield f"{name} is non-deterministic: its outcome differs from call to call and is not compared."
+
+
+def bench_of(context: RunContext) -> Bench:
+    """Return what arms are run with."""
+    return Bench(runner=context.runner, guest_dir=context.guest.directory, limits=context.limits)
+
+
+def arm(
+    context: RunContext, workload: Workload, name: str, workspace: Workspace, candidate: Candidate | None
+) -> Arm:
+    """Return one competitor."""
+    prove = tuple(edit.path for edit in candidate.edits) if candidate else ()
+    if workload.work in {Work.TESTS, Work.BENCHMARKS}:
+        tests = tuple(test for group in workload.groups for test in group.tests)
+        run = SelectedRun(prove=prove, only=tests)
+        spec = selected_run_spec(context.guest, workspace, context.baseline, run)
+    else:
+        spec = context.guest.spec("arm", prove, inputs=context.baseline.inputs, **workload.fields)
+    return Arm(id=name, workspace=workspace, spec=spec)

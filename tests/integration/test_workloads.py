@@ -1,0 +1,210 @@
+"""What a race times, on real runs: chosen, told, and refused in one line where it cannot be timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from projects import make_project
+
+from codeflash_parallel import EnvironmentFault, Evaluator, Replacement, Settings, Submission, UsageError
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.events import Event, PhaseStarted
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.result import RunResult
+
+pytestmark = pytest.mark.engine
+
+SLOW = """def total(values):
+    result = 0
+    for value in values:
+        for _ in range(2):
+            pass
+        result += value
+    return result
+"""
+FAST = "def total(values):\n    result = 0\n    for value in values:\n        result += value\n    return result\n"
+TESTS = """
+from shop.sums import total
+
+
+def test_total():
+    assert total(list(range(400))) == 79800
+"""
+
+
+def project_at(tmp_path: Path, **files: str) -> Path:
+    return make_project(
+        tmp_path / "project", **{"shop__sums_py": SLOW, "tests__test_sums_py": TESTS, **files}
+    )
+
+
+def run(project: Path, cache: Path, *codes: str, **fields: object) -> tuple[RunResult, list[PhaseStarted]]:
+    """Race candidates and return the result and the phases."""
+    settings = Settings(
+        functions=("shop/sums.py::total",), cache_dir=str(cache), parallel_candidates=2, seed=7, **fields
+    )  # type: ignore[arg-type]
+    seen: list[Event] = []
+    submissions = [
+        Submission(id=CandidateId(f"c{n}"), content=Replacement(code=code)) for n, code in enumerate(codes)
+    ]
+
+    async def main() -> RunResult:
+        async with Evaluator(project, settings) as evaluator:
+            return await evaluator.evaluate(submissions, observers=[seen.append])
+
+    result = anyio.run(main)
+    return result, [event for event in seen if isinstance(event, PhaseStarted)]
+
+
+def race_of(phases: list[PhaseStarted]) -> str:
+    return next(event.detail for event in phases if event.phase == "race")
+
+
+def test_captured_calls_and_the_budget_are_told_before_the_race(tmp_path: Path) -> None:
+    result, phases = run(project_at(tmp_path), tmp_path / "cache", FAST, time_budget=8.0)
+    assert race_of(phases) == (
+        "workload calls: 1 captured calls, because they are the calls that the tests make; budget 8 s"
+    )
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.race["workload"] == "calls"
+
+
+def test_the_automatic_budget_is_no_less_than_twenty_seconds(tmp_path: Path) -> None:
+    _, phases = run(project_at(tmp_path), tmp_path / "cache", FAST)
+    assert race_of(phases).endswith("budget 20 s")
+
+
+SPEED = """
+import helper
+from shop.sums import total
+
+
+def main():
+    return total(helper.VALUES)
+"""
+
+
+def test_a_callable_of_the_users(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tools__speed_py=SPEED, tools__helper_py="VALUES = list(range(300))\n")
+    result, phases = run(
+        project,
+        tmp_path / "cache",
+        FAST,
+        SLOW + "# same\n",
+        benchmark="tools/speed.py::main",
+        time_budget=10.0,
+    )
+    assert race_of(phases).startswith("workload callable: tools/speed.py::main, because --benchmark names it")
+    assert result.race["workload"] == "callable"
+    assert result.winner == "c0"
+    assert result.candidates[0].speedup is not None
+    assert result.candidates[0].speedup.low > 1.2
+
+
+def test_a_command_of_the_users(tmp_path: Path) -> None:
+    timed = "from shop.sums import total\nprint(total(list(range(300000))))\n"
+    project = project_at(tmp_path, speed_py=timed)
+    result, phases = run(
+        project, tmp_path / "cache", FAST, benchmark_command="python -m speed", time_budget=20.0
+    )
+    assert "workload command: python -m speed" in race_of(phases)
+    assert result.race["workload"] == "command"
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+
+
+def test_a_candidate_whose_command_says_something_else_is_out(tmp_path: Path) -> None:
+    timed = "import shop.sums\nprint(getattr(shop.sums, 'EXTRA', 'none'))\n"
+    project = project_at(tmp_path, speed_py=timed)
+    code = FAST + "\nEXTRA = 1\n"
+    settings = {"benchmark_command": "python -m speed", "time_budget": 10.0}
+    result, _ = run(project, tmp_path / "cache", code, **settings)
+    assert result.winner is None
+    assert "outcomes in a timed unit differ" in result.candidates[0].reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"benchmark": "tools/none.py::main"}, "names tools/none.py, which the snapshot does not have"),
+        ({"benchmark": "shop/sums.py::total"}, "holds a target"),
+        ({"benchmark_command": "echo 'open"}, "is not a command line: No closing quotation"),
+        ({"benchmark_command": " "}, "names no program"),
+        ({"ranking": "no_such_module:name"}, "no_such_module:name cannot be loaded"),
+        ({"ranking": "tools/none.py:name"}, "there is no file tools/none.py"),
+        ({"ranking": "os:sep"}, "os:sep is no callable"),
+        ({"ranking": "builtins:len"}, "must return the ids"),
+    ],
+)
+def test_what_cannot_be_used_is_said_before_anybody_is_judged(
+    tmp_path: Path, fields: dict[str, object], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        run(project_at(tmp_path), tmp_path / "cache", FAST, **fields)
+    assert "\n" not in str(caught.value)
+
+
+BENCHMARKS = {
+    "raises": ("def main():\n    raise ValueError('no data')\n", "it raises ValueError: no data"),
+    "never_returns": ("def main():\n    while True:\n        pass\n", "was not done after 1 s"),
+    "sleeps": ("import time\ndef main():\n    time.sleep(3)\n", "was not done after 1 s"),
+    "takes_all_memory": ("def main():\n    return len(bytes(1 << 40))\n", "it raises MemoryError"),
+    "is_none": ("main = None\n", "tools/speed.py::main is no callable"),
+    "imports_nothing": ("import no_such_thing\n", "No module named 'no_such_thing'"),
+    "exits": ("import os\ndef main():\n    os._exit(3)\n", "ended with status 3"),
+}
+
+
+@pytest.mark.parametrize("kind", BENCHMARKS)
+def test_a_callable_that_cannot_be_timed_on_the_baseline(tmp_path: Path, kind: str) -> None:
+    source, said = BENCHMARKS[kind]
+    project = project_at(tmp_path, tools__speed_py=source)
+    with pytest.raises(EnvironmentFault) as caught:
+        run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=1.0)
+    text = str(caught.value)
+    assert text.startswith("tools/speed.py::main cannot be timed on the baseline: ")
+    assert said in text
+    assert "\n" not in text
+
+
+def test_a_command_that_fails_on_the_baseline(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="it ends with status 1: no data"):
+        run(
+            project_at(tmp_path),
+            tmp_path / "cache",
+            FAST,
+            benchmark_command="python -c \"import sys; sys.exit('no data')\"",
+        )
+
+
+def test_a_callable_that_gives_something_else_each_time_is_named(tmp_path: Path) -> None:
+    source = "from shop.sums import total\nSEEN = []\ndef main():\n    SEEN.append(total([1] * 200))\n    return len(SEEN)\n"
+    project = project_at(tmp_path, tools__speed_py=source)
+    result, _ = run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=8.0)
+    assert any("tools/speed.py::main is non-deterministic" in warning for warning in result.warnings)
+    assert result.verdict is not None
+
+
+def test_a_callable_that_returns_at_once(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tools__speed_py="def main():\n    pass\n")
+    result, _ = run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=8.0)
+    assert result.verdict in {Verdict.NOTHING_FASTER, Verdict.TOO_NOISY}, result.summary
+    assert result.candidates[0].code in {Code.NOT_FASTER, Code.TOO_NOISY}
+
+
+LAST_FIRST = """
+def last_first(tied):
+    return [one.id for one in sorted(tied, key=lambda one: one.id, reverse=True)]
+"""
+
+
+def test_a_ranking_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rankings.py").write_text(LAST_FIRST)
+    monkeypatch.chdir(tmp_path)
+    codes = [FAST, FAST.replace("value in", "number in").replace("+= value", "+= number")]
+    project = project_at(tmp_path)
+    result, _ = run(project, tmp_path / "cache", *codes, ranking="rankings.py:last_first", time_budget=30.0)
+    assert result.verdict is Verdict.TIE, result.summary
+    assert result.tie_set == ("c1", "c0")
+    assert result.winner == "c1"

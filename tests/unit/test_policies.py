@@ -1,0 +1,66 @@
+"""Ranking policies by name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeflash_parallel.benchmark.policy import POLICIES, Tied, ordered
+from codeflash_parallel.engine.policies import load_policy
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.settings import Ranking
+
+LAST_FIRST = """
+def last_first(tied):
+    return [one.id for one in sorted(tied, key=lambda one: one.id, reverse=True)]
+
+def forgets(tied):
+    return [tied[0].id]
+
+def raises(tied):
+    return tied[7]
+"""
+TIED = [
+    Tied(id=name, speedup=2.0, low=1.9, high=2.1, changed_lines=3, is_level=True) for name in ("a", "b", "c")
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "own_rankings.py").write_text(LAST_FIRST)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_rankings", raising=False)
+    return tmp_path
+
+
+def test_every_name_of_the_setting_is_a_policy() -> None:
+    assert set(POLICIES) == set(Ranking)
+    assert [load_policy(name) for name in Ranking] == [POLICIES[name] for name in Ranking]
+
+
+@pytest.mark.parametrize("text", ["own_rankings:last_first", "own_rankings.py:last_first"])
+def test_a_callable_of_the_users(folder: Path, text: str) -> None:
+    before = list(sys.path)
+    policy = load_policy(text)
+    assert ordered(policy, TIED) == ("c", "b", "a")
+    assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("own_rankings:none", "cannot be loaded: AttributeError"),
+        ("no_such_rankings:name", "cannot be loaded: ModuleNotFoundError"),
+        ("none.py:name", "there is no file none.py"),
+        ("own_rankings:__name__", "is no callable"),
+        ("own_rankings:forgets", "must return the ids"),
+        ("own_rankings:raises", "failed: IndexError"),
+    ],
+)
+def test_a_callable_that_is_none(folder: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        load_policy(text)
+    assert caught.value.code == "BAD_RANKING"
+    assert "\n" not in str(caught.value)
