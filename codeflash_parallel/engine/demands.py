@@ -89,10 +89,8 @@ def forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]
     """Return edits that make every target raise."""
     edits = []
     for path in sorted({target.path for target in guest.targets}):
-        text = sources[path].decode("utf-8")
-        for target in guest.targets:
-            if target.path == path:
-                text = force_failure(text, target.qualname)
+        names = (target.qualname for target in guest.targets if target.path == path)
+        text = force_failure(sources[path].decode("utf-8"), *names)
         edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=text.encode("utf-8")))
     return tuple(edits)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from codeflash_parallel.model.source import (
 
 #: What a function is made to do when its failure must be seen.
 FORCED_FAILURE = 'raise AssertionError("codeflash-parallel: forced failure")'
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 #: Last parts of decorators that mark a definition as not being the one that a plain name stands for.
 _SECONDARY = frozenset({"overload", "setter", "deleter"})
 
@@ -74,26 +76,32 @@ def touched(old: str, new: str) -> tuple[str, ...]:
     return tuple(name for name, tree in before.items() if name in after and after[name] != tree)
 
 
-def force_failure(source: str, qualname: str) -> str:
-    """Return the source with one function's body replaced by a failure; its docstring and kind stay.
+def force_failure(source: str, *qualnames: str) -> str:
+    """Return the source with the bodies of some functions replaced by failures; docstrings and kinds stay.
 
     Raises:
         LookupError: there is no such function.
     """
+    mark = "\ufeff" * source.startswith("\ufeff")
+    text = source.removeprefix("\ufeff").encode()
+    offsets = _line_offsets(text)
+    # From the last one to the first, so that the offsets of those before stay true.
+    for start, end, failure in sorted((_failure(source, n, offsets) for n in qualnames), reverse=True):
+        text = text[:start] + failure.encode() + text[end:]
+    return mark + text.decode()
+
+
+def _failure(source: str, qualname: str, offsets: Sequence[int]) -> tuple[int, int, str]:
+    """Return which bytes of a source (without its mark) become a failure, and the failure."""
     span = locate(source, qualname)
     if span is None:
         raise LookupError(f"There is no function {qualname}.")
     node = span.node
     failure = FORCED_FAILURE + ("; yield" if is_generator(node) else "")
-    mark = "\ufeff" * source.startswith("\ufeff")
-    text = source.removeprefix("\ufeff").encode()
-    offsets = _line_offsets(text)
     end = offsets[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
     first = node.body[1] if is_docstring(node.body[0]) and len(node.body) > 1 else node.body[0]
     start = offsets[first_line(first)] + first.col_offset
-    if is_docstring(first):
-        start, failure = end, f"; {failure}"
-    return mark + (text[:start] + failure.encode() + text[end:]).decode()
+    return (end, end, f"; {failure}") if is_docstring(first) else (start, end, failure)
 
 
 def is_generator(node: FunctionNode) -> bool:
@@ -148,11 +156,4 @@ def _skeletons(source: str) -> dict[str, list[str]]:
 
 def _line_offsets(text: bytes) -> list[int]:
     """Return where each line begins, in bytes, as syntax trees count columns."""
-    offsets, position = [0], 0
-    while position < len(text):
-        if text[position : position + 2] == b"\r\n":
-            position += 1
-        if text[position : position + 1] in {b"\r", b"\n"}:
-            offsets.append(position + 1)
-        position += 1
-    return offsets
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]

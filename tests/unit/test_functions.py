@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.model.functions import (
+    FORCED_FAILURE,
     force_failure,
     functions_of,
     is_generator,
@@ -232,3 +233,6 @@ def test_every_listed_function_is_located_and_can_be_forced(source):
         assert again is not None
         assert is_generator(again.node) == is_generator(span.node)
         assert functions_of(forced) == functions_of(source)
+    every = force_failure(source, *functions_of(source))
+    assert functions_of(every) == functions_of(source)
+    assert every.count(FORCED_FAILURE) == len(functions_of(source))
