@@ -17,10 +17,6 @@ ABSURD_GAIN = log(10)
 #: Gains up to this are credited even to those who may know inputs from an earlier process.
 CREDITED_GAIN = log(1.5)
 
-#: CPU nanoseconds by which a process may take longer to become ready: tables worth having are made in less,
-#: and the figure itself scatters by a tenth of it.
-IMPORT_NS = 50_000_000
-
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
 
@@ -50,7 +46,8 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
         return ""
     if _reads(rounds, arm) >= _reads(rounds, BASELINE) + 1:
         return "it reads files where the baseline does not: a cache outside its process is not excluded"
-    if 2 * sum(arm in r.unclean and BASELINE not in r.unclean for r in rounds) > len(rounds):
+    unclean = {name for round_ in rounds for name in round_.unclean}
+    if arm in unclean and BASELINE not in unclean:
         return "it leaves files that its next process could find: a cache outside its process is not excluded"
     return ""
 
@@ -64,21 +61,12 @@ def _reads(rounds: list[Round], arm: str) -> float:
 
 def _price(raced: Raced, arm: str) -> str:
     """Return what an arm pays elsewhere for its gain, one clause; empty where that is allowed."""
-    extra_ns = _extra_start_ns(raced, arm)
-    if extra_ns > IMPORT_NS:
-        return f"import: its process takes {extra_ns / 1e6:.0f} ms longer to start"
     if raced.tracks[arm].clock is Clock.CPU:
         return "faster on the CPU clock, slower on the wall clock" if _wall_contradicts(raced, arm) else ""
     cost = _cpu_cost(raced, arm)
     if cost > raced.plan.max_cpu_cost:
         return f"children or threads: it costs {cost:.1f} times the CPU time of the baseline"
     return ""
-
-
-def _extra_start_ns(raced: Raced, arm: str) -> float:
-    """Return by how much more CPU time than the baseline an arm's processes become ready, median."""
-    layouts = {r.layout: r.start_ns for r in raced.rounds if arm in r.start_ns and BASELINE in r.start_ns}
-    return median([start[arm] - start[BASELINE] for start in layouts.values()] or [0])
 
 
 def _wall_contradicts(raced: Raced, arm: str) -> bool:
