@@ -190,16 +190,18 @@ def lead(one: Track, other: Track) -> Evidence:
 
 
 def beats(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
-    """Return whether the leader is faster than another arm, surely, and not known to be as good as level."""
-    if leader is other:
+    """Return whether the leader is faster than another arm, surely, and the two are not level."""
+    if leader is other or is_level(leader, other, plan):
         return False
-    gap = lead(leader, other)
-    return gap.above(0.0) * alpha >= 1 and gap.below(log1p(plan.indifference)) * alpha < 1
+    return lead(leader, other).above(0.0) * alpha >= 1
 
 
-def is_level(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
-    """Return whether another arm is surely no slower than the leader by more than indifference."""
-    return leader is other or lead(leader, other).below(log1p(plan.indifference)) * alpha >= 1
+def is_level(leader: Track, other: Track, plan: RacePlan) -> bool:
+    """Return whether another arm is no slower than the leader by more than indifference.
+
+    That is said with the error at which arms are given up: whoever is taken for level is faster all the same.
+    """
+    return leader is other or lead(leader, other).below(log1p(plan.indifference)) * plan.giving_up >= 1
 
 
 def _is_safe(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:

@@ -21,6 +21,7 @@ from codeflash_parallel.benchmark.decide import (
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
+from codeflash_parallel.benchmark.samples import Track
 from codeflash_parallel.benchmark.suspicion import suspicion
 from codeflash_parallel.model.result import Speedup
 
@@ -30,11 +31,23 @@ SECOND = 1e9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One arm in one race: the interval of its claim at that race's last look."""
+    """One arm in one race, as that race's last look saw it.
+
+    Attributes:
+        track: what its claim is made from.
+        bound: of that claim, at the error that the race may spend on it.
+    """
 
     id: str
     raced: Raced
+    track: Track
     bound: Interval
+
+    @classmethod
+    def of(cls, raced: Raced, arm: str) -> Entry:
+        """Return an arm's entry."""
+        track = claimed(raced, arm)
+        return cls(id=arm, raced=raced, track=track, bound=bounds(track.total, raced.error))
 
     @property
     def standing(self) -> Standing:
@@ -44,7 +57,13 @@ class Entry:
     @property
     def speedup(self) -> Speedup | None:
         """Its estimate and bounds; `None` with too few rounds."""
-        return speedup(self.bound, self.raced.tracks[self.id].clock, self.raced.plan.stage)
+        return self._speedup(self.track.total)
+
+    def _speedup(self, values: Sequence[float]) -> Speedup | None:
+        """Return a speedup; what is not claimed is bounded at the error at which arms are given up."""
+        is_claim = self.standing is Standing.FASTER
+        error = self.raced.error if is_claim else self.raced.plan.giving_up
+        return speedup(bounds(values, error), self.track.clock, self.raced.plan.stage)
 
     @property
     def doubt(self) -> str:
@@ -86,9 +105,8 @@ class Entry:
     @property
     def groups(self) -> tuple[tuple[str, Speedup], ...]:
         """The same by group of tests."""
-        track, plan = claimed(self.raced, self.id), self.raced.plan
-        found = [speedup(bounds(v, self.raced.error), track.clock, plan.stage) for v in track.groups]
-        return tuple((g.name, s) for g, s in zip(plan.groups, found, strict=True) if s is not None)
+        found = [self._speedup(values) for values in self.track.groups]
+        return tuple((g.name, s) for g, s in zip(self.raced.plan.groups, found, strict=True) if s is not None)
 
 
 def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:
@@ -98,25 +116,21 @@ def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:
         if isinstance(raced, Raced):
             for arm in raced.candidates:
                 if arm not in raced.out:
-                    found[arm] = Entry(
-                        id=arm, raced=raced, bound=bounds(claimed(raced, arm).total, raced.error)
-                    )
+                    found[arm] = Entry.of(raced, arm)
     return found
 
 
 def beaten(leader: Entry, other: Entry, plan: RacePlan) -> bool:
     """Return whether the leader is surely faster; across races only the intervals can say so."""
     if leader.raced is other.raced:
-        tracks = leader.raced.tracks
-        return beats(tracks[leader.id], tracks[other.id], plan, leader.raced.error)
+        return beats(leader.track, other.track, plan, leader.raced.error)
     return leader.bound.low > other.bound.high
 
 
 def level(leader: Entry, other: Entry, plan: RacePlan) -> bool:
     """Return whether another arm is surely no slower than the leader by more than indifference."""
     if leader.raced is other.raced:
-        tracks = leader.raced.tracks
-        return is_level(tracks[leader.id], tracks[other.id], plan, leader.raced.error)
+        return is_level(leader.track, other.track, plan)
     return leader.bound.high - other.bound.low < log1p(plan.indifference)
 
 

@@ -93,7 +93,14 @@ def contenders(
         and entry.standing not in {Standing.REGRESSES, Standing.HOPELESS, Standing.FUTILE}
     ]
     ranked = sorted(hopeful, key=lambda entry: -entry.bound.estimate)
-    return tuple(entry.id for entry in ranked if not beaten(ranked[0], entry, plan))[:limit]
+    return tuple(entry.id for entry in ranked if _goes_with(ranked[0], entry, plan))[:limit]
+
+
+def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
+    """Return whether an arm is confirmed together with the first; whoever was cut waits until that fails."""
+    if other is first:
+        return True
+    return other.standing is not Standing.BEHIND and not beaten(first, other, plan)
 
 
 def rank(

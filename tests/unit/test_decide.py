@@ -200,7 +200,7 @@ def test_an_arm_that_another_beats_is_dropped():
 def test_what_is_surely_level_is_not_beaten():
     fast, hardly = single([0.300] * 40), single([0.295] * 40)
 
-    assert is_level(fast, hardly, PLAN, 0.001)
+    assert is_level(fast, hardly, PLAN)
     assert not beats(fast, hardly, PLAN, 0.001)
     assert beats(fast, single([0.25] * 40), PLAN, 0.001)
     assert not beats(fast, fast, PLAN, 0.001)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
 from codeflash_parallel.benchmark.plan import BASELINE, MAX_CONFIRMATIONS, NULL, Group, RacePlan
+from codeflash_parallel.benchmark.policy import POLICIES, fastest
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import contenders, rank
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, Track
@@ -22,38 +23,37 @@ def single(values):
     return Track(total=tuple(values), groups=(tuple(values),), clock=Clock.CPU)
 
 
+def standing(arm, its):
+    return Looks(candidates=(arm,), standings={arm: its})
+
+
 def held(gains, plan=PLAN, *, sd=0.01, seed=0, out=(), null=0.0, rounds=()):
     """Hold a simulated race of arms with these true speedups."""
     random = Random(seed)
-    noise = [random.gauss(0, sd) for _ in range(48)]
-    full = {a: [log(g) + n + random.gauss(0, sd) for n in noise] for a, g in gains.items()}
-    state = Looks(candidates=tuple(gains))
-    for arm in out:
-        state = drop(state, arm, Standing.HOPELESS)
-    length = dict.fromkeys(gains, 0)
-    for count in plan.looks:
-        length.update(dict.fromkeys(state.living, count))
-        tracks = {a: single(full[a][:count]) for a in state.living}
-        state = look(state, tracks, plan, plan.alpha_per_look)
-        if state.decided:
-            break
-    tracks = {a: single(full[a][: length[a]]) for a in gains}
+    values = {a: [] for a in gains}
+    state = drop(Looks(candidates=tuple(gains)), out, Standing.OUT, {})
+    while not state.decided and max(map(len, values.values())) < plan.max_rounds:
+        shared = random.gauss(0, sd)
+        for arm in state.living:
+            values[arm].append(log(gains[arm]) + shared + random.gauss(0, sd))
+        state = look(state, {a: single(values[a]) for a in state.living}, plan)
+    tracks = {a: single(v) for a, v in values.items()}
     if plan.stage is CONFIRM.stage:
-        tracks[NULL] = single([null + random.gauss(0, sd) for _ in noise])
+        tracks[NULL] = single([null + random.gauss(0, sd) for _ in range(24)])
     return Raced(
-        plan=plan, candidates=tuple(gains), rounds=rounds, tracks=tracks, standings=state.standings,
+        plan=plan, candidates=tuple(gains), rounds=rounds, tracks=tracks, looks=state,
         out={a: Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong") for a in out},
-        alpha=plan.alpha_per_look, wall_ns=10**9, round_ns=10**8, stopped="enough",
+        wall_ns=10**9, round_ns=10**8, stopped="enough",
     )  # fmt: skip
 
 
-def play(races, truth, *, limit=4, sd=0.01, diff_sizes=None, **options):
+def play(races, truth, *, limit=4, sd=0.01, diff_sizes=None, policy=fastest, **options):
     """Confirm as the engine does, and rank."""
     confirmations = []
     while ids := contenders(races, confirmations, PLAN, limit=limit):
         assert len(ids) <= limit
         confirmations.append(held({i: truth[i] for i in ids}, CONFIRM, sd=sd, seed=99, **options))
-    return rank(races, confirmations, PLAN, diff_sizes or {}), confirmations
+    return rank(races, confirmations, PLAN, diff_sizes or {}, policy), confirmations
 
 
 def test_a_clear_winner_wins_and_the_others_hear_why():
@@ -79,12 +79,56 @@ def test_a_clear_winner_wins_and_the_others_hear_why():
 
 
 def test_the_smallest_diff_of_a_tie_is_taken():
-    truth = {"big": 1.5, "small": 1.5, "less": 1.1}
+    truth, sizes = {"big": 1.5, "small": 1.5, "less": 1.1}, {"big": 900, "small": 10, "less": 1}
 
-    ranking, _ = play([held(truth)], truth, diff_sizes={"big": 900, "small": 10, "less": 1})
+    ranking, _ = play([held(truth, sd=0.004)], truth, sd=0.004, diff_sizes=sizes)
 
     assert (ranking.verdict, ranking.winner, ranking.tie_set) == (Verdict.TIE, "small", ("small", "big"))
     assert [ranking.of(a).status for a in truth] == [Status.TIED, Status.TIED, Status.LOST]
+    assert "cannot be told apart; small, the smallest change, is 1.5" in ranking.summary
+
+
+def test_a_small_diff_that_may_be_slower_is_named_only_if_so_wished():
+    """In noise, the second can neither be told apart from the first nor is it surely level."""
+    truth, sizes = {"fast": 1.5, "small": 1.48}, {"fast": 900, "small": 10}
+    races = [held(truth, sd=0.03, seed=5)]
+
+    usual, _ = play(races, truth, sd=0.03, diff_sizes=sizes)
+    wished, _ = play(races, truth, sd=0.03, diff_sizes=sizes, policy=POLICIES["smallest-diff"])
+
+    assert (usual.winner, usual.tie_set) == ("fast", ("fast", "small"))
+    assert (wished.winner, wished.tie_set) == ("small", ("small", "fast"))
+    assert "first by the ranking policy" in usual.summary
+
+
+def test_a_policy_of_the_user_names_the_winner():
+    truth = {"a": 1.5, "b": 1.5}
+
+    ranking, _ = play([held(truth)], truth, policy=lambda tied: sorted((t.id for t in tied), reverse=True))
+
+    assert ranking.tie_set == ("b", "a")
+
+
+def test_who_is_level_but_not_confirmed_says_so():
+    truth = {"a": 1.5, "b": 1.5, "c": 1.5}
+
+    ranking, _ = play([held(truth)], truth, limit=2)
+
+    assert len(ranking.tie_set) == 2
+    (rest,) = {*truth} - {*ranking.tie_set}
+    assert (ranking.of(rest).status, ranking.of(rest).code) == (Status.UNDECIDED, Code.NOT_CONFIRMED)
+    assert ranking.of(rest).reason.endswith("in the race, not confirmed")
+
+
+def test_who_was_behind_when_the_field_was_cut_has_not_lost():
+    plan, truth = replace(PLAN, dear=True), {"a": 1.5, "b": 1.49, "c": 1.48}
+
+    ranking, _ = play([held(truth, plan, sd=0.05)], truth)
+
+    assert ranking.verdict is Verdict.WINNER
+    behind = [ranking.of(name) for name in truth if name != ranking.winner]
+    assert {r.status for r in behind} == {Status.UNDECIDED}
+    assert all("field was cut" in r.reason for r in behind)
 
 
 def test_nothing_faster():
@@ -196,16 +240,6 @@ def test_a_cache_is_doubted_and_an_honest_gain_is_not():
     assert (honest.verdict, honest.winner) == (Verdict.WINNER, "a")
 
 
-def test_a_gain_beyond_belief_must_show_in_the_cold_pass():
-    races = [held({"a": 80.0})]
-
-    absurd, _ = play(races, {"a": 80.0}, rounds=cached_rounds(80, 3))
-    honest, _ = play(races, {"a": 80.0}, rounds=cached_rounds(80, 60))
-
-    assert absurd.verdict is Verdict.SUSPECT
-    assert honest.winner == "a"
-
-
 def test_a_doubted_leader_leaves_the_win_to_an_honest_second():
     truth = {"a": 3.0, "b": 2.9}
     confirmation = held(truth, CONFIRM, rounds=cached_rounds(3, 1))
@@ -219,7 +253,7 @@ def test_a_doubted_leader_leaves_the_win_to_an_honest_second():
 def test_a_slower_group_is_named():
     plan = replace(PLAN, groups=(Group(name="t1", ns=9), Group(name="t2", ns=1)))
     track = Track(total=(0.4,) * 24, groups=((0.5,) * 24, (-0.1,) * 24), clock=Clock.CPU)
-    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, standings={"a": Standing.REGRESSES})
+    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, looks=standing("a", Standing.REGRESSES))
 
     ranking = rank([raced], [], plan, {})
 
@@ -231,7 +265,7 @@ def test_a_slower_group_is_named():
 def test_a_group_that_only_seems_slower_withholds_the_win():
     plan = replace(PLAN, groups=(Group(name="t1", ns=9), Group(name="t2", ns=1)))
     track = Track(total=(0.4,) * 24, groups=((0.5,) * 24, (-0.1, -0.1, 0.1) * 8), clock=Clock.CPU)
-    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, standings={"a": Standing.OPEN})
+    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, looks=standing("a", Standing.OPEN))
 
     ranking = rank([raced], [raced], plan, {})
 
