@@ -2,10 +2,10 @@
 
 Run 1 runs everything that was asked for and counts which tests execute the targets. Run 2 runs those tests
 under another hash seed, in the order of screening, and keeps the inputs of calls; where a test fails only in
-that order, the order of collection is kept. The captured calls are replayed under both seeds
-outside pytest; what the baseline does not repeat is left out and counted. Where nobody is going to compare
-calls, that is done only if tests notice nothing. Last, the targets are made to raise: a failure that is not
-seen would mean that nothing can be judged here.
+that order, the order of collection is kept. The captured calls are replayed under both seeds outside pytest;
+what the baseline does not repeat is left out and counted. Where nobody is going to compare calls, they are
+captured and replayed only if tests notice nothing. Last, the targets are made to raise: a failure that is
+not seen would mean that nothing can be judged here.
 
 Warm servers are started beside all this as soon as it is known what they are for. The forced failure is
 made in a fork of one of them, as a candidate would be; where it is not seen there, a new process decides.
@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -58,6 +57,7 @@ from codeflash_parallel.engine.findings import (
     stable,
     wider,
 )
+from codeflash_parallel.engine.warmth import Warmth
 from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits, Workspace
@@ -69,26 +69,6 @@ _BASELINE_LIMITS = Limits(wall_s=3600.0)
 _LEAST_RECORDING_S = 2.0
 #: How many test ids one message names.
 _NAMED = 5
-
-
-class Warmth(Protocol):
-    """The warm servers, as far as a preflight has to do with them."""
-
-    async def begin(self, draft: Baseline, /) -> None:
-        """Start servers of its tests on cores that nobody uses; one of them is the preflight's."""
-        ...
-
-    async def go_on(self, draft: Baseline, /) -> None:
-        """Start all servers; `calls` are those that the tests made."""
-        ...
-
-    async def sees(self, draft: Baseline, edits: Sequence[Edit], /) -> bool:
-        """Say whether a test fails in a fork that runs these edits; no: nothing is known."""
-        ...
-
-    async def distrust(self, draft: Baseline, /) -> None:
-        """Give up what has not seen a failure that a new process saw."""
-        ...
 
 
 class Depth(StrEnum):
@@ -165,12 +145,17 @@ class Preflight:
         await self.warmth.go_on(replace(settled, calls=captured))
         if not settled.targets:
             return settled
-        with_calls = partial(self._replays, captured=captured, first=first.report, second=second.report)
         if self.depth is Depth.CALLS:
-            settled = await with_calls(settled)
+            settled = await self._replays(settled, captured, first.report, second.report)
         if await self._is_noticed(settled):
             return settled
-        return unnoticed(settled if self.depth is Depth.CALLS else await with_calls(settled))
+        return unnoticed(settled if self.depth is Depth.CALLS else await self._with_calls(settled, first))
+
+    async def _with_calls(self, draft: Baseline, first: Session) -> Baseline:
+        """Capture the calls after all, and replay them."""
+        second = (await self._selected_run(draft, Wrap.CAPTURE)).report
+        await self.slot.discard()
+        return await self._replays(draft, captured_calls(draft, second), first.report, second)
 
     async def _ordered(self, draft: Baseline, first: GuestReport) -> tuple[Baseline, Session, frozenset[str]]:
         """Run the selected tests in the order of screening; if one fails only there, as they are collected.
@@ -198,11 +183,14 @@ class Preflight:
         return session
 
     async def _second_run(self, draft: Baseline) -> Session:
+        wanted = self.depth is Depth.CALLS and bool(draft.targets)
+        return await self._selected_run(draft, Wrap.CAPTURE if wanted else Wrap.NONE)
+
+    async def _selected_run(self, draft: Baseline, wrap: Wrap) -> Session:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         seconds = max(_LEAST_RECORDING_S, 2 * sum(draft.durations_ns.values()) / 1e9)
-        wrap = Wrap.CAPTURE if draft.targets else Wrap.NONE
-        order = draft.changed_order
-        run = SelectedRun(wrap=wrap, seconds=seconds, inputs=str(self.inputs), order=order)
+        inputs, order = str(self.inputs), draft.changed_order
+        run = SelectedRun(wrap=wrap, seconds=seconds, inputs=inputs, order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
         must_have_run(session, self.ignored)

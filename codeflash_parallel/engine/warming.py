@@ -20,7 +20,7 @@ SlotsFor = Callable[[Baseline], int]
 
 
 class Warming:
-    """Warms the slots of a pool up while a preflight goes on (`preflight.Warmth`)."""
+    """Warms the slots of a pool up while a preflight goes on (`warmth.Warmth`)."""
 
     def __init__(
         self, fleet_for: FleetFor, slots_for: SlotsFor, pool: Pool, group: TaskGroup, *, spare: int

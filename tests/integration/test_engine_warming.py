@@ -106,12 +106,14 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_nobody_replays_where_only_outcomes_are_compared(tmp_path: Path, runs: list[str]) -> None:
+async def test_nobody_captures_where_only_outcomes_are_compared(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")
     shallow = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
     assert runs == ["never", "never"]
+    assert not list(tmp_path.rglob("baselines/*/inputs"))
     deep = await judged(project, tmp_path)
     assert runs[2:] == ["never", "never", "replay", "replay"]
+    assert list(tmp_path.rglob("baselines/*/inputs"))
     again = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
     assert len(runs) == 6  # whoever knows more knows enough
     assert verdicts(shallow) == verdicts(deep) == verdicts(again)
