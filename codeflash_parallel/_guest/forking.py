@@ -22,6 +22,7 @@ _COPIED_AT_ONCE = 1 << 20
 
 #: Kept from the start: a project may replace them (gevent does).
 _fork, _waitpid = os.fork, os.waitpid
+_libc = ctypes.CDLL(None)
 
 
 def fork_twice():
@@ -94,7 +95,7 @@ def _environment_start():
 
 def die_with_parent(parent):
     """Let the kernel kill us when our parent (the launcher, which has adopted us) ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
 

@@ -113,27 +113,28 @@ class SessionPlugin:
     def pytest_collection_modifyitems(self, items):
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
+        ids = [self._id(item.nodeid) for item in items]
         while current.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
             server = current.server()
             if server.until == "F2":
                 unseen.settle(items, server.gate())
             server.stop(items)
-        kept = self._wanted(items)
+        kept = self._wanted(items, ids)
         self._deselected = len(items) - len(kept)
         items[:] = kept
 
-    def _wanted(self, items):
+    def _wanted(self, items, ids):
         select, order = self._spec.get("select"), self._spec.get("order")
         if order is not None:
             by_id = {}
-            for item in items:
-                by_id.setdefault(self._id(item.nodeid), []).append(item)
+            for item, test in zip(items, ids):
+                by_id.setdefault(test, []).append(item)
             return [item for test in dict.fromkeys(order) for item in by_id.get(test, ())]
         if select is None:
             return list(items)
         wanted = frozenset(select)
-        return [item for item in items if self._id(item.nodeid) in wanted]
+        return [item for item, test in zip(items, ids) if test in wanted]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session):

@@ -129,8 +129,7 @@ class Incremental:
         # A statement must end here, and not go on in the next line.
         _doubt(not text.endswith(b"\n") or text.endswith(b"\\\n"))
         tree = ast.parse(b"\n" * line + text, self._path)
-        named = [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
-        _doubt("super" in named)
+        _doubt(b"global" in text and "super" in _globals(tree))
         return tree.body
 
     def _compare_imports(self, imported, moves):
@@ -225,7 +224,7 @@ def _stub(node, mark):
     """Return a definition with a mark for a body; None for what has to stay as it is."""
     if not isinstance(node, _DEFINITIONS) or getattr(node, "type_params", ()):
         return None
-    named = [name for part in ast.walk(node) if isinstance(part, ast.Global) for name in part.names]
+    named = _globals(node)
     _doubt("super" in named)
     if any(name.startswith("__") for name in named):  # which a class calls otherwise
         return None
@@ -235,6 +234,11 @@ def _stub(node, mark):
     fields = {field: getattr(node, field, None) for field in node._fields}
     stub = ast.copy_location(type(node)(**dict(fields, body=body)), node)
     return ast.fix_missing_locations(stub)
+
+
+def _globals(tree):
+    """Return the names that some functions declare global."""
+    return [name for part in ast.walk(tree) if isinstance(part, ast.Global) for name in part.names]
 
 
 def _mark(const):

@@ -218,13 +218,14 @@ class Server:
 
     def _awaited(self):
         """Wait for this fork's order, and return it; a fork that gets none, or cannot follow it, ends."""
+        unready = self._come_apart()
         order, descriptors = self._ahead.receive()
         if order["op"] == "quit":
             os._exit(0)
         self._ahead.accept()
         self._ahead = None
         try:
-            why = self._take(order, descriptors)
+            why = unready or self._take(order, descriptors)
         except (OSError, ValueError, KeyError) as error:
             why = "%s: %s" % (type(error).__name__, error)
         if why:
@@ -232,6 +233,17 @@ class Server:
             os._exit(0)
         self._link.say("forked", order=order["order"], pid=os.getpid())
         return dict(order, descriptors=descriptors)
+
+    def _come_apart(self):
+        """Do ahead, while nobody waits for this fork, what is the same for every order; return what fails."""
+        try:
+            forking.separate(self._files)
+            importlib.invalidate_caches()
+            linecache.clearcache()
+            self._chance.renew()
+        except Exception as error:
+            return "%s: %s" % (type(error).__name__, error)
+        return ""
 
     def _take(self, order, descriptors):
         """Read the spec of an order, and say why it cannot be followed."""
@@ -295,8 +307,7 @@ class Served:
         forking.die_with_parent(server._parent)
         server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         server.reconnect(stdout, stderr)
-        forking.separate(server._files)
-        os.chdir(server._cwd)
+        os.chdir(server._cwd)  # by its name: something else may be mounted there now
         server.renew(order)
         self._refresh()
         self._swap()
@@ -312,11 +323,8 @@ class Served:
             os._exit(swapping.UNSWAPPABLE_STATUS)
 
     def _refresh(self):
-        """Forget what the template remembers of files, and what chance there was."""
+        """Name the own spec to children, and be seen by the collector as the next template."""
         os.environ["CODEFLASH_PARALLEL_GUEST_SPEC"] = self._order["spec"]["path"]
-        importlib.invalidate_caches()
-        linecache.clearcache()
-        self._server._chance.renew()
         if self._server.until:
             # The next template looks through all objects. A check leaves them out of the collector's sight:
             # pytest collects garbage at its end, which goes through all of them, and copies every page of

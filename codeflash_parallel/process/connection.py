@@ -160,11 +160,14 @@ class ControlChannel:
     """The evaluator's end of a child's line channel (`model.workspace.Channel`).
 
     Made by `Launcher.open`.
+
+    Attributes:
+        connection: the child; not for use outside this package.
     """
 
     def __init__(self, connection: Connection, finish: Callable[[Connection], Awaitable[Exit]]) -> None:
         assert connection.control is not None
-        self._connection = connection
+        self.connection = connection
         self._socket = connection.control
         self._finish = finish
         self._pending = bytearray()
@@ -172,12 +175,12 @@ class ControlChannel:
     @property
     def pid(self) -> int:
         """The child's process id; 0 if it could not be started."""
-        return self._connection.pid
+        return self.connection.pid
 
     @property
     def ended(self) -> bool:
         """Whether the child has ended, or could not be started."""
-        return self._connection.ended.is_set()
+        return self.connection.ended.is_set()
 
     async def send(self, line: bytes, /, descriptors: Sequence[int] = ()) -> None:
         """Write one line; a newline is added where there is none.
@@ -231,4 +234,4 @@ class ControlChannel:
 
     async def close(self) -> Exit:
         """Kill the tree if it still runs, and return how it ended; a second call returns the same."""
-        return await self._finish(self._connection)
+        return await self._finish(self.connection)

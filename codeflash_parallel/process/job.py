@@ -125,6 +125,12 @@ class Job:
             self._ended, self._message = ended, message
             self._begin_kill()
 
+    def rest(self) -> None:
+        """Look at the use of processes no more; only the wall limit is left."""
+        self._cpu_s, self._memory_bytes = 0.0, 0
+        if self.phase is Phase.RUNNING:
+            self._plan_look(time.monotonic(), 0.0)
+
     def step(self) -> None:
         """Do what is due now, and set `next_look_s`."""
         now = time.monotonic()

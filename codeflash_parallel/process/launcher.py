@@ -20,7 +20,7 @@ from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel, Marks
 from codeflash_parallel.process.launcher_process import ANSWER_S, LauncherProcess, start_launcher_process
 from codeflash_parallel.process.link import Link
-from codeflash_parallel.process.orders import adopt_order, kill_order, start_order
+from codeflash_parallel.process.orders import adopt_order, kill_order, rest_order, start_order
 from codeflash_parallel.process.wire import Message, marker_of, tag_of
 
 #: A launcher starts in some 30 ms; a machine that needs this long is unfit for anything.
@@ -164,6 +164,10 @@ class Launcher:
         await self._link.send(adopt_order(connection, pid))
         connection.sent = True
         await connection.started.wait()
+
+    async def rest(self, channel: ControlChannel) -> None:
+        """Watch no longer what a process uses: from now on it only waits, and is forked."""
+        await self._link.send(rest_order(channel.connection))
 
     # --- life of a job ---------------------------------------------------------------------------------
 

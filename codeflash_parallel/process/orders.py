@@ -28,6 +28,11 @@ def kill_order(connection: Connection, why: str) -> Message:
     return {"op": "kill", "job": connection.number, "why": why}
 
 
+def rest_order(connection: Connection) -> Message:
+    """Return the order not to look any more at what a job uses: it only waits."""
+    return {"op": "rest", "job": connection.number}
+
+
 def _job(op: str, connection: Connection) -> Message:
     marks, limits = connection.marks, connection.limits
     return {

@@ -121,6 +121,8 @@ class Supervisor:
                 self._adopt(order)
             case "kill" if order["job"] in self._jobs:
                 self._jobs[order["job"]].kill("killed", order["why"])
+            case "rest" if order["job"] in self._jobs:
+                self._jobs[order["job"]].rest()
             case "quit":
                 self._leave()
 

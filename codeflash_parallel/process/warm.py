@@ -195,6 +195,7 @@ async def _when_ready(
     """Wait until a template says that it stands at its point."""
     try:
         ready = _readiness(_message(await channel.receive(deadline_s)))
+        await launcher.rest(channel)
     except (ChannelClosed, TimeoutError, _Refusal) as error:
         raise _gone(await channel.close(), error) from error
     except BaseException:

@@ -138,6 +138,20 @@ def test_limits_are_looked_at_when_they_can_be_reached(world):
     assert quiet.next_look_s == world.now_s + 60.0
 
 
+def test_who_is_at_rest_is_looked_at_when_the_wall_limit_is_reached(world):
+    world.family = [proc(70, rss_bytes=900, cpu_s=0.2)]
+    job = start(world, memory_bytes=1000, cpu_s=8.0)
+    assert job.next_look_s < world.now_s + 1
+    job.rest()
+    assert job.next_look_s == world.now_s + 60
+    world.family = [proc(70, rss_bytes=9000, cpu_s=100)]
+    job.step()
+    assert job.phase is Phase.RUNNING
+    world.now_s += 60
+    job.step()
+    assert job.phase is Phase.KILLING
+
+
 @pytest.mark.parametrize(("status", "ended"), [(0, Ended.EXITED), (signal.SIGSEGV, Ended.SIGNALLED)])
 def test_who_ends_before_the_kill_has_ended_by_itself(world, status, ended):
     job = start(world)
