@@ -65,6 +65,20 @@ async def probe(bench: Bench, baseline: Arm, plan: RacePlan, *, deadline_s: floa
         await template.close()
 
 
+async def start_ns(bench: Bench, baseline: Arm, plan: RacePlan) -> int:
+    """Return the CPU time that a process of the baseline needs to become ready, to the kernel's tick.
+
+    It is 0 where it does not become ready: a race says why. Cancelling kills it.
+    """
+    template = await start_template(bench, replace(baseline, id=BASELINE), plan, _HASH_SEED)
+    try:
+        return await template.ready(READY_S)
+    except ArmLost:
+        return 0
+    finally:
+        await template.close()
+
+
 async def _passes(unit: Unit, plan: RacePlan, deadline_s: float) -> Probed | Unfit:
     costs_ns, unsteady = [], []
     for group in range(len(plan.groups)):

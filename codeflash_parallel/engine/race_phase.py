@@ -16,7 +16,7 @@ from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
-from codeflash_parallel.engine.workload import Workload, arm, bench_of, budget_ns
+from codeflash_parallel.engine.workload import Workload, arm, bench_of, budget_ns, cost_of_start
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.result import LineProfile
@@ -26,8 +26,6 @@ from codeflash_parallel.process.token import hold_benchmark_token
 
 #: How long to wait for another run's race on this host.
 _TOKEN_DEADLINE_S = 1800.0
-#: A confirmation gets at least this share of the race's budget, whatever the race has used.
-_CONFIRMATION_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +74,28 @@ class RaceTerms:
     def summary(self) -> str:
         """Return what is timed and how long that may take, one clause."""
         return f"{self.workload.summary}; budget {self.plan.budget_ns / 1e9:.0f} s"
+
+
+async def race_terms(context: RunContext, workload: Workload, policy: Policy) -> RaceTerms:
+    """Return the terms of a run's races. Nothing else of ours should run: starts of processes are timed."""
+    started_ns = await cost_of_start(context, workload)
+    plan = race_plan(context.settings, workload, started_ns)
+    return RaceTerms(workload=workload, plan=plan, policy=policy)
+
+
+def race_plan(settings: Settings, workload: Workload, started_ns: int = 0) -> RacePlan:
+    """Return the rules of races; the start of a process counts where the budget is automatic."""
+    return RacePlan(
+        groups=workload.groups,
+        work=workload.work,
+        confidence=settings.confidence,
+        min_speedup=settings.min_speedup,
+        indifference=settings.indifference,
+        max_regression=settings.max_regression,
+        max_cpu_cost=settings.max_cpu_cost,
+        budget_ns=budget_ns(settings, workload, started_ns),
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+    )
 
 
 #: Looks at candidates in clean processes; returns why those that are not equivalent there leave the ranking.
@@ -129,7 +149,7 @@ class _Races:
 
     async def confirm(self) -> None:
         """Race whoever may be the winner once more, until there is nobody left to be tried."""
-        again = self._plan.confirmation(int(self._plan.budget_ns * _CONFIRMATION_SHARE))
+        again = self._plan.confirmation(self._plan.budget_ns)
         while entries := self._contenders():
             self._move(entries, Step.RACE)
             self.confirmations.append(await self._held(entries, again))
@@ -188,21 +208,6 @@ def _without(raced: Raced, out: Mapping[str, Out]) -> Raced:
 
 def _batches(entries: Sequence[Entry], size: int) -> list[Sequence[Entry]]:
     return [entries[start : start + size] for start in range(0, len(entries), size)]
-
-
-def race_plan(settings: Settings, workload: Workload) -> RacePlan:
-    """Return the rules of a run's races."""
-    return RacePlan(
-        groups=workload.groups,
-        work=workload.work,
-        confidence=settings.confidence,
-        min_speedup=settings.min_speedup,
-        indifference=settings.indifference,
-        max_regression=settings.max_regression,
-        max_cpu_cost=settings.max_cpu_cost,
-        budget_ns=budget_ns(settings, workload),
-        cores=tuple(sorted(os.sched_getaffinity(0))),
-    )
 
 
 async def _race(

@@ -28,13 +28,13 @@ from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_original
 from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
-from codeflash_parallel.engine.race_phase import RaceFinding, RaceTerms, hold_race, race_plan
+from codeflash_parallel.engine.race_phase import RaceFinding, hold_race, race_terms
 from codeflash_parallel.engine.samples import Recorder
 from codeflash_parallel.engine.sources import Entries, entering, peek
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
-from codeflash_parallel.engine.workload import choose_workload
+from codeflash_parallel.engine.workload import Workload, choose_workload
 from codeflash_parallel.model.candidate import CandidateId, Submission
 from codeflash_parallel.model.events import Observer, PhaseStarted, RunFinished, RunStarted
 from codeflash_parallel.model.lifecycle import Stage
@@ -190,7 +190,7 @@ class Run:
         kills = await anyio.to_thread.run_sync(Kills.load, self._around.home, context.targets)
         behavior = BehaviorPhase(context, self._ledger, drafting, judging, providing, kills)
         admission = Admission(context.plan, self._ledger, judging)
-        terms = await self._race_terms(context) if self._races else None
+        workload = await self._workload(context) if self._races else None
         while True:
             self._phase("behavior")
             try:
@@ -200,11 +200,12 @@ class Run:
             passed = self._newly_passed()
             await admission.admit([e for e in passed if self._races or admission.reaches_out(e)])
             self._clock.lap("behavior")
-            if terms is None or not self._newly_passed():
+            if workload is None or not self._newly_passed():
                 return
-            self._phase("race", terms.summary)
             await context.fleet.close()
             await self._around.share_bytecode(context.plan, context.pool)
+            terms = await race_terms(context, workload, self._policy)
+            self._phase("race", terms.summary)
             self._finding = await hold_race(context, self._ledger, terms, self._finding, admission.confirm)
             self._clock.lap("race")
             self._phase("profile")
@@ -217,13 +218,12 @@ class Run:
                 return
             source = [self._ledger.add(submission) for submission in refined]
 
-    async def _race_terms(self, context: RunContext) -> RaceTerms:
+    async def _workload(self, context: RunContext) -> Workload:
         """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
         workload = await choose_workload(context)
         for note in workload.notes:
             self._ledger.warn(note)
-        plan = race_plan(self._settings, workload)
-        return RaceTerms(workload=workload, plan=plan, policy=self._policy)
+        return workload
 
     def _newly_passed(self) -> list[Entry]:
         return [entry for entry in self._ledger if entry.stage is Stage.PASSED]

@@ -10,7 +10,7 @@ from typing import Any
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work, cost_groups, whole_test_groups
-from codeflash_parallel.benchmark.probe import Probed, probe
+from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.model.candidate import Candidate
@@ -63,11 +63,25 @@ class Workload:
         return f"workload {self.work.value}: {size}, because {self.why}"
 
 
-def budget_ns(settings: Settings, workload: Workload) -> int:
-    """Return the wall time that one race may take: what the user says, or what the workload suggests."""
+def budget_ns(settings: Settings, workload: Workload, started_ns: int) -> int:
+    """Return the wall time that one race may take: what the user says, or what the workload suggests.
+
+    Args:
+        settings: of the run.
+        workload: of its races.
+        started_ns: what the start of a process costs: a confirmation has at least a dozen for each arm.
+    """
     if settings.time_budget:
         return int(settings.time_budget * 1e9)
-    return max(_LEAST_BUDGET_NS, _BUDGET_PASSES * workload.pass_ns)
+    return max(_LEAST_BUDGET_NS, _BUDGET_PASSES * (started_ns + workload.pass_ns))
+
+
+async def cost_of_start(context: RunContext, workload: Workload) -> int:
+    """Return the CPU nanoseconds of starting one of the baseline's processes, for a budget that needs them."""
+    if context.settings.time_budget:
+        return 0
+    baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
+    return await start_ns(bench_of(context), baseline, RacePlan(groups=workload.groups, work=workload.work))
 
 
 async def choose_workload(context: RunContext) -> Workload:
