@@ -11,7 +11,7 @@ from codeflash_parallel.model.functions import definitions, is_generator
 from codeflash_parallel.model.source import (
     Definition,
     FunctionNode,
-    parse_anew,
+    parse_piece,
     same_around,
     skeleton,
     statements_of,
@@ -107,12 +107,12 @@ def _differing(old: str, new: str, targets: frozenset[str]) -> tuple[_Reading, _
 
 @lru_cache(maxsize=_KEPT)
 def _reading(text: str, targets: frozenset[str]) -> _Reading:
-    tree = parse_anew(text)
+    tree = parse_piece(text)
     found = [(name, node) for name, node in definitions(tree.body) if name in targets]
     functions = tuple(_function(name, node) for name, node in found)
-    for _, node in found:
-        node.body = [ast.Pass()]
-    return _Reading(functions=functions, shell=skeleton(tree), docstrings=tuple(_docstrings(tree)))
+    hollow = frozenset(node for _, node in found)
+    shell, docstrings = skeleton(tree, hollow), tuple(_docstrings(tree, hollow))
+    return _Reading(functions=functions, shell=shell, docstrings=docstrings)
 
 
 def _function(name: str, node: FunctionNode) -> _Function:
@@ -164,9 +164,11 @@ def _outer_names(name: str, node: FunctionNode, body: str) -> frozenset[str]:
     return outer & {item.id for walk in walks for item in walk if isinstance(item, ast.Name)}
 
 
-def _docstrings(tree: ast.Module) -> Iterator[str | None]:
+def _docstrings(tree: ast.Module, hollow: Collection[ast.AST]) -> Iterator[str | None]:
     pending: list[ast.AST] = [tree]
     for node in pending:
+        if node in hollow:
+            continue
         if isinstance(node, Definition | ast.Module):
             yield ast.get_docstring(node, clean=False)
         pending.extend(statements_of(node))

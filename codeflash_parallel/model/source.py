@@ -8,7 +8,7 @@ import re
 import tokenize
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -307,8 +307,13 @@ def same(one: ast.AST, other: ast.AST) -> bool:
     return skeleton(one) == skeleton(other)
 
 
-def skeleton(root: ast.AST) -> str:
-    """Return a text that is equal for equal trees; iterative, since long expressions nest thousands deep."""
+def skeleton(root: ast.AST, hollow: Collection[ast.AST] = ()) -> str:
+    """Return a text that is equal for equal trees; iterative, since long expressions nest thousands deep.
+
+    Args:
+        root: of the tree.
+        hollow: nodes in it whose bodies do not count.
+    """
     parts: list[str] = []
     pending: list[Any] = [root]
     while pending:
@@ -328,18 +333,20 @@ def skeleton(root: ast.AST) -> str:
         elif kind in _SHAPES:
             head, fields = _SHAPES[kind]
             parts.append(head)
-            pending += (")", *[_field(item, name) for name in fields])
+            pending += (")", *[_field(item, name, hollow) for name in fields])
         else:
             parts.append(_constant(item))
     return " ".join(parts)
 
 
-def _field(node: ast.AST, name: str) -> object:
+def _field(node: ast.AST, name: str, hollow: Collection[ast.AST]) -> object:
     """Return a field of a node, a body without its docstring (a doctest in one is code, though)."""
     value: Any = getattr(node, name, None)
     if type(value) is str:
         return repr(value)
-    return without_prose(value) if name == "body" and isinstance(node, _WITH_PROSE) else value
+    if name != "body" or not isinstance(node, _WITH_PROSE):
+        return value
+    return [] if node in hollow else without_prose(value)
 
 
 def _constant(value: object) -> str:
