@@ -76,11 +76,12 @@ class Entry:
         return f"{exp(self.bound.estimate):.2f}x"
 
     @property
-    def hot_times(self) -> str:
-        """What it gains on inputs that it has seen, for a sentence; empty unless that is not its claim."""
+    def label(self) -> str:
+        """That it caches and what that gains, to be appended to a sentence; empty unless it does."""
         if not remembers(self.raced, self.id):
             return ""
-        return f"{exp(bounds(self.raced.tracks[self.id].total, self.raced.error).estimate):.2f}x"
+        hot = bounds(self.raced.tracks[self.id].total, self.raced.error).estimate
+        return f"; caches: {exp(hot):.2f}x on inputs seen before, which is not counted"
 
     @property
     def slowed(self) -> str:

@@ -237,9 +237,9 @@ class _Judge:
 
     def _of_winner(self, entry: Entry) -> tuple[Status, Code, str]:
         if len(self._winners) == 1:
-            return Status.WON, Code.OK, f"{entry.times}, confirmed in fresh processes"
+            return Status.WON, Code.OK, f"{entry.times}, confirmed in fresh processes{entry.label}"
         others = ", ".join(w.id for w in self._winners if w.id != entry.id)
-        return Status.TIED, Code.OK, f"{entry.times}, not to be told apart from {others}"
+        return Status.TIED, Code.OK, f"{entry.times}, not to be told apart from {others}{entry.label}"
 
     def _is_beaten(self, entry: Entry) -> bool:
         """Return whether the winners beat an arm: in the confirmation, else by what the race said."""

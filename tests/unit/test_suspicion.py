@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeflash_parallel.benchmark.caches import claimed, is_proven, remembers
+from codeflash_parallel.benchmark.decide import Looks, Standing
+from codeflash_parallel.benchmark.evidence import bounds
+from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan
+from codeflash_parallel.benchmark.raced import Raced
+from codeflash_parallel.benchmark.rank import rank
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, track
+from codeflash_parallel.benchmark.suspicion import suspicion
+from codeflash_parallel.model.outcome import Status, Verdict
+
+PLAN = RacePlan(groups=(Group(name="a", ns=3), Group(name="b", ns=1))).confirmation(10**9)
+
+#: Nanoseconds: of the baseline's call, of what a fork's first block and new inputs cost anyone, of the channel.
+CALL, FORKED, NEW, CHANNEL = 20_000, 60_000, 12_000, 9_000
+
+#: Inputs of a group; the first pass sees one half after the other.
+CYCLE = 40
+
+
+def block(arm, kind, group, calls, ns, **more):
+    used = CHANNEL + round(ns)
+    return Block(arm=arm, kind=kind, group=group, calls=calls, **{"cpu_ns": used, "wall_ns": used, **more})
+
+
+def units(arm, new, known, random, *, setup=0.0, sd=0.02, repeats=7, **more):
+    """Yield one round's blocks of an arm, of which a call takes so long on new and on known inputs."""
+
+    def noise():
+        return random.gauss(1, sd)
+
+    yield block(arm, BlockKind.EMPTY, 0, 0, 0)
+    for group in range(len(PLAN.groups)):
+        half = CYCLE // 2
+        first = half * new * noise() + FORKED + setup
+        yield block(arm, BlockKind.FIRST, group, half, first, **more)
+        yield block(arm, BlockKind.COLD, group, half, half * new * noise() + NEW, **more)
+        yield block(arm, BlockKind.AGAIN, group, half, half * known * noise(), **more)
+    for group in range(len(PLAN.groups)):
+        calls = CYCLE * repeats
+        yield block(arm, BlockKind.TIMED, group, calls, calls * known * noise(), **more)
+
+
+def confirmation(new, known, *, rounds=12, seed=0, plan=PLAN, baseline=None, children=0, unclean=(), **more):
+    """Return a confirmation of one candidate in which it gains so much on new and on known inputs."""
+    random, held = Random(seed), []
+    for number in range(rounds):
+        base = units(BASELINE, CALL, CALL, random, **(baseline or {}))
+        own = units("x", CALL / new, CALL / known, random, **more)
+        held.append(
+            Round(
+                number=number,
+                layout=number,
+                core=0,
+                blocks=(*base, *own),
+                children_ns={"x": children},
+                unclean=unclean,
+            )
+        )
+    return Raced(
+        plan=plan, candidates=("x",), rounds=tuple(held), tracks={"x": track(held, "x", plan)},
+        looks=Looks(candidates=("x",), standings={"x": Standing.FASTER}, decided=True), out={},
+        wall_ns=10**9, round_ns=10**8, stopped="enough",
+    )  # fmt: skip
+
+
+def gain(raced):
+    return exp(bounds(claimed(raced, "x").total, raced.error).estimate)
+
+
+def doubt(raced):
+    return suspicion(raced, "x", bounds(claimed(raced, "x").total, raced.error))
+
+
+@settings(max_examples=20)
+@given(known=st.floats(1.2, 60), seed=st.integers(0, 20))
+def test_what_is_fast_the_first_time_is_credited_in_full(known, seed):
+    raced = confirmation(known, known, seed=seed)
+
+    assert not remembers(raced, "x")
+    assert gain(raced) == pytest.approx(known, rel=0.05)
+    assert doubt(raced) == ""
+
+
+@settings(max_examples=20)
+@given(known=st.floats(1.5, 60), seed=st.integers(0, 20))
+def test_what_is_fast_the_second_time_only_is_not_credited(known, seed):
+    raced = confirmation(1, known, seed=seed)
+
+    assert remembers(raced, "x")
+    assert gain(raced) == pytest.approx(1, abs=0.05)
+    assert "cache" in doubt(raced)
+
+
+@settings(max_examples=20)
+@given(new=st.floats(1.5, 5), more=st.floats(2, 20))
+def test_a_cache_in_faster_code_claims_what_the_code_gains_alone(new, more):
+    raced = confirmation(new, new * more)
+
+    assert remembers(raced, "x")
+    assert 1 < gain(raced) <= new * 1.03
+    assert doubt(raced) == ""
+
+
+def test_a_winner_that_caches_is_labelled():
+    raced = confirmation(2, 30)
+
+    ranking = rank([raced], [raced], PLAN, {})
+
+    assert (ranking.verdict, ranking.of("x").status) == (Verdict.WINNER, Status.WON)
+    assert "caches: " in ranking.of("x").reason
+    assert 1.5 < ranking.of("x").speedup.estimate < 2.1
+
+
+def test_a_table_made_at_the_first_call_counts_as_a_cache():
+    raced = confirmation(20, 20, setup=5e6)
+
+    assert remembers(raced, "x")
+    assert gain(raced) < 1
+    assert "cache" in doubt(raced)
+
+
+def test_a_small_table_is_nobodys_concern():
+    assert not remembers(confirmation(5, 5, setup=3e5), "x")
+
+
+def test_few_forks_prove_no_cache_and_void_ones_do_not_count():
+    void = confirmation(1, 5)
+    void = replace(void, rounds=tuple(replace(r, void="the machine slept") for r in void.rounds))
+
+    assert not remembers(confirmation(1, 5, rounds=8), "x")
+    assert not remembers(void, "x")
+
+
+def test_a_gain_beyond_ten_needs_proof():
+    hidden = confirmation(1, 30, rounds=8)
+    shown = confirmation(30, 30, rounds=8)
+
+    assert "does not prove" in doubt(hidden)
+    assert not is_proven(hidden, "x")
+    assert doubt(shown) == ""
+
+
+def test_calls_that_are_never_repeated_are_always_new():
+    raced = confirmation(30, 30)
+    lean = {BlockKind.EMPTY, BlockKind.TIMED}
+    rounds = tuple(replace(r, blocks=tuple(b for b in r.blocks if b.kind in lean)) for r in raced.rounds)
+    raced = replace(raced, rounds=rounds)
+
+    assert doubt(raced) == ""
+    assert gain(raced) == pytest.approx(30, rel=0.05)
+
+
+def test_who_reads_files_may_have_them_from_an_earlier_process():
+    assert "reads files" in doubt(confirmation(3, 3, reads=4))
+    assert doubt(confirmation(1.3, 1.3, reads=4)) == ""
+    assert doubt(confirmation(3, 3, reads=4, baseline={"reads": 4})) == ""
+
+
+def test_who_leaves_something_for_its_next_process_is_doubted():
+    assert "leaves" in doubt(confirmation(3, 3, unclean=("x",)))
+    assert doubt(confirmation(3, 3, unclean=(BASELINE, "x"))) == ""
+
+
+def test_a_gain_on_one_clock_must_not_be_a_loss_on_the_other():
+    raced = confirmation(2, 2, wall_ns=10**8)
+
+    assert raced.tracks["x"].clock is Clock.CPU
+    assert "slower on the wall clock" in doubt(raced)
+
+
+def test_a_gain_on_the_wall_clock_has_its_price():
+    work_ns = CALL * CYCLE * 2 * 8.5
+    cheap = confirmation(2, 2, children=int(0.6 * work_ns))
+    dear = confirmation(2, 2, children=int(1.5 * work_ns))
+    allowed = replace(dear, plan=replace(PLAN, max_cpu_cost=3.0))
+
+    assert dear.tracks["x"].clock is Clock.WALL
+    assert doubt(cheap) == ""
+    assert "2.0 times the CPU time" in doubt(dear)
+    assert doubt(allowed) == ""
+
+
+def test_the_claim_of_a_cache_is_weighted_like_any_other():
+    raced = confirmation(1, 10)
+
+    cold = claimed(raced, "x")
+
+    assert len(cold.groups) == len(PLAN.groups)
+    assert len(cold.total) == len(raced.rounds)
+    assert max(map(abs, cold.total)) < log(1.1)
