@@ -57,6 +57,7 @@ def _replayed(records: tuple[Record, ...], rules: Mapping[str, Any], name: str) 
         UsageError: `NOT_RACED`: the run measured nothing.
         EnvironmentFault: `BAD_RECORD`: what it recorded leads to no verdict.
     """
+    from codeflash_parallel.engine.policies import load_policy
     from codeflash_parallel.engine.replay import Incomplete, replay
 
     if not records:
@@ -68,7 +69,7 @@ def _replayed(records: tuple[Record, ...], rules: Mapping[str, Any], name: str) 
         return replace(plan, **rules)
 
     try:
-        return replay(records, changed)
+        return replay(records, load_policy, changed)
     except Incomplete as error:
         raise EnvironmentFault("BAD_RECORD", f"Run {name} cannot be replayed: {error.reason}.") from error
 

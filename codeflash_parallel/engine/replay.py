@@ -11,11 +11,15 @@ from dataclasses import dataclass, fields, replace
 
 from codeflash_parallel.benchmark.decide import Looks
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
+from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord, Record, RunRecord
 from codeflash_parallel.benchmark.referee import judge
 from codeflash_parallel.engine.race_phase import without
+
+#: Returns the ranking policy that a setting names.
+NamedPolicy = Callable[[str], Policy]
 
 #: Changes the rules of a race for a what-if.
 Change = Callable[[RacePlan], RacePlan]
@@ -56,11 +60,12 @@ class Incomplete(Exception):  # noqa: N818 - a state of the records, not an erro
         self.reason = reason
 
 
-def replay(records: Sequence[Record], change: Change = unchanged) -> Replay:
+def replay(records: Sequence[Record], named: NamedPolicy, change: Change = unchanged) -> Replay:
     """Judge and rank everything that was recorded once more.
 
     Args:
         records: of one run, in order.
+        named: returns the policy of a name.
         change: of the rules, for a what-if.
 
     Raises:
@@ -68,7 +73,7 @@ def replay(records: Sequence[Record], change: Change = unchanged) -> Replay:
     """
     if not records or not isinstance(records[0], RunRecord):
         raise Incomplete("the first record does not say which run it is")
-    again = _Again(change)
+    again = _Again(named(records[0].policy), change)
     for record in records[1:]:
         again.take(record)
     if again.recorded is None or again.recomputed is None:
@@ -87,12 +92,12 @@ def replay(records: Sequence[Record], change: Change = unchanged) -> Replay:
 class _Again:
     """The engine's steps, taken again from their records."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, policy: Policy, change: Change) -> None:
         self.recorded: Ranking | None = None
         self.recomputed: Ranking | None = None
         self.differences: list[str] = []
         self.rounds = 0
-        self._change = change
+        self._policy, self._change = policy, change
         self._held = dict.fromkeys(RaceStage, 0)
         self._races: list[RaceOutcome] = []
         self._confirmations: list[RaceOutcome] = []
@@ -126,7 +131,8 @@ class _Again:
     def _take_ranking(self, record: RankingRecord) -> None:
         plan = self._change(record.plan)
         self.recorded = record.ranking
-        self.recomputed = rank(self._races, self._confirmations, plan, record.diff_sizes)
+        sizes = record.diff_sizes
+        self.recomputed = rank(self._races, self._confirmations, plan, sizes, self._policy)
         self._compare("ranking", self.recorded, self.recomputed)
         self._confirmations = []
 

@@ -10,6 +10,7 @@ from simulated_races import CONFIRM, PLAN, held
 from simulated_races import recorded as records_of
 
 from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.policy import POLICIES
 from codeflash_parallel.benchmark.raced import Out, RaceFailed
 from codeflash_parallel.benchmark.record import from_json, to_json
 from codeflash_parallel.engine.replay import Incomplete, replay
@@ -29,7 +30,7 @@ def records():
 
 
 def test_the_verdict_is_the_same(records):
-    found = replay(records)
+    found = replay(records, POLICIES.get)
 
     assert found.differences == ()
     assert found.recomputed == found.recorded
@@ -41,7 +42,7 @@ def test_who_was_excluded_stays_out():
     out = {"fast": Out(status=Status.REJECTED, code=Code.TESTS_FAILED, reason="fails alone")}
     race = held({"fast": 1.5, "same": 1.0}, PLAN)
 
-    found = replay(recorded(race, [held({"fast": 1.5}, CONFIRM)], out))
+    found = replay(recorded(race, [held({"fast": 1.5}, CONFIRM)], out), POLICIES.get)
 
     assert found.differences == ()
     assert found.recomputed.of("fast").code is Code.TESTS_FAILED
@@ -50,7 +51,10 @@ def test_who_was_excluded_stays_out():
 def test_who_left_in_a_round_is_not_looked_at_any_longer():
     out = {"same": Out(status=Status.LOST, code=Code.NOT_FASTER, reason="slow", left_in=3)}
 
-    found = replay(recorded(held({"fast": 1.5, "same": 1.0}, PLAN, out=out), [held({"fast": 1.5}, CONFIRM)]))
+    found = replay(
+        recorded(held({"fast": 1.5, "same": 1.0}, PLAN, out=out), [held({"fast": 1.5}, CONFIRM)]),
+        POLICIES.get,
+    )
 
     assert found.differences == ()
 
@@ -58,7 +62,7 @@ def test_who_left_in_a_round_is_not_looked_at_any_longer():
 def test_a_race_that_failed_is_ranked_as_it_was():
     failed = RaceFailed(candidates=("fast",), reason="The baseline could not be timed: it died.")
 
-    found = replay(recorded(failed, []))
+    found = replay(recorded(failed, []), POLICIES.get)
 
     assert found.differences == ()
     assert found.rounds == 0
@@ -69,7 +73,7 @@ def test_a_changed_number_is_noticed(records):
     looks = replace(race.looks, standings={**race.looks.standings, "same": Standing.FASTER})
     forged = replace(records[1], outcome=replace(race, looks=looks))
 
-    found = replay([records[0], forged, *records[2:]])
+    found = replay([records[0], forged, *records[2:]], POLICIES.get)
 
     assert found.differences == ("race 1: standings",)
 
@@ -77,13 +81,13 @@ def test_a_changed_number_is_noticed(records):
 def test_a_changed_verdict_is_noticed(records):
     ranking = replace(records[-1].ranking, winner="same", summary="same is faster.")
 
-    found = replay([*records[:-1], replace(records[-1], ranking=ranking)])
+    found = replay([*records[:-1], replace(records[-1], ranking=ranking)], POLICIES.get)
 
     assert found.differences == ("ranking: winner", "ranking: summary")
 
 
 def test_other_rules_give_another_verdict(records):
-    found = replay(records, lambda plan: replace(plan, min_speedup=0.9))
+    found = replay(records, POLICIES.get, lambda plan: replace(plan, min_speedup=0.9))
 
     assert found.recorded.winner == "fast"
     assert found.recomputed.verdict is not Verdict.WINNER
@@ -99,9 +103,9 @@ def test_other_rules_give_another_verdict(records):
 )
 def test_records_without_a_verdict(records, chosen, said):
     with pytest.raises(Incomplete, match=said):
-        replay(records[chosen])
+        replay(records[chosen], POLICIES.get)
 
 
 def test_records_of_two_runs(records):
     with pytest.raises(Incomplete, match="two runs"):
-        replay([*records, *records])
+        replay([*records, *records], POLICIES.get)
