@@ -156,7 +156,7 @@ def rivals(options: argparse.Namespace) -> None:
     from calibration.side_by_side import side_by_side, ways
 
     kept = Kept(options.state / "rivals.jsonl")
-    known = ways(options.python, options.count, options.loop_seconds)
+    known = ways(options.python, options.count, options.loop_seconds, options.pyperf_options.split())
     about = {"work": options.work, "tests": options.count, "workers": options.background}
     done = len(kept.select(way="race", **about))
     for number in range(done, options.campaigns):
@@ -217,6 +217,7 @@ def add_measured(steps: argparse._SubParsersAction) -> None:
     step.set_defaults(step=rivals)
     step.add_argument("--campaigns", type=int, default=15)
     step.add_argument("--loop-seconds", type=float, default=10.0)
+    step.add_argument("--pyperf-options", default="", help='such as "--fast"; for none, its own defaults')
     step.add_argument("--work", choices=WORKS, default="python-100us")
     step.add_argument("--tests", dest="count", type=int, default=1)
     step.add_argument("--workers", dest="background", type=int, default=0)

@@ -61,8 +61,12 @@ class Said:
 class Rival(Protocol):
     """A way of timing arms. `needs` names a package that the interpreter must have."""
 
-    name: str
     needs: str
+
+    @property
+    def name(self) -> str:
+        """What it is called in the table."""
+        ...
 
     def time(self, root: Path) -> None:
         """Time the arm in a folder, and keep the figures there."""
@@ -94,17 +98,23 @@ class Loops:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pyperf:
-    """pyperf's runner as it comes, and its `compare_to`."""
+    """pyperf's runner with its own defaults, or with options such as `--fast`, and its `compare_to`."""
 
     python: Path
     tests: int
-    name: str = "pyperf, `compare_to`"
+    options: tuple[str, ...] = ()
     needs: str = "pyperf"
+
+    @property
+    def name(self) -> str:
+        """What it is called in the table."""
+        return f"pyperf {' '.join((*self.options, 'compare_to'))}"
 
     def time(self, root: Path) -> None:
         (root / "bench_pyperf.py").write_text(PYPERF.format(tests=self.tests))
         (root / "pyperf.json").unlink(missing_ok=True)
-        output_of([str(self.python), "bench_pyperf.py", "--quiet", "-o", "pyperf.json"], root)
+        options = ["--quiet", *self.options, "-o", "pyperf.json"]
+        output_of([str(self.python), "bench_pyperf.py", *options], root)
 
     def compare(self, baseline: Path, root: Path) -> Said:
         files = [str(folder / "pyperf.json") for folder in (baseline, root)]

@@ -24,11 +24,11 @@ IDENTICAL = 8
 FAST = "fast"
 
 
-def ways(python: Path, tests: int, loop_s: float) -> list[Rival]:
+def ways(python: Path, tests: int, loop_s: float, pyperf: Sequence[str]) -> list[Rival]:
     """Return the ways that this interpreter has; say which are skipped."""
     known: list[Rival] = [
         Loops(python=python, tests=tests, seconds=loop_s),
-        Pyperf(python=python, tests=tests),
+        Pyperf(python=python, tests=tests, options=tuple(pyperf)),
         PytestBenchmark(python=python, tests=tests),
     ]
     for rival in known:

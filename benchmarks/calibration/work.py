@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups
+from codeflash_parallel.benchmark.probe import start_ns
 from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.workload import Workload, budget_ns
 from codeflash_parallel.model.settings import Settings
@@ -155,9 +156,7 @@ class Course:
         if not calls:
             raise SystemExit(f"No call of {self.work.name} was captured: {done.stderr[-500:]}")
         groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
+        plan = RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
         workload = Workload(work=Work.CALLS, why="", groups=groups)
-        return RacePlan(
-            groups=groups,
-            budget_ns=budget_ns(Settings(), workload),
-            cores=tuple(sorted(os.sched_getaffinity(0))),
-        )
+        started_ns = await start_ns(self.bench, baseline, plan)
+        return replace(plan, budget_ns=budget_ns(Settings(), workload, started_ns))
