@@ -6,7 +6,7 @@ or with a repairer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable
 from time import monotonic_ns
 from typing import Protocol
 
@@ -24,7 +24,6 @@ from codeflash_parallel.engine.screening import EvidenceWanted, Screening
 from codeflash_parallel.engine.sources import Entries
 from codeflash_parallel.engine.store import save_diff
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission, Unappliable
-from codeflash_parallel.model.fingerprint import fingerprint
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.outcome import Code, Status
 
@@ -57,10 +56,9 @@ class BehaviorPhase:
         self._drafting = drafting
         self._judging = judging
         self._repairs = repairs
-        self._screening = Screening(context, ledger, kills, repairs)
+        self._screening = Screening(context, ledger, kills, drafting.changes, repairs)
         self._enough = anyio.CancelScope()
         self._seen: dict[str, CandidateId] = {}
-        self._prints: dict[tuple[str, ...], str] = {}
         self._open = 0
         self._admitted = 0
 
@@ -173,20 +171,11 @@ class BehaviorPhase:
 
     def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice."""
-        context = self._context
-        new = {edit.path: edit.new for edit in candidate.edits}
-        old = {path: context.mirror.read(context.snapshot, path) for path in new}
-        print_ = fingerprint(new, old)
-        if not new or self._print_of_the_snapshot(old) == print_:
+        changes = self._drafting.changes
+        if changes.is_none(candidate):
             return "baseline"
-        first = self._seen.setdefault(print_, candidate.id)
+        first = self._seen.setdefault(changes.print_of(candidate), candidate.id)
         return "" if first == candidate.id else first
-
-    def _print_of_the_snapshot(self, files: Mapping[str, bytes | None]) -> str:
-        paths = tuple(files)
-        if paths not in self._prints:
-            self._prints[paths] = fingerprint(files)
-        return self._prints[paths]
 
     async def _check(self, entry: Entry) -> None:
         entry.outcome = await self._judging.judge(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
+from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Unappliable
 from codeflash_parallel.model.target import Target
@@ -22,6 +24,8 @@ class Drafting:
         self._mirror, self._snapshot = mirror, snapshot
         self._targets, self._interpreter = targets, interpreter
         self._made: dict[CandidateId, Candidate | Unappliable] = {}
+        #: Of the candidates that are made here.
+        self.changes = Changes(targets, partial(mirror.read, snapshot))
 
     async def ahead(self, entries: Iterable[Entry]) -> None:
         """Make candidates that will be asked for; nobody is told yet. Cancelling keeps what is made.
@@ -41,6 +45,9 @@ class Drafting:
         return self._made.pop(entry.id, None) or await self._make(entry)
 
     async def _make(self, entry: Entry) -> Candidate | Unappliable:
-        return await materialise(
+        made = await materialise(
             self._mirror, self._snapshot, entry.submission, self._targets, interpreter=self._interpreter
         )
+        if isinstance(made, Candidate):
+            self.changes.look_at(made)
+        return made

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.check import CheckPlan
-from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
+from codeflash_parallel.behavior.points import Point, Serving
 from codeflash_parallel.behavior.selection import (
     as_baseline,
     needed_tests,
@@ -30,7 +30,7 @@ from codeflash_parallel.behavior.selection import (
 )
 from codeflash_parallel.behavior.serving import Servers
 from codeflash_parallel.engine.trial import trial
-from codeflash_parallel.model.candidate import Candidate, CandidateId
+from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.process.files import write_atomically
 from codeflash_parallel.worktrees.pool import Slot
 
@@ -83,29 +83,31 @@ class Narrowing:
     Args:
         plan: of the run.
         path: file of the answers; what cannot be read or written is found out again.
+        serving: says what a candidate changes.
         warn: told what a person should know.
     """
 
-    def __init__(self, plan: CheckPlan, path: Path, warn: Callable[[str], None]) -> None:
-        self._plan, self._path, self._warn = plan, path, warn
+    def __init__(
+        self,
+        plan: CheckPlan,
+        path: Path,
+        serving: Callable[[Candidate], Serving],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._plan, self._path, self._serving, self._warn = plan, path, serving, warn
         self._numbers = {target: number for number, target in enumerate(plan.guest.targets)}
         self._clear = unambiguous(plan.guest.targets, plan.sources)
         self._choices: dict[Changed, _Choice] = {}
-        self._servings: dict[CandidateId, Serving] = {}
         self._reading, self._read = anyio.Lock(), False
 
     def plan(self, candidate: Candidate) -> CheckPlan:
         """Return how a candidate is checked, by what is known now."""
         if not self._possible:
             return self._plan
-        serving = self._serving(candidate)
-        # Further back than F1 it depends on what else there is in the slot.
-        known = serving if serving.point in (Point.F2, Point.F1) else None
-        plan = replace(self._plan, by_edits=known)
         choice = self._choices.get(self._changed(candidate))
         if choice is None or choice.state in (_State.UNKNOWN, _State.WHOLE):
-            return plan
-        return replace(plan, front=choice.needed)
+            return self._plan
+        return replace(self._plan, front=choice.needed)
 
     async def prepare(self, candidate: Candidate, slot: Slot, servers: Servers | None) -> None:
         """Find out more about the candidates that change the same, if it pays; the slot is and stays clean.
@@ -129,13 +131,6 @@ class Narrowing:
     def _possible(self) -> bool:
         """Whether candidates can differ in what they change."""
         return len(self._numbers) > 1 and bool(self._plan.baseline.touched)
-
-    def _serving(self, candidate: Candidate) -> Serving:
-        if candidate.id not in self._servings:
-            plan = self._plan
-            ground = Ground(targets=plan.guest.targets, sources=plan.sources, packages=frozenset())
-            self._servings[candidate.id] = furthest(candidate.edits, ground)
-        return self._servings[candidate.id]
 
     def _changed(self, candidate: Candidate) -> Changed:
         """Return the targets that a candidate changes; none where it changes anything else, too."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check, evidence
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
+from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -44,10 +45,13 @@ class EvidenceWanted(Protocol):
 class Screening:
     """Screens candidates (`judging.Examination`)."""
 
-    def __init__(self, context: RunContext, ledger: Ledger, kills: Kills, wanted: EvidenceWanted) -> None:
+    def __init__(
+        self, context: RunContext, ledger: Ledger, kills: Kills, changes: Changes, wanted: EvidenceWanted
+    ) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
+        self._changes = changes
         self._selected = frozenset(context.baseline.selected)
-        self._narrowing = _narrowing_of(context, ledger.warn)
+        self._narrowing = _narrowing_of(context, changes, ledger.warn)
         self._tried: set[str] = set()
         self._trusted: set[str] = set()
 
@@ -90,7 +94,8 @@ class Screening:
     def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
         plan = self._context.plan if self._narrowing is None else self._narrowing.plan(entry.staged)
-        return replace(plan, killers=killers, workers=self._workers())
+        by_edits = self._changes.known_serving(entry.staged)
+        return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits)
 
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""
@@ -112,11 +117,12 @@ class Screening:
         return workers
 
 
-def _narrowing_of(context: RunContext, warn: Callable[[str], None]) -> Narrowing | None:
+def _narrowing_of(context: RunContext, changes: Changes, warn: Callable[[str], None]) -> Narrowing | None:
     """Return what narrows the selection to what a candidate changes; `None` where no shortcut is wanted."""
     if context.settings.no_select or context.settings.fresh:
         return None
-    return Narrowing(context.plan, Path(context.baseline.inputs).parent / "narrowing.json", warn)
+    path = Path(context.baseline.inputs).parent / "narrowing.json"
+    return Narrowing(context.plan, path, changes.serving, warn)
 
 
 def _with_evidence(outcome: CheckOutcome, more: CheckOutcome) -> CheckOutcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ WRONG = f"def total(values):\n{DOC}    return sum(values)\n"
 
 def candidate(name: str, code: str) -> Submission:
     return Submission(id=CandidateId(name), content=Replacement(code=code))
+
+
+def captures(tmp_path: Path) -> list[Path]:
+    return list(tmp_path.rglob("baselines/*/inputs"))
 
 
 async def judged(project: Path, tmp_path: Path, **fields: object) -> RunResult:
@@ -110,10 +115,10 @@ async def test_nobody_captures_where_only_outcomes_are_compared(tmp_path: Path, 
     project = make_project(tmp_path / "project")
     shallow = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
     assert runs == ["never", "never"]
-    assert not list(tmp_path.rglob("baselines/*/inputs"))
+    assert not captures(tmp_path)
     deep = await judged(project, tmp_path)
     assert runs[2:] == ["never", "never", "replay", "replay"]
-    assert list(tmp_path.rglob("baselines/*/inputs"))
+    assert captures(tmp_path)
     again = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
     assert len(runs) == 6  # whoever knows more knows enough
     assert verdicts(shallow) == verdicts(deep) == verdicts(again)
@@ -155,7 +160,7 @@ async def test_a_draft_that_was_made_ahead_is_not_made_again(monkeypatch: pytest
     tell: Callable[[object], None] = lambda _event: None  # noqa: E731
     ledger = Ledger("run", tell)
     entries = [ledger.add(candidate("a", RIGHT)), ledger.add(candidate("b", WRONG))]
-    nothing: Any = None
+    nothing: Any = SimpleNamespace(read=repr)
     line = Drafting(nothing, nothing, (), nothing)
     await line.ahead(entries[:1])
     for entry in entries:

@@ -12,9 +12,9 @@ import pytest
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import CheckPlan
-from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine import narrowing
+from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.narrowing import Narrowing
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.target import Target
@@ -80,7 +80,9 @@ def choices(path: Path, warnings: list[str] | None = None, **fields: Any) -> Nar
         compare_values=False,
         sources={"m.py": OLD.encode()},
     )
-    return Narrowing(plan, path / "narrowing.json", [].append if warnings is None else warnings.append)
+    serving = Changes(targets, {"m.py": OLD.encode()}.get).serving
+    warn = [].append if warnings is None else warnings.append
+    return Narrowing(plan, path / "narrowing.json", serving, warn)
 
 
 def candidate(new: str) -> Candidate:
@@ -103,7 +105,6 @@ async def test_what_executes_the_change_comes_first_once_it_was_tried(tmp_path: 
     for found in (choices(tmp_path), choices(tmp_path)):
         plans = [await judge(found, ONLY_F) for _ in range(2)]
         assert [plan.front for plan in plans] == [TESTS[:2]] * 2
-        assert [plan.by_edits.point for plan in plans if plan.by_edits] == [Point.F2] * 2
         assert (await judge(found, ONLY_G)).front == TESTS[1:]
     assert tried.runs == [TESTS[:2], TESTS[1:]]
 

@@ -1,0 +1,58 @@
+"""What candidates change: found out once for each, and ahead of time where there is any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
+from codeflash_parallel.model.candidate import Candidate, CandidateId
+from codeflash_parallel.model.fingerprint import fingerprint
+from codeflash_parallel.model.target import Target
+
+
+class Changes:
+    """The changes of one run's candidates. Everything that is asked is remembered.
+
+    Args:
+        targets: the functions under optimization.
+        read: returns the snapshot's bytes of a file, `None` where there is none.
+    """
+
+    def __init__(self, targets: Sequence[Target], read: Callable[[str], bytes | None]) -> None:
+        self._targets, self._read = targets, read
+        self._sources: dict[str, bytes] = {}
+        self._servings: dict[CandidateId, Serving] = {}
+        self._prints: dict[CandidateId, str] = {}
+        self._unchanged: dict[tuple[str, ...], str] = {}
+
+    def look_at(self, candidate: Candidate) -> None:
+        """Find out everything: the tree of what was parsed last is still at hand."""
+        self.print_of(candidate)
+        self.serving(candidate)
+
+    def print_of(self, candidate: Candidate) -> str:
+        """Return the fingerprint of a candidate's files."""
+        if candidate.id not in self._prints:
+            new = {edit.path: edit.new for edit in candidate.edits}
+            self._prints[candidate.id] = fingerprint(new, {path: self._read(path) for path in new})
+        return self._prints[candidate.id]
+
+    def is_none(self, candidate: Candidate) -> bool:
+        """Tell whether a candidate runs the snapshot's code."""
+        paths = tuple(edit.path for edit in candidate.edits)
+        if paths not in self._unchanged:
+            self._unchanged[paths] = fingerprint({path: self._read(path) for path in paths})
+        return not paths or self.print_of(candidate) == self._unchanged[paths]
+
+    def serving(self, candidate: Candidate) -> Serving:
+        """Return where a check may begin, as far as the edits tell: nothing is known of packages."""
+        if candidate.id not in self._servings:
+            self._sources = self._sources or {t.path: self._read(t.path) or b"" for t in self._targets}
+            ground = Ground(targets=self._targets, sources=self._sources)
+            self._servings[candidate.id] = furthest(candidate.edits, ground)
+        return self._servings[candidate.id]
+
+    def known_serving(self, candidate: Candidate) -> Serving | None:
+        """Return where a check may begin, `None` where that depends on what else there is in the slot."""
+        serving = self.serving(candidate)
+        return serving if serving.point in (Point.F2, Point.F1) else None

@@ -1,0 +1,60 @@
+"""What candidates change, found out once."""
+
+from __future__ import annotations
+
+from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.engine.changes import Changes
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
+from codeflash_parallel.model.target import Target
+
+OLD = b"def f():\n    return 1\n"
+FILES = {"m.py": OLD, "other.py": b"X = 1\n"}
+
+
+def candidate(name: str, **files: bytes) -> Candidate:
+    texts = {f"{stem}.py": text for stem, text in files.items()}
+    edits = tuple(Edit(path=p, old_digest=digest_of(FILES[p]), new=text) for p, text in texts.items())
+    return Candidate(id=CandidateId(name), origin=Origin.EDITS, edits=edits)
+
+
+def changes(reads: list[str] | None = None) -> Changes:
+    def read(path: str) -> bytes | None:
+        if reads is not None:
+            reads.append(path)
+        return FILES.get(path)
+
+    return Changes([Target(path="m.py", qualname="f")], read)
+
+
+def test_code_that_is_only_written_otherwise_is_no_change() -> None:
+    found = changes()
+    assert found.is_none(candidate("none"))
+    assert found.is_none(candidate("comment", m=OLD + b"# that is all\n"))
+    assert not found.is_none(candidate("two", m=OLD.replace(b"1", b"2")))
+
+
+def test_equal_code_has_equal_fingerprints() -> None:
+    found = changes()
+    two = OLD.replace(b"1", b"2")
+    prints = [found.print_of(candidate(name, m=text)) for name, text in (("a", two), ("b", two + b"# b\n"))]
+    assert prints[0] == prints[1] != found.print_of(candidate("c", m=OLD.replace(b"1", b"3")))
+
+
+def test_how_far_a_check_may_be_served() -> None:
+    found = changes()
+    body = candidate("body", m=OLD.replace(b"1", b"2"))
+    more = candidate("more", m=OLD + b"X = 1\n")
+    elsewhere = candidate("elsewhere", other=b"X = 2\n")
+    assert [found.serving(one).point for one in (body, more, elsewhere)] == [Point.F2, Point.F1, Point.F0]
+    assert found.known_serving(body) is found.serving(body)
+    assert found.known_serving(elsewhere) is None
+
+
+def test_nothing_is_found_out_twice() -> None:
+    reads: list[str] = []
+    found = changes(reads)
+    one = candidate("one", m=OLD.replace(b"1", b"2"))
+    found.look_at(one)
+    count = len(reads)
+    found.look_at(one)
+    assert len(reads) == count
