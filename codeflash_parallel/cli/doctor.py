@@ -11,14 +11,17 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from codeflash_parallel.cli.config import Configured, key_of, read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.probes import PROBE_S, versions, why_not_warm
-from codeflash_parallel.model.errors import CodeflashParallelError
+from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
 from codeflash_parallel.model.settings import SETTING_NAMES, Parallel, Settings
+
+if TYPE_CHECKING:
+    from codeflash_parallel.benchmark.fitness import Fitness
 
 #: Less than this is not enough for a mirror and slots of a middling project.
 _LEAST_FREE_BYTES = 1 << 30
@@ -37,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `doctor`: every setting, to see where it would come from."""
     from codeflash_parallel.cli.options import SHARED, add_output, add_settings
 
+    parser.add_argument(
+        "--race",
+        action="store_true",
+        help="Also race identical code for a minute: how often would a winner be false, and how many "
+        "seconds does a difference need here?",
+    )
     add_settings(parser, [name for name in SETTING_NAMES if name not in SHARED])
     add_output(parser)
 
@@ -46,12 +55,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     project = Path(args.project)
     configured = read_settings(project, os.environ, vars(args))
     findings = list(_findings(project, configured.settings))
+    raced, failed = _race(project, configured.settings, findings, output) if args.race else ((), ())
+    findings += failed
     if output.form == Format.TEXT:
-        output.write_report(lambda stream: _print(findings, configured, stream))
+        output.write_report(lambda stream: _print(findings, configured, raced, stream))
     else:
         from codeflash_parallel.report.document import dumps
 
-        output.write(dumps(_data(findings, configured)) + "\n")
+        output.write(dumps(_data(findings, configured, raced)) + "\n")
     return ExitCode.UNFIT if any(finding.problem for finding in findings) else ExitCode.OK
 
 
@@ -65,6 +76,26 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield from _project(project, settings)
     yield from _machine(settings)
     yield from _cache(cache_root(settings))
+
+
+def _race(
+    project: Path, settings: Settings, findings: list[Finding], output: Output
+) -> tuple[tuple[Fitness, ...], tuple[Finding, ...]]:
+    """Return what races of identical code tell, or why there was none."""
+    from codeflash_parallel.cli.racecheck import check_race
+    from codeflash_parallel.engine.interpreter import choose_interpreter
+    from codeflash_parallel.engine.surroundings import cache_root
+    from codeflash_parallel.worktrees.repository import find_repository
+
+    if any(finding.problem for finding in findings):
+        return (), (Finding(name="race", value="not tried: something else is to be done first"),)
+    repository = find_repository(project)
+    folder = repository.root / repository.project
+    interpreter = choose_interpreter(settings.python, folder, repository.root)
+    try:
+        return check_race(settings, interpreter, cache_root(settings), output), ()
+    except EnvironmentFault as error:
+        return (), (Finding(name="race", value="", problem=str(error)),)
 
 
 def _git() -> Finding:
@@ -170,22 +201,31 @@ def _kinds(scratch: Path) -> str:
     return kind
 
 
-def _data(findings: list[Finding], configured: Configured) -> dict[str, Any]:
+def _data(findings: list[Finding], configured: Configured, raced: tuple[Fitness, ...]) -> dict[str, Any]:
+    from codeflash_parallel.cli.racecheck import race_data
+
     settings = asdict(configured.settings)
     return {
         "fit": not any(finding.problem for finding in findings),
         "findings": [asdict(finding) for finding in findings],
+        "race": race_data(raced),
         "settings": {n: {"value": settings[n], "source": configured.sources[n]} for n in SETTING_NAMES},
     }
 
 
-def _print(findings: list[Finding], configured: Configured, stream: TextIO) -> None:
+def _print(
+    findings: list[Finding], configured: Configured, raced: tuple[Fitness, ...], stream: TextIO
+) -> None:
+    from codeflash_parallel.cli.racecheck import race_rows
     from codeflash_parallel.report.console import make_console, print_rows
 
     console = make_console(stream)
     to_do = "to do" if any(f.problem for f in findings) else ""
     print_rows(("doctor", "found", to_do), [(f.name, f.value, f.problem) for f in findings], console)
     console.print()
+    for one in raced:
+        print_rows(("race", one.work), race_rows(one), console)
+        console.print()
     rows = [
         (key_of(name), _shown(getattr(configured.settings, name)), configured.sources[name])
         for name in SETTING_NAMES
