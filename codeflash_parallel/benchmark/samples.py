@@ -35,6 +35,10 @@ DEFERRED_SHARE = 0.10
 DEFERRED_ERRORS = 3.0
 DEFERRED_ROUNDS = 4
 
+#: And by nanoseconds: what the process is still warm from makes the same encoding differ by half of this,
+#: always to the same side.
+DEFERRED_NS = 50_000
+
 #: No block is taken to be shorter than this: the clock's own grain, and a guard of the logarithm.
 LEAST_NS = 500
 
@@ -250,7 +254,7 @@ def deferred_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
         return 0.0
     excess = [own - base for own, base in pairs]
     error = stdev(excess) / sqrt(len(excess))
-    floor = max(DEFERRED_SHARE * fmean(base for _, base in pairs), DEFERRED_ERRORS * error)
+    floor = max(DEFERRED_SHARE * fmean(base for _, base in pairs), DEFERRED_ERRORS * error, DEFERRED_NS)
     return fmean(excess) if fmean(excess) > floor else 0.0
 
 
