@@ -36,6 +36,11 @@ MAX_CONFIRMATIONS = 3
 #: A cycle longer than this is timed once per round and arm, without warming and without a mirror image.
 LEAN_CYCLE_NS = 50_000_000
 
+#: From this gain on the baseline's blocks of a confirmation are longer, in proportion to the gain, up to so
+#: many times.
+SHORT_GAIN = 5.0
+MOST_STRETCHED = 5.0
+
 
 class Work(StrEnum):
     """What a block runs."""
@@ -150,14 +155,20 @@ class RacePlan:
         """The target; never below the smallest claim."""
         return max(self.target, self.min_speedup)
 
-    def confirmation(self, budget_ns: int) -> RacePlan:
+    def confirmation(self, budget_ns: int, gain: float = 1.0) -> RacePlan:
         """Return the rules of one confirmation: few rounds, fresh processes for each of them.
 
         Identical code in two processes was seen to differ by up to 17 % for as long as both lived (an
         accident of addresses), so rounds are independent only if each has processes of its own. Twelve
         rounds; on a near miss up to twelve more. A third of the error budget each, because at most three
         confirmations are tried.
+
+        Args:
+            budget_ns: wall time that it may take.
+            gain: of the fastest arm, as the race saw it. An arm runs as many calls as the baseline, so that
+                the blocks of a very fast one would drown in what any block costs beside its calls.
         """
+        stretched = min(MOST_STRETCHED, max(1.0, gain / SHORT_GAIN))
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,
@@ -165,6 +176,7 @@ class RacePlan:
             max_rounds=24,
             layout_rounds=1,
             dear=False,
+            block_ns=round(self.block_ns * stretched),
             share=1 / MAX_CONFIRMATIONS,
             budget_ns=budget_ns,
         )

@@ -4,7 +4,8 @@ A race finds leaders; only a confirmation makes a claim. The caller asks `conten
 it names nobody, and then asks `rank` for the verdict::
 
     while ids := contenders(races, confirmations, plan, limit=slots):
-        confirmations.append(await race(bench, baseline, arms(ids), plan.confirmation(left), random=random))
+        again = plan.confirmation(left, gain_of(races, ids))
+        confirmations.append(await race(bench, baseline, arms(ids), again, random=random))
     ranking = rank(races, confirmations, plan, diff_sizes)
 """
 
@@ -101,6 +102,11 @@ def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
     if other is first:
         return True
     return other.standing is not Standing.BEHIND and not beaten(first, other, plan)
+
+
+def gain_of(races: Sequence[RaceOutcome], ids: Sequence[str]) -> float:
+    """Return the gain of the fastest of some arms, as races saw it."""
+    return max(exp(entry.bound.estimate) for name, entry in entries(races).items() if name in ids)
 
 
 def rank(

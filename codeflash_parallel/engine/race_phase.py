@@ -12,7 +12,7 @@ from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
+from codeflash_parallel.benchmark.rank import Ranking, contenders, gain_of, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -149,9 +149,10 @@ class _Races:
 
     async def confirm(self) -> None:
         """Race whoever may be the winner once more, until there is nobody left to be tried."""
-        again = self._plan.confirmation(self._plan.budget_ns)
         while entries := self._contenders():
             self._move(entries, Step.RACE)
+            gain = gain_of(self.races, [entry.id for entry in entries])
+            again = self._plan.confirmation(self._plan.budget_ns, gain)
             self.confirmations.append(await self._held(entries, again))
             self._move(entries, Step.MEASURE)
 
