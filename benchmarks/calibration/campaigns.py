@@ -4,6 +4,9 @@ A campaign is a race, its confirmations and the ranking, decided by the very mod
 the rounds come from the record: layouts are drawn with replacement, as a whole, because the rounds of a
 layout share its accidents; who plays which candidate is drawn anew in every layout, because the arms are
 identical; a candidate's true speedup is added to its log-ratios.
+
+`doctor --race` draws from a minute's record of one group, and takes confirmations from the same rounds. Here
+groups of tests are kept apart, and confirmations have been recorded as such: one round, new processes.
 """
 
 from __future__ import annotations
@@ -19,9 +22,6 @@ from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
 from codeflash_parallel.benchmark.samples import Clock, Track, track
-
-#: The share of its budget that the engine gives to a confirmation.
-CONFIRMATION_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,7 +174,7 @@ def campaign(pool: Pool, gains: Mapping[str, float], random: Random) -> Campaign
     plan = races[0].plan
     confirmations: list[RaceOutcome] = []
     while ids := contenders(races, confirmations, plan, limit=len(gains)):
-        again = plan.confirmation(int(plan.budget_ns * CONFIRMATION_SHARE))
+        again = plan.confirmation(plan.budget_ns)
         chosen = {name: gains[name] for name in ids}
         confirmations.append(hold(pool.confirmation, chosen, again, random))
     ranking = rank(races, confirmations, plan, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from calibration.campaigns import CONFIRMATION_SHARE, Campaign, concluded
+from calibration.campaigns import Campaign, concluded
 from calibration.work import Course
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.race import race
@@ -30,7 +30,7 @@ class Contest:
     async def hold(self, gains: Mapping[str, float], random: Random) -> Campaign:
         """Race, confirm and rank."""
         races = [await self._race([*gains], self._plan, random)]
-        again = self._plan.confirmation(int(self._plan.budget_ns * CONFIRMATION_SHARE))
+        again = self._plan.confirmation(self._plan.budget_ns)
         confirmations: list[RaceOutcome] = []
         while ids := contenders(races, confirmations, self._plan, limit=len(gains)):
             confirmations.append(await self._race(ids, again, random))

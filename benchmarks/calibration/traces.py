@@ -10,19 +10,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 from calibration.kept import Kept
 from calibration.work import Course
 from codeflash_parallel.benchmark.decide import Looks
-from codeflash_parallel.benchmark.field import Field, open_field
+from codeflash_parallel.benchmark.field import open_field
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, RaceStage
+from codeflash_parallel.benchmark.quiet import judged
 from codeflash_parallel.benchmark.race import HASH_SEEDS
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.record import RaceRecord, from_json, to_json
-from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, run_round
+from codeflash_parallel.benchmark.rounds import RoundPlace, calibrate, run_round
 from codeflash_parallel.benchmark.samples import Round
 
 #: Candidates of a campaign at most.
@@ -122,37 +123,40 @@ class Recorder:
     async def sit(self, random: Random) -> list[Layout]:
         """Record one layout of the race and some of the confirmation."""
         again = self._plan.confirmation(self._plan.budget_ns)
-        few = self._arms[:CONFIRMING]
-        layouts = [await self._layout(self._plan, self._arms, random)]
-        return layouts + [await self._layout(again, few, random) for _ in range(CONFIRMATIONS)]
+        layouts = [await self._layout(self._plan, self._arms, [], random)]
+        confirmed: list[Round] = []
+        for _ in range(CONFIRMATIONS):
+            layout = await self._layout(again, self._arms[:CONFIRMING], confirmed, random)
+            confirmed.extend(layout.raced.rounds)
+            layouts.append(layout)
+        return layouts
 
-    async def _layout(self, plan: RacePlan, arms: Sequence[Arm], random: Random) -> Layout:
+    async def _layout(
+        self, plan: RacePlan, arms: Sequence[Arm], earlier: Sequence[Round], random: Random
+    ) -> Layout:
+        """Record one layout; which of its rounds are void depends on those before it, as in a race."""
         began, load = time.perf_counter_ns(), os.getloadavg()[0]
-        async with open_field(
-            self._course.bench, [self._baseline, *arms], plan, random.randrange(HASH_SEEDS)
-        ) as field:
+        rounds = [*earlier]
+        bench, hash_seed = self._course.bench, random.randrange(HASH_SEEDS)
+        async with open_field(bench, [self._baseline, *arms], plan, hash_seed) as field:
             scales = await calibrate(field, plan, random.choice(plan.cores))
-            numbers = range(plan.layout_rounds)
-            rounds = [await self._round(field, scales, plan, number, random) for number in numbers]
+            for number in range(len(earlier), len(earlier) + plan.layout_rounds):
+                core = random.choice(plan.cores)
+                place = RoundPlace(number=number, layout=number, core=core, stage=plan.stage)
+                rounds.append(judged(rounds, await run_round(field, scales, place, random)))
             if field.lost:
                 raise SystemExit(f"Arms were lost: {field.lost}")
         wall_ns = time.perf_counter_ns() - began
+        is_dear = plan.stage is RaceStage.RACE and any(scale.is_lean for scale in scales)
         raced = Raced(
-            plan=plan,
+            plan=replace(plan, dear=is_dear),
             candidates=tuple(arm.id for arm in arms),
-            rounds=tuple(rounds),
+            rounds=tuple(rounds[len(earlier) :]),
             tracks={},
             looks=Looks(candidates=()),
             out={},
             wall_ns=wall_ns,
-            round_ns=wall_ns // len(rounds),
+            round_ns=wall_ns // plan.layout_rounds,
             stopped="recorded",
         )
         return Layout(raced=raced, wall_s=wall_ns / 1e9, load=load)
-
-    @staticmethod
-    async def _round(
-        field: Field, scales: tuple[Scale, ...], plan: RacePlan, number: int, random: Random
-    ) -> Round:
-        place = RoundPlace(number=number, layout=0, core=random.choice(plan.cores), stage=plan.stage)
-        return await run_round(field, scales, place, random)

@@ -14,6 +14,7 @@ from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.workload import Workload, budget_ns
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.process.guest import guest_command, parse_records
 
 LIMITS = Limits(wall_s=600, cpu_s=600)
@@ -110,19 +111,19 @@ class Course:
     def workspace(self, label: str, gain: float = 1.0) -> Workspace:
         """Make the project of one arm."""
         root, private = self.folder / label / "tree", self.folder / label / "private"
-        root.mkdir(parents=True)
-        private.mkdir()
+        for place in (root, *private_folders(private)):
+            place.mkdir(parents=True)
         (root / "mod.py").write_text(self.work.source(label, gain), encoding="utf-8")
         (root / "test_mod.py").write_text(TESTS.format(tests=self.tests), encoding="utf-8")
         (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        environment = {"PATH": os.environ["PATH"], "HOME": str(private), "PYTHONDONTWRITEBYTECODE": "1"}
+        more = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         return Workspace(
             root=root,
             project=root,
             user_root=self.folder / "user",
             interpreter=self.interpreter,
             private=private,
-            environment={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            environment=project_environment(os.environ, private=private, number=0, extra=more),
         )
 
     @property
