@@ -6,8 +6,9 @@ nox -s backends              the integration tests under both event loops, every
 nox -s ordinary_user         the tests as a user without privileges
 nox -s campaign -- --kills 20 --files 20000
 nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
-nox -s benchmark -- end_to_end --runs 3
+nox -s benchmark -- end_to_end --loop-seconds 2
 nox -s benchmark -- checks --candidates 20     and likewise mutants, slots, memory, scaling --quick
+nox -s benchmark -- race_calibration STATE record --minutes 60     then replay, live, rivals, packages, report
 nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code
 """
 
