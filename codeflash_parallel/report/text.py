@@ -22,7 +22,7 @@ ELLIPSIS = "…"
 
 def printable(text: str) -> str:
     """Return text that only draws itself: newlines stay, tabs become spaces, what acts is escaped."""
-    if text.isascii() and text.replace("\n", "").isprintable():
+    if text.replace("\n", "").isprintable():  # says no to all of the categories, and to what is no character
         return text
     return "".join(_shown(character) for character in text)
 
