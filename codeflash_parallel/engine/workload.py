@@ -77,7 +77,7 @@ def budget_ns(settings: Settings, workload: Workload, started_ns: int) -> int:
 
 
 async def cost_of_start(context: RunContext, workload: Workload) -> int:
-    """Return the CPU nanoseconds of starting one of the baseline's processes, for a budget that needs them."""
+    """Return the CPU nanoseconds of starting one process of the baseline, for a budget that needs them."""
     if context.settings.time_budget:
         return 0
     baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
@@ -114,9 +114,7 @@ def _whole_tests(baseline: Baseline) -> Workload:
     tests = baseline.executing or baseline.selected
     groups = whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests])
     why = "no call of the targets can be made again outside its test"
-    return Workload(
-        work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed, because {why}.",)
-    )
+    return Workload(work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed: {why}.",))
 
 
 def _benchmarks(tests: Sequence[str]) -> Workload:

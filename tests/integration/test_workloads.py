@@ -113,6 +113,56 @@ def test_a_command_of_the_users(tmp_path: Path) -> None:
     assert result.candidates[0].status is Status.WON, result.candidates[0].reason
 
 
+BENCHMARKED = """
+from shop.sums import total
+
+
+def test_total():
+    assert total([1, 2, 3]) == 6
+
+
+def test_speed(benchmark):
+    assert benchmark(total, list(range(2000))) == 1999000
+
+
+def test_speed_of_something_else(benchmark):
+    benchmark(sorted, [2, 1])
+"""
+
+
+def test_benchmarks_of_the_projects_own(tmp_path: Path) -> None:
+    loaded = {"pytest.ini": "[pytest]\naddopts = -p pytest_benchmark.plugin\n"}
+    project = project_at(tmp_path, tests__test_sums_py=BENCHMARKED, **loaded)
+    result, phases = run(project, tmp_path / "cache", FAST, time_budget=60.0)
+    assert race_of(phases) == (
+        "workload pytest-benchmark: 1 tests, because the project has benchmarks of the targets; budget 60 s"
+    )
+    assert result.race["workload"] == "pytest-benchmark"
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert [name for name, _ in result.candidates[0].group_speedups] == ["tests/test_sums.py::test_speed"]
+
+
+WITH_A_FILE = """
+from shop import sums
+
+
+def test_total(tmp_path, monkeypatch):
+    with open(tmp_path / "numbers", "w+") as file:
+        file.write("1 " * 3000)
+        file.seek(0)
+        assert sums.total(int(n) for n in file.read().split()) == 3000
+"""
+
+
+def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tests__test_sums_py=WITH_A_FILE)
+    result, phases = run(project, tmp_path / "cache", FAST, time_budget=6.0)
+    assert race_of(phases).startswith("workload tests: 1 tests, because no call of the targets can be made")
+    assert result.race["workload"] == "tests"
+    assert any(warning.startswith("Whole tests are timed: no call") for warning in result.warnings)
+    assert result.candidates[0].status in {Status.WON, Status.LOST, Status.UNDECIDED}
+
+
 def test_a_candidate_whose_command_says_something_else_is_out(tmp_path: Path) -> None:
     timed = "import shop.sums\nprint(getattr(shop.sums, 'EXTRA', 'none'))\n"
     project = project_at(tmp_path, speed_py=timed)
