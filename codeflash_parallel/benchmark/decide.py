@@ -47,6 +47,9 @@ HALVED_AFTER, DUEL_AFTER = 4, 8
 #: Rounds per unit of needed log-evidence that noise as large as the gain costs; by simulation.
 NOISE_COST = 2.4
 
+#: Rounds after which it may be foreseen that a race cannot tell two arms apart.
+FORESEEN_AFTER = 12
+
 #: Median absolute deviation to standard deviation, for Gaussian noise.
 MAD_TO_SD = 1.4826
 
@@ -184,16 +187,20 @@ def centre(track: Track) -> float:
     return Evidence(track.total).centre()
 
 
-def lead(one: Track, other: Track) -> Evidence:
-    """Return what is known of how much faster one arm is than another, from the rounds that they share."""
-    return Evidence([a - b for a, b in zip(one.total, other.total, strict=False)])
+def _gaps(one: Track, other: Track) -> list[float]:
+    """Return how much faster one arm is than another, in the rounds that they share."""
+    return [a - b for a, b in zip(one.total, other.total, strict=False)]
+
+
+def _lead(one: Track, other: Track) -> Evidence:
+    return Evidence(_gaps(one, other))
 
 
 def beats(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
     """Return whether the leader is faster than another arm, surely, and the two are not level."""
     if leader is other or is_level(leader, other, plan):
         return False
-    return lead(leader, other).above(0.0) * alpha >= 1
+    return _lead(leader, other).above(0.0) * alpha >= 1
 
 
 def is_level(leader: Track, other: Track, plan: RacePlan) -> bool:
@@ -201,12 +208,12 @@ def is_level(leader: Track, other: Track, plan: RacePlan) -> bool:
 
     That is said with the error at which arms are given up: whoever is taken for level is faster all the same.
     """
-    return leader is other or lead(leader, other).below(log1p(plan.indifference)) * plan.giving_up >= 1
+    return leader is other or _lead(leader, other).below(log1p(plan.indifference)) * plan.giving_up >= 1
 
 
 def _is_safe(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
     """Return whether the leader is surely no slower than another arm by more than indifference."""
-    return leader is other or lead(leader, other).above(-log1p(plan.indifference)) * alpha >= 1
+    return _lead(leader, other).above(-log1p(plan.indifference)) * alpha >= 1
 
 
 def _behind(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:
@@ -235,12 +242,21 @@ def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leade
         return True
     if max(len(tracks[c].total) for c in living) < plan.least_rounds:
         return False
-    if plan.stage is RaceStage.CONFIRMATION and any(_is_near_miss(state, tracks, plan, c) for c in living):
-        return False
+    if plan.stage is RaceStage.CONFIRMATION:
+        return not any(_is_near_miss(state, tracks, plan, c) for c in living)
     if not leader:
-        return plan.stage is RaceStage.CONFIRMATION
+        return False
     share = plan.alpha / len(state.candidates)
-    return all(_is_safe(tracks[leader], tracks[c], plan, share) for c in living)
+    return all(_is_settled(tracks[leader], tracks[c], plan, share) for c in living)
+
+
+def _is_settled(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
+    """Return whether the leader surely is no slower than another arm, or that is beyond this race."""
+    if leader is other or _is_safe(leader, other, plan, alpha):
+        return True
+    gaps = _gaps(leader, other)
+    beyond = Evidence(gaps).centre() + log1p(plan.indifference)
+    return len(gaps) >= FORESEEN_AFTER and _rounds_to_show(beyond, _spread(gaps), alpha) > plan.max_rounds
 
 
 def _is_near_miss(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, candidate: str) -> bool:
@@ -281,10 +297,14 @@ def too_noisy(bound: Interval, plan: RacePlan) -> bool:
 
 def unit_sd(track: Track) -> float:
     """Return the spread of one round's log-ratio, by its median absolute deviation."""
-    if not track.total:
+    return _spread(track.total)
+
+
+def _spread(values: Sequence[float]) -> float:
+    if not values:
         return 0.0
-    middle = median(track.total)
-    return MAD_TO_SD * median(abs(value - middle) for value in track.total)
+    middle = median(values)
+    return MAD_TO_SD * median(abs(value - middle) for value in values)
 
 
 def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> int:
@@ -298,11 +318,19 @@ def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> in
 
     Raises:
         ValueError: the gain is not above the smallest claim.
-
-    A bounded bet wins at most `log(2)` a round; where noise is far above the gain, it wins in proportion to
-    the square of gain over standard deviation (Waudby-Smith and Ramdas, section 4).
     """
     beyond = log1p(gain) - log1p(plan.min_speedup)
     if beyond <= 0:
         raise ValueError(f"a gain of {gain} is not above the smallest claim")
-    return ceil(log(len(BETS) * candidates / plan.alpha) * (1 / log(2) + NOISE_COST * (sd / beyond) ** 2))
+    return ceil(_rounds_to_show(beyond, sd, plan.alpha / candidates))
+
+
+def _rounds_to_show(beyond: float, sd: float, alpha: float) -> float:
+    """Return about how many rounds show a centre that lies beyond a bound by so much.
+
+    A bounded bet wins at most `log(2)` a round; where noise is far above what is to be shown, it wins in
+    proportion to the square of that over the standard deviation (Waudby-Smith and Ramdas, section 4).
+    """
+    if beyond <= 0:
+        return inf
+    return log(len(BETS) / alpha) * (1 / log(2) + NOISE_COST * (sd / beyond) ** 2)

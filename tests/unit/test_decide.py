@@ -179,6 +179,17 @@ def test_identical_leaders_do_not_use_all_rounds(gain):
     assert median(used) <= 18
 
 
+def test_leaders_that_noise_will_not_tell_apart_are_not_raced_to_the_end():
+    random, used = Random(16), []
+    for _ in range(20):
+        state, tracks = run(noisy(random, dict.fromkeys("abcd", 10.0), gaussian(0.035)), "abcd")
+        assert state.decided
+        assert leader_of(state, tracks)
+        used.append(rounds_used(tracks))
+
+    assert median(used) <= 24
+
+
 def test_nobody_faster_ends_in_about_twelve_rounds():
     random, used = Random(9), []
     for _ in range(50):
@@ -263,6 +274,14 @@ def test_a_confirmation_has_twelve_rounds_and_is_extended_on_a_near_miss():
 
     missed = look(Looks(candidates=("a",)), {"a": single([0.03, -0.02] * 6)}, CONFIRM)
     assert (missed.standing("a"), missed.decided) == (Standing.OPEN, True)
+
+
+def test_a_tie_alone_does_not_extend_a_confirmation():
+    gains = {"a": 1.3, "b": 1.3, "c": 1.3}
+    state, tracks = run(noisy(Random(17), gains, gaussian(0.03)), "abc", CONFIRM)
+
+    assert state.living == ("a", "b", "c")
+    assert rounds_used(tracks) == 12
 
 
 def test_every_arm_of_a_tie_may_extend_a_confirmation():
