@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 
+from codeflash_parallel.benchmark.effort import Effort
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
@@ -33,6 +34,11 @@ BUSY_SHARE = 0.2
 #: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
 LONGEST_PASS = 4
 
+#: How long each arm's timed blocks of one thorough round should be in all. The noise of a block lasts no
+#: longer than a few blocks, so several palindromes tell more than one of longer blocks (measured at load 4 to
+#: 8: four halve the spread of a round). In a confirmation new processes for every round are the larger cost.
+TIMED_NS = {RaceStage.RACE: 24_000_000, RaceStage.CONFIRMATION: 48_000_000}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
@@ -42,11 +48,13 @@ class Scale:
         cycle: calls of one pass over the group.
         calls: calls of one block; a multiple of `cycle`.
         block_ns: wall time of such a block of the baseline.
+        palindromes: how often every arm's blocks are run in both orders in a thorough round.
     """
 
     cycle: int
     calls: int
     block_ns: int
+    palindromes: int = 1
 
     @property
     def is_lean(self) -> bool:
@@ -97,11 +105,13 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     busy = block.cpu_ns >= BUSY_SHARE * own_ns
     took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
     final = max(1, round(plan.block_ns / max(took_ns, 1)))
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=max(1, took_ns * final))
+    block_ns = max(1, took_ns * final)
+    palindromes = max(1, round(TIMED_NS[plan.stage] / (2 * block_ns * len(plan.groups))))
+    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns, palindromes=palindromes)
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
-    """Return about how long a round of that many arms (the baseline not counted) will take."""
+    """Return about how long a quick round of that many arms (the baseline not counted) will take."""
     timed = 2 * (arms + (arms + 1) // 2)
     total = 0
     for scale in scales:
@@ -125,6 +135,7 @@ class RoundPlace:
     core: int
     stage: RaceStage
     left_s: float = inf
+    effort: Effort = Effort.QUICK
 
 
 class _BudgetSpent(Exception):  # noqa: N818 - the end of a round, not an error
@@ -169,10 +180,11 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
                 await play.warm(arm, group, scale)
-        order = block_order(candidates, random)
         timed = Job(kind=BlockKind.TIMED, group=group, calls=scale.calls)
-        for arm in order[: len(order) // 2] if scale.is_lean else order:
-            await play.block(arm, timed, scale)
+        for _ in range(scale.palindromes if play.place.effort is Effort.THOROUGH else 1):
+            order = block_order(candidates, random)
+            for arm in order[: len(order) // 2] if scale.is_lean else order:
+                await play.block(arm, timed, scale)
     for arm in tuple(play.units):
         await play.end(arm)
 
@@ -184,7 +196,7 @@ class _Play:
         self.arms = tuple(field.templates)
         self.units: dict[str, Unit] = {}
         self._field = field
-        self._place = place
+        self.place = place
         self._blocks: list[Block] = []
         self._endings: dict[str, Ending] = {}
         self._shared = SharedMemory(read_shared)
@@ -193,7 +205,7 @@ class _Play:
     async def fork(self, arm: str) -> None:
         """Fork an arm's unit and measure its channel; its first block pays for the fork and is dropped."""
         try:
-            unit = await self._field.templates[arm].fork(self._place.number, self._place.core)
+            unit = await self._field.templates[arm].fork(self.place.number, self.place.core)
             await unit.block(Job(kind=BlockKind.EMPTY), SMALL_S)
             self._blocks.append(await unit.block(Job(kind=BlockKind.EMPTY), SMALL_S))
             self.units[arm] = unit
@@ -208,7 +220,7 @@ class _Play:
         cold = Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half)
         again = replace(cold, kind=BlockKind.AGAIN)
         told_apart = [first, cold, again] if half else [cold, again]
-        for job in told_apart if self._place.stage is RaceStage.CONFIRMATION else [whole]:
+        for job in told_apart if self.place.stage is RaceStage.CONFIRMATION else [whole]:
             await self.block(arm, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:
@@ -247,7 +259,7 @@ class _Play:
 
     def result(self) -> Round:
         """Return what was measured, and remove what the units left behind."""
-        place, endings = self._place, self._endings
+        place, endings = self.place, self._endings
         return Round(
             number=place.number,
             layout=place.layout,
