@@ -34,9 +34,11 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
     """
     if remembers(raced, arm) and bound.low <= log1p(raced.plan.min_speedup):
         return "cache: faster on inputs seen before, not on inputs seen for the first time"
+    if source := _source(raced, arm, bound):
+        return source
     if bound.estimate > ABSURD_GAIN and not is_proven(raced, arm):
         return "a gain beyond 10 that the first pass over the inputs does not prove"
-    return _source(raced, arm, bound) or _price(raced, arm)
+    return _price(raced, arm)
 
 
 def _source(raced: Raced, arm: str, bound: Interval) -> str:
