@@ -1,0 +1,163 @@
+"""Cheats that fool a timer in their own process are raced for real, and nothing is credited to them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from cheats import (
+    CHEATS,
+    HONEST_MODULE,
+    HONEST_TESTS,
+    LARGE_CODE,
+    LARGE_MODULE,
+    LARGE_TESTS,
+    MODULE,
+    TESTS,
+)
+
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, cost_groups
+from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.rank import contenders, gain_of, rank
+from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.model.outcome import Status
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
+from codeflash_parallel.process.launcher import open_launcher
+
+pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.slow]
+
+TIMER = Path(__file__).with_name("in_process_timer.py")
+
+LIMITS = Limits(wall_s=60, cpu_s=60)
+
+#: Nothing that a cheat gains may be credited beyond this.
+MOST_CREDITED = 1.1
+
+#: And so much at least it must gain by the usual timer, or it is no cheat.
+FOOLED = 1.3
+
+
+class Race:
+    """A small project, raced in copies of it."""
+
+    def __init__(self, folder: Path, runner, module=MODULE, tests=TESTS) -> None:
+        self.folder, self.module, self.tests = folder, module, tests
+        self.bench = Bench(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
+
+    def workspace(self, name, code):
+        root, private = self.folder / name / "tree", self.folder / name / "private"
+        root.mkdir(parents=True)
+        private.mkdir()
+        (root / "mod.py").write_text(self.module + code)
+        (root / "test_mod.py").write_text(self.tests)
+        (root / "pytest.ini").write_text("[pytest]\n")
+        own = dict.fromkeys(("HOME", "TMPDIR"), str(private))
+        environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **own}
+        return Workspace(
+            root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),
+            private=private, environment=environment,
+        )  # fmt: skip
+
+    async def decide(self, code, target, budget_s=30):
+        """Capture the calls of one target, race one candidate against the baseline, confirm, rank."""
+        baseline, candidate = self.workspace("base", ""), self.workspace("cheat", code)
+        spec = {"targets": [{"path": "mod.py", "qualname": target}], "prove": ["mod.py"], "seed": 1}
+        spec["inputs"], plan = await self.captured(baseline, spec)
+        plan = replace(plan, budget_ns=budget_s * 10**9)
+        base, arm = (Arm(id=i, workspace=w, spec=spec) for i, w in (("", baseline), ("x", candidate)))
+        random = Random(1)
+        raced = await race(self.bench, base, [arm], plan, random=random)
+        held = []
+        while contenders([raced], held, plan, limit=1):
+            again = plan.confirmation(plan.budget_ns, gain_of([raced], ["x"]))
+            held.append(await race(self.bench, base, [arm], again, random=random))
+        return rank([raced], held, plan, {})
+
+    async def captured(self, baseline, spec):
+        """Return the inputs file and the plan that follows from the calls in it."""
+        inputs = str(self.folder / "inputs")
+        run = {
+            **spec, "mode": "tests", "args": ["-p", "no:randomly", "-p", "no:asyncio"], "select": None,
+            "wrap": "capture", "budget": {"calls": 200, "bytes": 10**7, "seconds": 10.0}, "inputs": inputs,
+            "stop": "never", "tracebacks": "short", "workers": 0,
+        }  # fmt: skip
+        done = await self.bench.runner.run(guest_command(baseline, run, LIMITS, self.bench.guest_dir))
+        calls = [r for r in parse_records(done.records) if r["t"] == "call"]
+        assert calls, (done.stdout, done.stderr)
+        groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
+        return inputs, RacePlan(groups=groups, cores=tuple(os.sched_getaffinity(0)))
+
+
+@pytest.fixture
+async def runner(anyio_backend):
+    async with open_launcher() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _shared_memory():
+    """Remove what a cheat leaves where the host's processes share memory."""
+    yield
+    for path in Path("/dev/shm").glob("codeflash-parallel-cheat-*"):
+        path.unlink()
+
+
+def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
+    """Return the speedup that the usual timer shows."""
+    modules = [folder / "before.py", folder / "after.py"]
+    for path, code in zip(modules, (before, after), strict=True):
+        path.write_text(code)
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    # The test that we are is not one of the project's.
+    environment.pop("PYTEST_CURRENT_TEST", None)
+    command = [sys.executable, TIMER, *modules, *how]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+@pytest.mark.parametrize("name", CHEATS)
+async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(runner, tmp_path, name):
+    cheat = CHEATS[name]
+    fooled = gain_in_process(tmp_path, MODULE, MODULE + cheat.code, cheat.target, cheat.argument, cheat.timer)
+
+    ranking = await Race(tmp_path, runner).decide(cheat.code, cheat.target)
+
+    said = ranking.of("x")
+    credited = said.speedup.estimate if said.status is Status.WON else 1.0
+    assert fooled > FOOLED
+    assert credited <= MOST_CREDITED, said
+    assert any(word in said.reason for word in cheat.guards), said
+
+
+async def test_a_cache_in_faster_code_is_credited_with_what_the_code_gains(runner, tmp_path):
+    code = "import functools\nTIMES = 25\nwork = functools.lru_cache(maxsize=None)(work)\n"
+
+    ranking = await Race(tmp_path, runner, HONEST_MODULE, HONEST_TESTS).decide(code, "work")
+
+    said = ranking.of("x")
+    assert said.status is Status.WON, said
+    assert 1.6 < said.speedup.estimate < 2.4, said
+    assert "caches" in said.reason
+
+
+async def test_an_honest_fifty_is_reported_as_about_fifty(runner, tmp_path):
+    ranking = await Race(tmp_path, runner, HONEST_MODULE, HONEST_TESTS).decide("TIMES = 1\n", "work")
+
+    said = ranking.of("x")
+    assert said.status is Status.WON, said
+    assert 40 < said.speedup.estimate < 60, said
+
+
+@pytest.mark.campaign
+async def test_the_size_of_a_result_does_not_hide_the_gain(runner, tmp_path):
+    ranking = await Race(tmp_path, runner, LARGE_MODULE, LARGE_TESTS).decide(LARGE_CODE, "work", budget_s=60)
+
+    said = ranking.of("x")
+    assert said.status is Status.WON, said
+    assert 18 < said.speedup.estimate < 22, said
