@@ -42,6 +42,7 @@ from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, Fault, RunResult
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.target import Target
+from codeflash_parallel.worktrees.git import load_reader
 from codeflash_parallel.worktrees.pool import Pool
 from codeflash_parallel.worktrees.snapshot import Snapshot
 
@@ -118,6 +119,7 @@ class Run:
         self._phase("snapshot")
         async with anyio.create_task_group() as group:
             group.start_soon(self._around.compile_guest)
+            group.start_soon(anyio.to_thread.run_sync, load_reader)
             snapshot = await self._around.snapshot()
             source, targets = await self._targets(source, snapshot)
             pool = await self._around.pool(snapshot, self._run_id)

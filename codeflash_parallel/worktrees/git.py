@@ -199,6 +199,11 @@ def _batch(output: bytes) -> Iterator[tuple[str, bytes]]:
         position = end + 2 + size
 
 
+def load_reader() -> None:
+    """Import GitPython, which takes as long as a few commands of git: on a thread, while those run."""
+    import git  # noqa: F401 - what `read_file` needs
+
+
 def read_file(git_dir: Path, commit: str, path: str) -> bytes | None:
     """Return the bytes of a regular file of a commit, read by GitPython; `None` if there is no such file.
 
