@@ -19,9 +19,7 @@ pytestmark = pytest.mark.engine
 SLOW = """def total(values):
     result = 0
     for value in values:
-        for _ in range(2):
-            pass
-        result += value
+        result = result + value + 0 + 0 - 0 + 0 - 0 + 0
     return result
 """
 FAST = "def total(values):\n    result = 0\n    for value in values:\n        result += value\n    return result\n"
@@ -225,6 +223,15 @@ def test_a_command_that_fails_on_the_baseline(tmp_path: Path) -> None:
             FAST,
             benchmark_command="python -c \"import sys; sys.exit('no data')\"",
         )
+
+
+def test_one_call_that_is_longer_than_the_budget(tmp_path: Path) -> None:
+    waits = SLOW.replace("    result = 0", "    import time\n    time.sleep(1.5)\n    result = 0")
+    project = project_at(tmp_path, shop__sums_py=waits)
+    result, _ = run(project, tmp_path / "cache", FAST, time_budget=0.5)
+    assert result.verdict is Verdict.TOO_NOISY
+    assert "one pass over its work takes longer than its budget" in result.candidates[0].reason
+    assert result.race["rounds"] == 0
 
 
 def test_a_callable_that_gives_something_else_each_time_is_named(tmp_path: Path) -> None:
