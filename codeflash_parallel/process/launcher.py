@@ -156,12 +156,15 @@ class Launcher:
             raise
         return ControlChannel(connection, self._finish)
 
-    async def adopt(self, connection: Connection, pid: int) -> None:
-        """Make a process, orphaned below the launcher, the main process of a connection.
+    async def adopt(self, connection: Connection, pid: int, gate: int) -> None:
+        """Make a process, orphaned below the launcher, the main process of a connection; then let it go on.
 
         If it is gone, the connection has ended as `NOT_STARTED` when this returns.
+
+        Args:
+            gate: descriptor of the pipe on which it waits for `wire.GO`.
         """
-        await self._link.send(adopt_order(connection, pid))
+        await self._link.send(adopt_order(connection, pid), [gate])
         connection.sent = True
         await connection.started.wait()
 

@@ -19,7 +19,10 @@ def start_order(connection: Connection, command: Command) -> Message:
 
 
 def adopt_order(connection: Connection, pid: int) -> Message:
-    """Return the order to follow a process that runs already, a child of the launcher by now."""
+    """Return the order to follow a process, a child of the launcher by now, and to let it go on.
+
+    The pipe on which it waits for `wire.GO` goes with it.
+    """
     return {**_job("adopt", connection), "pid": pid}
 
 

@@ -21,7 +21,7 @@ from collections import deque
 from codeflash_parallel.process import proctable, spawn
 from codeflash_parallel.process.census import Census
 from codeflash_parallel.process.job import Job, Phase
-from codeflash_parallel.process.wire import CONTROL_FD, MARKER, RECORDS_FD, Frames, Message, pack
+from codeflash_parallel.process.wire import CONTROL_FD, GO, MARKER, RECORDS_FD, Frames, Message, pack
 
 #: How often an idle launcher makes sure that its parent is still there.
 _IDLE_S = 1.0
@@ -118,7 +118,7 @@ class Supervisor:
             case "start":
                 self._start(order, self._batches.popleft())
             case "adopt":
-                self._adopt(order)
+                self._adopt(order, self._batches.popleft())
             case "kill" if order["job"] in self._jobs:
                 self._jobs[order["job"]].kill("killed", order["why"])
             case "rest" if order["job"] in self._jobs:
@@ -153,14 +153,20 @@ class Supervisor:
         pid, errors = spawn.spawn(plan)
         self._take_on(order, pid, errors)
 
-    def _adopt(self, order: Message) -> None:
-        """Make a process that a template has forked for us a job of its own."""
+    def _adopt(self, order: Message, descriptors: list[int]) -> None:
+        """Make a process that a template has forked for us a job of its own, and let it go on."""
         pid = order["pid"]
         if self._census.is_main(pid) or not spawn.is_living_child(pid):
             self._not_started(order, f"process {pid} is gone, or not the launcher's child")
-            return
-        self._census.forget(pid)
-        self._take_on(order, pid, None)
+        elif not descriptors:
+            self._not_started(order, "our table of open files is full")
+        else:
+            self._census.forget(pid)
+            self._take_on(order, pid, None)
+            with contextlib.suppress(BrokenPipeError):  # it has ended meanwhile
+                os.write(descriptors[0], GO)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def _take_on(self, order: Message, pid: int, errors: int | None) -> None:
         number = order["job"]

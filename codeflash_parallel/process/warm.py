@@ -2,9 +2,9 @@
 
 How one check goes. We make the pipes and send the template a ``fork`` order with their ends. It forks twice;
 the one in between ends, so the fork becomes a child of our launcher and the template says its pid. The
-launcher adopts it as a job of its own, and only then one byte on `go` lets it run. Whatever happens to the
-fork is from there on exactly what happens to a child that the launcher has started. A fork whose `go` ends
-without that byte leaves by itself.
+launcher adopts it as a job of its own, and only then writes the byte on `go` that lets it run. Whatever
+happens to the fork is from there on exactly what happens to a child that the launcher has started. A fork
+whose `go` ends without that byte leaves by itself.
 """
 
 from __future__ import annotations
@@ -129,10 +129,9 @@ class WarmServer:
             ends.insert(len(_PIPES), gate.entrance)
             pid = await self._ask(order, ends)
             connection.handed_over()
-            await self._launcher.adopt(connection, pid)
-            if connection.ended.is_set():
+            await self._launcher.adopt(connection, pid, gate.key)
+            if not connection.pid:
                 raise _Refusal("its fork ended before its first step")
-            gate.open()
 
     async def _ask(self, order: dict[str, Any], descriptors: list[int]) -> int:
         await self._channel.send(json.dumps(order).encode(), descriptors)
@@ -154,22 +153,19 @@ class _Gate:
 
     def __init__(self) -> None:
         try:
-            self.entrance, self._key = os.pipe2(os.O_CLOEXEC)
+            self.entrance, self.key = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
             raise no_pipes(error) from error
 
-    def open(self) -> None:
-        os.write(self._key, b"g")
-
     def is_passed(self) -> bool:
-        """Tell, once it has been opened, whether the fork has gone on."""
+        """Tell, once the launcher has opened it, whether the fork has gone on."""
         poll = select.poll()
         poll.register(self.entrance, select.POLLIN)
         return not poll.poll(0)
 
     def close(self) -> None:
         os.close(self.entrance)
-        os.close(self._key)
+        os.close(self.key)
 
 
 async def start_server(launcher: Launcher, command: Command, deadline_s: float) -> WarmServer:

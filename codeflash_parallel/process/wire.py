@@ -15,6 +15,8 @@ MARKER = "CODEFLASH_PARALLEL_JOB"
 #: The child's descriptors; stdin is the null device.
 RECORDS_FD = 3
 CONTROL_FD = 4
+#: What a fork of a template waits for before its first step.
+GO = b"g"
 
 _LENGTH = struct.Struct("!I")
 #: How many tags a generation of jobs has; two jobs with one tag never run at the same time.

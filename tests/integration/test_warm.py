@@ -388,16 +388,20 @@ async def test_a_dead_launcher_takes_all_with_it(lab):
 
 
 async def test_adopting_what_is_not_ours(lab):
+    waiting, gate = os.pipe()
     async with open_launcher() as launcher:
         template = (await start_server(launcher, lab.template(), READY_S))._channel.pid
         for pid in (1, os.getpid(), template, 2**22):
             connection = launcher.reserve(Limits(wall_s=60))
 
             async def begin(connection, pid=pid):
-                await launcher.adopt(connection, pid)
+                await launcher.adopt(connection, pid, gate)
 
             assert (await launcher.follow(connection, begin)).ended is Ended.NOT_STARTED
         assert lab.alive() == [template]
+    os.close(gate)
+    assert not os.read(waiting, 1)
+    os.close(waiting)
 
 
 EVALUATOR = """
