@@ -23,7 +23,7 @@ class SessionPlugin:
         self._runtestloop, self._in_worker = runtestloop, in_worker
         self._phases = Phases(channel)
         self._options = []
-        self._hello = False
+        self._hello = self._is_fork = False
         self._session = None
         self._grouped = False
         self._errors = {}
@@ -35,6 +35,7 @@ class SessionPlugin:
 
     def _renew(self):
         """Follow the spec of a fork."""
+        self._is_fork = True
         self._started = time.perf_counter_ns()
         for option in self._options:
             neutral.follow(option, self._spec)
@@ -114,13 +115,17 @@ class SessionPlugin:
         """Keep the wanted items, after all other plugins and conftests have had their say."""
         yield
         ids = [self._id(item.nodeid) for item in items]
+        is_settled = False
         while current.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
             server = current.server()
             if server.until == "F2":
                 unseen.settle(items, server.gate())
+                is_settled = True
             server.stop(items)
         kept = self._wanted(items, ids)
+        if self._is_fork and not is_settled:
+            unseen.settle(kept)
         self._deselected = len(items) - len(kept)
         items[:] = kept
 

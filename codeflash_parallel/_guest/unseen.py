@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 import contextlib
 import os
+import types
 
 import pytest
 
@@ -63,10 +64,11 @@ class _Nobody:
 def hush(reporter, config):
     """Let pytest's own terminal reporter count reports, as others may ask for them, and write nothing."""
 
+    known = {}
+
     def count(report):
         reporter._tests_ran = True
-        status = config.hook.pytest_report_teststatus(report=report, config=config)
-        reporter._add_stats(status[0], [report])
+        reporter._add_stats(_category(report, config, known), [report])
 
     quiet = {
         "pytest_runtest_logstart": _nothing,
@@ -83,15 +85,47 @@ def _nothing(*_arguments):
     return None
 
 
-def settle(items, files):
-    """Have pytest find out where tests stand: forks need not do it again then.
+def _category(report, config, known):
+    """Return under which word the terminal counts a report.
+
+    Args:
+        known: answers that are kept: pytest's own on setups and teardowns depend on their outcome alone.
+    """
+    hook = config.hook.pytest_report_teststatus
+    kind = (report.when, report.outcome, hasattr(report, "wasxfail"), len(hook.get_hookimpls()))
+    if kind in known and type(report) is pytest.TestReport:
+        return known[kind]
+    category = hook(report=report, config=config)[0]
+    if report.when in ("setup", "teardown") and _is_pytests_own(hook):
+        known[kind] = category
+    return category
+
+
+def _is_pytests_own(hook):
+    """Say whether nobody but pytest itself implements a hook."""
+    modules = [getattr(found.function, "__module__", None) or "" for found in hook.get_hookimpls()]
+    return all(module.startswith("_pytest.") for module in modules)
+
+
+def settle(items, files=()):
+    """Have pytest find out where tests stand, once for all that one function makes.
 
     Args:
         items: that were collected.
         files: absolute paths, without links, of files whose lines may move yet; tests there are left alone.
     """
+    places = {}
     for item in items:
         if isinstance(item, pytest.Function) and type(item).reportinfo is pytest.Function.reportinfo:
             with contextlib.suppress(Exception):  # it fails again where it is asked for
-                if os.path.realpath(item.reportinfo()[0]) not in files:
-                    item.location  # noqa: B018 - it keeps what it gives
+                _settle(item, files, places)
+
+
+def _settle(item, files, places):
+    function = getattr(item.obj, "__func__", item.obj)
+    if function in places:
+        item.__dict__["location"] = (*places[function], item.getmodpath())
+    elif os.path.realpath(item.reportinfo()[0]) not in files:
+        location = item.location  # it keeps what it gives
+        if type(function) is types.FunctionType:
+            places[function] = location[:2]

@@ -111,22 +111,52 @@ async def test_all_forks_record_as_their_template_does(tmp_path: Path, wraps: tu
 COUNTING = """
 def pytest_sessionfinish(session):
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    counts = {name: len(reports) for name, reports in reporter.stats.items() if name}
-    reporter.write_line("counted %s" % sorted(counts.items()))
+    for name, reports in sorted(reporter.stats.items()):
+        for report in reports:
+            reporter.write_line("counted %s %s %s" % (name or "nothing", report.when, report.location))
+"""
+STATUS = """
+def pytest_report_teststatus(report):
+    if report.when == "teardown" and "odd" in report.keywords: return "odd", "o", "ODD"
+"""
+KINDS = """
+import functools, unittest
+import pytest
+from mod import f
+def test_a(): assert f(1)
+def test_b(): assert f(0)
+@pytest.mark.xfail
+def test_expected(): assert f(0)
+@pytest.mark.skip
+def test_skipped(): pass
+@pytest.fixture
+def broken(): raise ValueError
+def test_error(broken): pass
+class TestC:
+    @pytest.mark.parametrize("x", [1, 2])
+    @pytest.mark.odd
+    def test_each(self, x): assert f(x)
+class TestD(TestC): pass
+class TestE(unittest.TestCase):
+    def test_old(self): assert f(1)
+@functools.wraps(test_a)
+def test_wrapped(): test_a()
 """
 
 
-async def test_forks_write_no_progress_and_count_reports(tmp_path: Path) -> None:
+def counted(run: Run) -> list[str]:
+    return [line for line in run.output.splitlines() if line.startswith("counted")]
+
+
+@pytest.mark.parametrize("point", ["F1", "F2"])
+@pytest.mark.parametrize("more", ["", STATUS])
+async def test_forks_write_no_progress_and_count_reports(tmp_path: Path, more: str, point: str) -> None:
     async with open_lab(tmp_path) as lab:
-        lab.write(
-            conftest=COUNTING,
-            mod="def f(x): return x\n",
-            test_it="from mod import f\ndef test_a(): assert f(1)\ndef test_b(): assert f(0)\n",
-        )
+        lab.write(conftest=COUNTING + more, mod="def f(x): return x\n", test_it=KINDS)
         fresh = await lab.fresh()
-        async with lab.server("F1") as server:
+        async with lab.server(point) as server:
             forked = await lab.fork(server)
     assert "test_it.py .F" in fresh.output
-    assert "test_it.py" not in forked.output
-    for run in (fresh, forked):
-        assert "counted [('failed', 1), ('passed', 1)]" in run.output
+    assert "test_it.py .F" not in forked.output
+    assert len(counted(fresh)) == 30
+    assert counted(forked) == counted(fresh)
