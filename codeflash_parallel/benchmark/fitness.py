@@ -149,8 +149,13 @@ def _needed(recorded: Recorded, gain: float, tries: Tries, random: Random) -> Ne
     tried = _campaigns(recorded, {"faster": 1 + gain}, tries, random)
     walls = [found.wall_ns for found in tried if _has_winner(found)]
     usual = len(walls) >= FOUND_SHARE * len(tried)
-    wall_ns = median(walls) if usual else _estimate_ns(recorded, gain)
+    wall_ns = median(walls) if usual else _longer_ns(recorded, gain, tried)
     return Needed(gain=gain, found=len(walls), campaigns=len(tried), seconds=wall_ns / SECOND)
+
+
+def _longer_ns(recorded: Recorded, gain: float, tried: Sequence[Campaign]) -> float:
+    """Return about what a race would need that most of those tried did not have."""
+    return max(_estimate_ns(recorded, gain), median(found.wall_ns for found in tried))
 
 
 def _estimate_ns(recorded: Recorded, gain: float) -> float:

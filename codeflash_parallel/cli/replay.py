@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
+from codeflash_parallel import __version__
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.config import flag_of
 from codeflash_parallel.cli.exits import ExitCode
@@ -114,6 +115,8 @@ def _print(found: Replay, rules: Mapping[str, Any], stream: TextIO) -> None:
         return
     console.print(f"Recomputed from the rounds: NOT the same. {printable(found.recomputed.summary)}")
     console.print(f"What differs: {'; '.join(found.differences)}.")
+    if found.run.version != __version__:
+        console.print(f"It was measured by version {found.run.version}, this is {__version__}.")
 
 
 def _rows(recorded: Ranking, recomputed: Ranking) -> list[tuple[str, str, str]]:
