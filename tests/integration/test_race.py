@@ -11,9 +11,11 @@ from random import Random
 
 import pytest
 
+from codeflash_parallel.benchmark.decide import DUEL_AFTER
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import contenders, rank
+from codeflash_parallel.benchmark.referee import judge
 from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.result import LineProfile
@@ -43,6 +45,12 @@ CODES = {
         "                found.append(item)\n        _known[key] = found\n    return list(_known[key])\n"
     ),
 }
+
+
+def dear(steps):
+    """Return code of which one call takes about a tenth of a second at 50 steps."""
+    return BASELINE.replace("seen = []", f"seen = []\n    sum(range({steps} * 80_000))")
+
 
 TESTS = """
 import pytest
@@ -111,6 +119,8 @@ class Project:
         while ids := contenders([raced], confirmations, plan, limit=4):
             again = plan.confirmation(plan.budget_ns)
             confirmations.append(await race(bench, baseline, [arms[i] for i in ids], again, random=random))
+        for held in (raced, *confirmations):
+            assert judge(held.rounds, held.candidates, held.plan, held.out) == held.looks
         return rank([raced], confirmations, plan, {}), raced, confirmations
 
 
@@ -148,7 +158,7 @@ async def test_a_memo_on_the_arguments_is_suspect(project):
     )
 
     assert ranking.verdict is Verdict.SUSPECT, ranking
-    assert "cache" in ranking.summary
+    assert "first" in ranking.summary
 
 
 @pytest.mark.slow
@@ -171,6 +181,23 @@ async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
     ranking, _, _ = await project.decide({"faster": CODES["faster"]}, plan, spec)
 
     assert ranking.winner == "faster", ranking
+
+
+@pytest.mark.slow
+async def test_the_field_is_cut_where_one_call_is_long(project):
+    inputs, calls = await project.capture()
+    codes = {name: dear(steps) for name, steps in {"same": 50, "some": 40, "more": 30, "most": 20}.items()}
+    project.baseline = project.workspace("dear", dear(50) + "# baseline")
+
+    ranking, raced, confirmations = await project.decide(
+        codes, plan_of(calls[:1]), {**project.spec, "inputs": inputs}
+    )
+
+    assert raced.plan.dear
+    assert not confirmations[0].plan.dear
+    assert max(raced.looks.dropped_after.values()) <= DUEL_AFTER
+    assert len(raced.looks.living) == 1
+    assert ranking.winner == "most", ranking
 
 
 async def test_an_arm_that_cannot_import_is_out_with_the_reason(project):
