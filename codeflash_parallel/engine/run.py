@@ -76,6 +76,7 @@ class Run:
         self._interrupted = ""
         self._context: RunContext | None = None
         self._finding = RaceFinding()
+        self._why = ""
         # Seeds come from the run's id, so that a run can be repeated by naming its seed.
         self._seed = self._settings.seed or zlib.crc32(run_id.encode()) or 1
 
@@ -223,6 +224,7 @@ class Run:
     async def _workload(self, context: RunContext) -> Workload:
         """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
         workload = await choose_workload(context)
+        self._why = workload.why
         for note in workload.notes:
             self._ledger.warn(note)
         return workload
@@ -232,6 +234,10 @@ class Run:
 
     def _phase(self, name: str, detail: str = "") -> None:
         self._announce(PhaseStarted(run_id=self._run_id, phase=name, detail=detail))
+
+    def _race(self) -> dict[str, Any]:
+        found = race_summary(self._finding.outcomes)
+        return {**found, "why": self._why} if found else {}
 
     # --- results ---------------------------------------------------------------------------------------
 
@@ -280,7 +286,7 @@ class Run:
             steps_ms=summed(result.timings_ms for result in candidates),
             slots=self._slots(),
             warm=self._warm(),
-            race=race_summary(self._finding.outcomes),
+            race=self._race(),
             load={"cores": float(machine.cores), "load_1min": machine.load},
             repository=str(self._around.repository.root),
             run_dir=str(self._run_dir),

@@ -233,7 +233,7 @@ class RunResult:
             empty when there were none.
         warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
             not be used, one clause each; empty when none was asked for.
-        race: `workload` (what was timed), `rounds` and `void` (those that did not count), `seconds`,
+        race: `workload` (what was timed), `why`, `rounds` and `void` (those that did not count), `seconds`,
             `budget_s` (of one race), and `unit_sd` (spread of one round of the second baseline, or of the
             quietest candidate, as a fraction; `None` with too few rounds); empty when there was no race.
     """

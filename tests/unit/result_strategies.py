@@ -52,6 +52,7 @@ speedups = st.builds(
 races = st.just({}) | st.fixed_dictionaries(
     {
         "workload": text,
+        "why": text,
         "rounds": count,
         "void": count,
         "seconds": st.floats(0, 1e6),
