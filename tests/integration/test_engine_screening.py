@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import log
 from pathlib import Path
-from random import Random
 
 import pytest
 from projects import SLOW_TOTAL, make_project
+from scripted_race import simulated
 from test_engine_serving import BODY, WRONG_BODY, body, candidate, judged, patch_of, settings
 
 from codeflash_parallel import Answer, Evaluator, RaceMode, RepairRequest, Replacement
-from codeflash_parallel.benchmark.decide import Looks, look
-from codeflash_parallel.benchmark.plan import NULL, RacePlan
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Clock, Track
 from codeflash_parallel.engine import race_phase
-from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 pytestmark = pytest.mark.engine
@@ -230,42 +223,6 @@ async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
     assert "clean process" in cheats.reason
     assert cheats.tests.failed
     assert (result.verdict, result.winner, honest.status) == (Verdict.WINNER, "honest", Status.WON)
-
-
-def simulated(truth: dict[str, float]):
-    """Return a race of candidates with these speedups, without any noise to speak of."""
-
-    async def race(
-        _context: object, _workload: object, entries: Sequence[Entry], plan: RacePlan, _random: object
-    ) -> Raced:
-        random = Random(len(entries))
-        rounds = plan.max_rounds
-        arms = {e.id: [log(truth[e.id]) + random.gauss(0, 0.005) for _ in range(rounds)] for e in entries}
-        state = look(
-            Looks(candidates=tuple(arms)),
-            {a: track(v, plan) for a, v in arms.items()},
-            plan,
-        )
-        tracks = {a: track(v, plan) for a, v in arms.items()}
-        tracks[NULL] = track([random.gauss(0, 0.005) for _ in range(rounds)], plan)
-        return Raced(
-            plan=plan,
-            candidates=tuple(arms),
-            rounds=(),
-            tracks=tracks,
-            looks=state,
-            out={},
-            wall_ns=10**9,
-            round_ns=10**8,
-            stopped="enough",
-        )
-
-    return race
-
-
-def track(values: list[float], plan: RacePlan) -> Track:
-    groups = tuple(tuple(values) for _ in plan.groups)
-    return Track(total=tuple(values), groups=groups, clock=Clock.CPU)
 
 
 @pytest.mark.anyio

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from projects import FAST_TOTAL, WRONG_TOTAL, make_project
+from scripted_race import simulated
 
 from codeflash_parallel import (
     Answer,
@@ -19,6 +20,7 @@ from codeflash_parallel import (
     Settings,
     Submission,
 )
+from codeflash_parallel.engine import race_phase
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.providers import RefinementKind
@@ -132,10 +134,15 @@ async def test_a_provider_that_fails_costs_its_own_request_only(tmp_path: Path) 
 
 
 @pytest.mark.anyio
-async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancestors(tmp_path: Path) -> None:
+async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancestors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a machine under load measures is not what this is about: the race is a simulated one."""
     texts = {"shop__sums_py": LAYERS.format(layers=400), "tests__test_sums_py": TESTS}
     project = make_project(tmp_path / "project", **texts)
     layers = {"first": 100}
+    speedups = {"first": 400 / 100}
+    monkeypatch.setattr(race_phase, "_race", simulated(speedups))
     batches: list[Sequence[RefinementRequest]] = []
 
     def refine(requests: Sequence[RefinementRequest]) -> list[Answer]:
@@ -148,12 +155,13 @@ async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancest
             assert "for _ in range" in hot.text or "pass" in hot.text
             left = layers[request.candidate] // 5
             layers[f"{request.candidate}-refined"] = left
+            speedups[f"{request.candidate}-refined"] = 400 / max(left, 1)
             answers.append(
                 Answer(content=Replacement(code=LAYERS.format(layers=left)), parent=request.candidate)
             )
         return answers
 
-    own = settings(tmp_path / "cache", refine_top=1, refine_depth=3, time_budget=15.0)
+    own = settings(tmp_path / "cache", refine_top=1, refine_depth=3)
     async with Evaluator(project, own) as evaluator:
         result = await evaluator.evaluate([candidate("first", LAYERS.format(layers=100))], refiner=refine)
     requests = [request for batch in batches for request in batch]
