@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,8 @@ class Kept:
     def add(self, line: Line) -> None:
         """Append a line."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        broken = self._path.exists() and self._path.read_bytes()[-1:] not in {b"", b"\n"}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("\n" * broken + json.dumps(line) + "\n")
+        with self._path.open("a+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            broken = file.read(1) not in {b"", b"\n"}
+            file.write(b"\n" * broken + json.dumps(line).encode() + b"\n")

@@ -58,6 +58,44 @@ def coverage(campaigns: Iterable[Campaign]) -> Rate:
     return Rate.of(claim.is_covered for found in campaigns for claim in found.claims)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aim:
+    """A bar that the race is to reach, and what was measured."""
+
+    text: str
+    rate: Rate
+    bar: float
+    at_least: bool = True
+
+    @property
+    def row(self) -> Row:
+        """Its line in the table; the rate itself is held against the bar, not its bounds."""
+        share = self.rate.hits / self.rate.tries
+        reached = share >= self.bar if self.at_least else share <= self.bar
+        sign = "≥" if self.at_least else "≤"
+        return [self.text, f"{sign} {100 * self.bar:g} %", str(self.rate), "reached" if reached else "missed"]
+
+
+def aims_of(cases: Mapping[str, Sequence[Campaign]]) -> list[Aim]:
+    """Return the aims for drawn campaigns of one background load; those without a try are left out."""
+    whole = [found for campaigns in cases.values() for found in campaigns]
+    null, alone, among = (cases.get(name, []) for name in ("8 identical", "1.05 alone", "1.03 among 8"))
+    aims = [
+        Aim(text="a false winner among 8 identical", rate=FALSE.rate(null), bar=0.01, at_least=False),
+        Aim(text="1.05 alone is found", rate=FOUND.rate(alone), bar=0.95),
+        Aim(text="1.03 among 8 is found", rate=FOUND.rate(among), bar=0.95),
+        Aim(text="the winner is within 2 % of the fastest", rate=CLOSE.rate(whole), bar=0.99),
+        Aim(text="bounds hold the truth", rate=coverage(whole), bar=0.95),
+        Aim(text="too noisy", rate=NOISY.rate(whole), bar=0.10, at_least=False),
+    ]
+    return [aim for aim in aims if aim.rate.tries]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def campaigns_table(cases: Mapping[str, Sequence[Campaign]], first: str) -> str:
     """Return one line for each kind of campaign."""
     titles = [column.title for column in COLUMNS]

@@ -15,7 +15,17 @@ from statistics import median
 from calibration.campaigns import SCENARIOS, Campaign, stretches
 from calibration.exact import Rate
 from calibration.kept import Kept, Line
-from calibration.page import FALSE, FOUND, NOISY, campaigns_table, contradictions, coverage, table
+from calibration.page import (
+    FALSE,
+    FOUND,
+    NOISY,
+    aims_of,
+    campaigns_table,
+    contradictions,
+    counted,
+    coverage,
+    table,
+)
 from calibration.traces import Cell, Layout, Traces
 from calibration.work import WORKS
 from codeflash_parallel.benchmark.decide import unit_sd
@@ -112,10 +122,11 @@ def drawn_at(drawn: ByCell, workers: int) -> str:
     """Return the table of the drawn campaigns under one background load."""
     here = {key: found for key, found in drawn.items() if key[1].workers == workers}
     cases = merged(here, lambda scenario, _: scenario)
-    count = len({cell for _, cell in here})
+    count = counted(len({cell for _, cell in here}), "combination")
+    aims = table(["aim", "bar", "drawn", ""], [aim.row for aim in aims_of(cases)])
     return (
-        f"### Drawn campaigns, {background(workers)}\n\nFrom the records of {count} combinations of work and "
-        f"tests, in equal parts.\n\n{campaigns_table(in_order(cases), 'true speedups')}"
+        f"### Drawn campaigns, {background(workers)}\n\nFrom the records of {count} of work and tests, in "
+        f"equal parts.\n\n{campaigns_table(in_order(cases), 'true speedups')}\n\n{aims}"
     )
 
 
@@ -151,7 +162,7 @@ def witnessed(drawn: ByCell, live: ByCell) -> str:
     beside = merged({k: v for k, v in drawn.items() if k[1] in same}, lambda scenario, _: scenario)
     against = contradictions(beside, cases) if beside else []
     said = "\n".join(f"- {one}" for one in against) or "No rate contradicts that of the drawn campaigns."
-    names = ", ".join(sorted(f"{c.work}, {c.tests} tests, {background(c.workers)}" for c in same))
+    names = ", ".join(sorted(f"{c.work}, {counted(c.tests, 'test')}, {background(c.workers)}" for c in same))
     return f"### Live races\n\n{names}.\n\n{campaigns_table(cases, 'true speedups')}\n\n{said}"
 
 
@@ -168,7 +179,7 @@ def side_by_side_of(kind: tuple[str, int, int], lines: Sequence[Line]) -> str:
     ways = dict.fromkeys(line["way"] for line in mine)
     rows = [way_row(way, [line for line in mine if line["way"] == way]) for way in ways]
     header = ["way", "false winner among 8 identical", "1.05 among 8 named", "wall s an arm", "CPU s an arm"]
-    about = f"{WORKS[work].call} ({work}), {tests} tests, {background(workers)}"
+    about = f"{WORKS[work].call} ({work}), {counted(tests, 'test')}, {background(workers)}"
     load, loop_s = median(line["load"] for line in mine), mine[0]["loop_s"]
     return f"{about}; load {load:.1f}; loops of {loop_s:g} s.\n\n{table(header, rows)}"
 

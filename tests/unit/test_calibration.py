@@ -24,7 +24,7 @@ from calibration.campaigns import (
     campaign,
 )
 from calibration.exact import Rate, agree, binomial
-from calibration.page import MARK, campaigns_table, contradictions, table, with_figures
+from calibration.page import MARK, aims_of, campaigns_table, contradictions, table, with_figures
 from calibration.rivals import Said, is_false, is_found, of_minima, of_pyperf
 from calibration.traces import Cell
 from calibration.work import WORKS
@@ -130,6 +130,16 @@ def test_rates_of_campaigns() -> None:
     assert (right.is_close, wrong.is_close) == (True, False)
     text = campaigns_table({"case": [right, wrong, none, right]}, "true speedups")
     assert "| case | 25 % (0.63 to 80.6; 1 of 4) | 50 % (6.8 to 93.2; 2 of 4) |" in text
+
+
+def test_aims_are_reached_or_missed() -> None:
+    cases = {"8 identical": [won(verdict="nothing_faster", gains=(1.0,) * 8)] * 99 + [won(1.0)], "more": []}
+    assert [(aim.row[1], aim.row[3]) for aim in aims_of(cases)] == [
+        ("≤ 1 %", "reached"),
+        ("≥ 99 %", "missed"),
+        ("≤ 10 %", "reached"),
+    ]
+    assert [aim.row[3] for aim in aims_of({"1.05 alone": [won(1.05)] * 9 + [won()]})][:1] == ["missed"]
 
 
 def test_live_races_may_contradict_the_drawn_ones() -> None:
