@@ -116,7 +116,10 @@ def batches(state: Path, cells: list[Cell], campaigns: int) -> Iterator[tuple[Ce
 def replay(options: argparse.Namespace) -> None:
     """Draw campaigns from the records, on all cores."""
     traces = Traces(options.state / "traces")
-    kept = Kept(options.state / "replay.jsonl")
+    path = options.state / "replay.jsonl"
+    if options.anew:
+        path.unlink(missing_ok=True)
+    kept = Kept(path)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as workers:
         todo = batches(options.state, traces.cells(), options.campaigns)
         futures = [workers.submit(draw, options.state, *batch) for batch in todo]
@@ -138,7 +141,8 @@ async def raced(options: argparse.Namespace) -> None:
     async with ground(options.python) as place:
         for name, races in zip(LIVE, options.races, strict=True):
             gains = BY_NAME[name].arms
-            for number in range(len(kept.select(scenario=name)), races):
+            done = [line for line in kept.select(scenario=name) if Cell(**line["cell"]) in cells]
+            for number in range(len(done), races):
                 cell = cells[number % len(cells)]
                 if (name, cell) not in contests:
                     course = place.course(f"{name} {cell.name}", cell.work, cell.tests)
@@ -157,13 +161,18 @@ def rivals(options: argparse.Namespace) -> None:
 
     kept = Kept(options.state / "rivals.jsonl")
     known = ways(options.python, options.count, options.loop_seconds, options.pyperf_options.split())
-    about = {"work": options.work, "tests": options.count, "workers": options.background}
+    about: Line = {
+        "work": options.work,
+        "tests": options.count,
+        "workers": options.background,
+        "loop_s": options.loop_seconds,
+    }
     done = len(kept.select(way="race", **about))
     for number in range(done, options.campaigns):
         with background_load(options.background):
             found = side_by_side(options.python, options.work, options.count, gain=1.05, rivals=known)
             for line in found:
-                kept.add({**about, "load": os.getloadavg()[0], "loop_s": options.loop_seconds, **line})
+                kept.add({**about, "load": os.getloadavg()[0], **line})
                 print(f"{number + 1}: {line}", flush=True)
 
 
@@ -198,6 +207,7 @@ def parse() -> argparse.Namespace:
     step = steps.add_parser("replay", help=replay.__doc__)
     step.set_defaults(step=replay)
     step.add_argument("--campaigns", type=int, default=2000, help="of each kind, for each background load")
+    step.add_argument("--anew", action="store_true", help="forget campaigns drawn from fewer records")
     step = steps.add_parser("report", help=report.__doc__)
     step.set_defaults(step=report)
     step.add_argument("--write", type=Path, help="page of which the end is replaced")
@@ -237,7 +247,10 @@ def add_cells(
 
 def main() -> None:
     options = parse()
-    options.step(options)
+    try:
+        options.step(options)
+    except KeyboardInterrupt:
+        sys.exit("Ended; the same command goes on from here.")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def figures(state: Path) -> str:
         recorded(traces),
         *(drawn_at(drawn, workers) for workers in loads(drawn)),
         cells_of(drawn),
-        witnessed(drawn, live),
+        *(witnessed(drawn, live, workers) for workers in loads(live)),
         side_by_side([*Kept(state / "rivals.jsonl")]),
         on_packages([*Kept(state / "packages.jsonl")]),
     ]
@@ -153,35 +153,53 @@ def cells_of(drawn: ByCell) -> str:
     return f"### By work and number of tests, drawn\n\n{table(header, rows)}" if rows else ""
 
 
-def witnessed(drawn: ByCell, live: ByCell) -> str:
+def witnessed(drawn: ByCell, live: ByCell, workers: int) -> str:
     """Return the table of the live races, and where they contradict those drawn from the same cells."""
-    if not live:
-        return ""
-    same = {cell for _, cell in live}
-    cases = in_order(merged(live, lambda scenario, _: scenario))
+    here = {key: found for key, found in live.items() if key[1].workers == workers}
+    same = {cell for _, cell in here}
+    cases = in_order(merged(here, lambda scenario, _: scenario))
     beside = merged({k: v for k, v in drawn.items() if k[1] in same}, lambda scenario, _: scenario)
-    against = contradictions(beside, cases) if beside else []
+    against = contradictions(beside, cases)
     said = "\n".join(f"- {one}" for one in against) or "No rate contradicts that of the drawn campaigns."
-    names = ", ".join(sorted(f"{c.work}, {counted(c.tests, 'test')}, {background(c.workers)}" for c in same))
-    return f"### Live races\n\n{names}.\n\n{campaigns_table(cases, 'true speedups')}\n\n{said}"
+    names = "; ".join(sorted(f"{cell.work}, {counted(cell.tests, 'test')}" for cell in same))
+    told = said if beside else "Nothing has been drawn from these works yet."
+    table_ = campaigns_table(cases, "true speedups")
+    return f"### Live races, {background(workers)}\n\n{names}.\n\n{table_}\n\n{told}"
 
 
 def side_by_side(lines: Sequence[Line]) -> str:
     """Return the table of the usual ways and the race, for each work that they were tried on."""
-    kinds = sorted({(line["work"], line["tests"], line["workers"]) for line in lines})
+    kinds = sorted({kind_of(line) for line in lines})
     parts = [side_by_side_of(kind, lines) for kind in kinds]
     return "\n\n".join(["### Side by side", *parts]) if parts else ""
 
 
-def side_by_side_of(kind: tuple[str, int, int], lines: Sequence[Line]) -> str:
-    work, tests, workers = kind
-    mine = [line for line in lines if (line["work"], line["tests"], line["workers"]) == kind]
+def kind_of(line: Line) -> tuple[str, int, int, float]:
+    return line["work"], line["tests"], line["workers"], line["loop_s"]
+
+
+def side_by_side_of(kind: tuple[str, int, int, float], lines: Sequence[Line]) -> str:
+    work, tests, workers, loop_s = kind
+    mine = [line for line in lines if kind_of(line) == kind]
     ways = dict.fromkeys(line["way"] for line in mine)
     rows = [way_row(way, [line for line in mine if line["way"] == way]) for way in ways]
     header = ["way", "false winner among 8 identical", "1.05 among 8 named", "wall s an arm", "CPU s an arm"]
     about = f"{WORKS[work].call} ({work}), {counted(tests, 'test')}, {background(workers)}"
-    load, loop_s = median(line["load"] for line in mine), mine[0]["loop_s"]
-    return f"{about}; load {load:.1f}; loops of {loop_s:g} s.\n\n{table(header, rows)}"
+    load = median(line["load"] for line in mine)
+    said = f"{about}; load {load:.1f}; loops of {loop_s:g} s."
+    return f"{said}\n\n{table(header, rows)}\n\n{cost_of_race(mine)}".rstrip()
+
+
+def cost_of_race(lines: Sequence[Line]) -> str:
+    """Return what the race costs against the first way, the loops; empty where one of them is missing."""
+    loops = [line for line in lines if line["way"].startswith("loops")]
+    races = [line for line in lines if line["way"] == "race"]
+    if not loops or not races:
+        return ""
+    wall, cpu = (median(r[key] for r in races) / median(o[key] for o in loops) for key in ("wall_s", "cpu_s"))
+    return (
+        f"The race takes {wall:.2f} of the loops' wall seconds (aim: 0.20) and {cpu:.2f} of their CPU (0.10)."
+    )
 
 
 def way_row(way: str, lines: Sequence[Line]) -> list[str]:
