@@ -8,13 +8,11 @@ where a shortcut could be to blame for a rejection, it is made again without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from time import monotonic_ns
 
-from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
 from codeflash_parallel.behavior.judging import (
     Found,
@@ -26,6 +24,7 @@ from codeflash_parallel.behavior.judging import (
     untold,
     with_words,
 )
+from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Circumstances, Ground, Point, Serving, choose, furthest
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
@@ -35,11 +34,9 @@ from codeflash_parallel.behavior.selection import (
     rejection_needs,
     screening,
     tolerated,
-    unselected,
 )
 from codeflash_parallel.behavior.serving import Place, Servers, run_served
 from codeflash_parallel.behavior.session import (
-    Guest,
     SelectedRun,
     Session,
     Stop,
@@ -48,76 +45,10 @@ from codeflash_parallel.behavior.session import (
     replay_spec,
     selected_run_spec,
 )
-from codeflash_parallel.behavior.steps import Account, Used
+from codeflash_parallel.behavior.steps import Account
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import FailedTest, FirstDifference, TestCounts, ValueCounts
-from codeflash_parallel.model.workspace import Limits, Workspace
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckOutcome:
-    """What a check found: `OK`, a code of rejection, or an `INFRA_…` code.
-
-    Attributes:
-        tests_ns: the tests' own setup, call and teardown.
-        starved: the wall deadline was reached while CPU was left; worth one more try, alone.
-        timings_ms: where the time went, by the names of `model.result.STEPS` without `queue` and `stage`;
-            together the wall time of the check.
-        served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
-        served_why: why not further on.
-        used: by all its runs that count.
-    """
-
-    code: Code
-    reason: str
-    tests: TestCounts = field(default_factory=TestCounts)
-    values: ValueCounts = field(default_factory=ValueCounts)
-    failures: tuple[FailedTest, ...] = ()
-    difference: FirstDifference | None = None
-    tests_ns: int = 0
-    starved: bool = False
-    notes: tuple[str, ...] = ()
-    timings_ms: Mapping[str, float] = field(default_factory=dict)
-    served: str = ""
-    served_why: str = ""
-    used: Used = field(default_factory=Used)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckPlan:
-    """How candidates of this run are checked.
-
-    Attributes:
-        workers: xdist workers; with any there is no server.
-        sources: the snapshot's text of the targets' files.
-        killers: tests that caught earlier candidates, the most deadly first, which pass on the baseline
-            when they are run in front of all others.
-        fresh: every run gets a new process.
-        front: tests that are run before all others: they pass on the baseline when they are run alone.
-        by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
-    """
-
-    guest: Guest
-    baseline: Baseline
-    limits: Limits
-    compare_values: bool
-    workers: int = 0
-    sources: Mapping[str, bytes] = field(default_factory=dict)
-    killers: tuple[str, ...] = ()
-    fresh: bool = False
-    front: tuple[str, ...] = ()
-    by_edits: Serving | None = None
-
-    @property
-    def watches(self) -> bool:
-        """Return whether calls are recorded inside the tests: there are some that cannot be replayed."""
-        return self.compare_values and self.workers == 0 and bool(self.baseline.observed)
-
-    @property
-    def rest(self) -> tuple[str, ...]:
-        """Return the tests that were asked for and that screening leaves out."""
-        return unselected(self.baseline.asked, self.baseline.selected)
+from codeflash_parallel.model.workspace import Workspace
 
 
 async def check(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckPlan
 from codeflash_parallel.behavior.compare import (
     Outcomes,
     TestKey,
@@ -15,6 +14,7 @@ from codeflash_parallel.behavior.compare import (
     compare_tests,
 )
 from codeflash_parallel.behavior.faults import leak, machinery_fault
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.session import (
     SelectedRun,

@@ -13,7 +13,8 @@ from typing import Any
 
 import anyio
 
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, confirm, rest
+from codeflash_parallel.behavior.check import confirm, rest
+from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Ground, Point, furthest
 from codeflash_parallel.behavior.session import hashed
 from codeflash_parallel.benchmark.raced import Out

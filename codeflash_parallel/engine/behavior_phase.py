@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.judging import INFRA, Judging

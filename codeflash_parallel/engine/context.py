@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.samples import Recorder

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.arguments import test_files
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.points import LONG_SUITE_S, Point
 from codeflash_parallel.behavior.verify import sees_failure, verify
 from codeflash_parallel.engine.answers import Answers

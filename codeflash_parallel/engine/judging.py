@@ -12,8 +12,8 @@ from typing import Protocol
 
 import anyio
 
-from codeflash_parallel.behavior.check import CheckOutcome
 from codeflash_parallel.behavior.faults import contested
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.context import RunContext

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission
 from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, Warned

@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.points import Point, Serving
 from codeflash_parallel.behavior.selection import (
     as_baseline,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding

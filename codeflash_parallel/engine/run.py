@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from codeflash_parallel import __version__
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.benchmark.figures import summary as race_summary
 from codeflash_parallel.benchmark.record import RunRecord

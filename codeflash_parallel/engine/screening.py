@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check, evidence
+from codeflash_parallel.behavior.check import check, evidence
+from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext

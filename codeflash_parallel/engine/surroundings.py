@@ -13,7 +13,7 @@ import anyio
 from codeflash_parallel import __version__
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
 from codeflash_parallel.engine.baselines import load, name_of, save
 from codeflash_parallel.engine.findings import Choice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.points import Point, Serving
 from codeflash_parallel.behavior.serving import Place, Servers, run_served
 from codeflash_parallel.behavior.session import SelectedRun, Session, Tracebacks, Wrap, selected_run_spec

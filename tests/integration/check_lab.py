@@ -14,8 +14,9 @@ from guest_runs import write_files
 
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check
+from codeflash_parallel.behavior.check import check
 from codeflash_parallel.behavior.compare import outcomes_by_test
+from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
 from codeflash_parallel.behavior.serving import Servers, template_spec

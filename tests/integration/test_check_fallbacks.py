@@ -10,7 +10,8 @@ import anyio
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.check import CheckOutcome, evidence
+from codeflash_parallel.behavior.check import evidence
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.verify import verify
 from codeflash_parallel.model.outcome import Code, Ended, Level

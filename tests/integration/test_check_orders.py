@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckOutcome, CheckPlan, check, evidence
+from codeflash_parallel.behavior.check import check, evidence
+from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of

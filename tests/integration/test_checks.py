@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.check import CheckOutcome, confirm, evidence, rest
+from codeflash_parallel.behavior.check import confirm, evidence, rest
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code, Level

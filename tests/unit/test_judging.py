@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.judging import MAX_ATTEMPTS, Judging
 from codeflash_parallel.engine.ledger import Entry

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import CheckPlan
+from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine import narrowing
 from codeflash_parallel.engine.changes import Changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.behavior.check import CheckOutcome
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.ledger import Spent, summed, together
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import STEPS
