@@ -67,7 +67,9 @@ def _pressure_ns(pressure: str) -> int:
 
 @contextmanager
 def stand_aside(core: int, devices: Path = _CPU_DEVICES) -> Iterator[None]:
-    """Keep this thread off a round's core and off those that share its execution units, if others are left.
+    """Keep this thread off the cores that share execution units with a round's core, if others are left.
+
+    The core itself is free whenever this thread has something to do.
 
     Args:
         core: -1 for none in particular.
@@ -75,7 +77,7 @@ def stand_aside(core: int, devices: Path = _CPU_DEVICES) -> Iterator[None]:
     """
     allowed = os.sched_getaffinity(0)
     elsewhere = allowed - siblings(core, devices)
-    if core < 0 or not elsewhere:
+    if core < 0 or elsewhere == allowed or not elsewhere:
         yield
         return
     os.sched_setaffinity(0, elsewhere)
@@ -88,9 +90,9 @@ def stand_aside(core: int, devices: Path = _CPU_DEVICES) -> Iterator[None]:
 
 
 def siblings(core: int, devices: Path = _CPU_DEVICES) -> frozenset[int]:
-    """Return a core and those that share its execution units, as far as the kernel shows them."""
+    """Return the other cores that share a core's execution units, as far as the kernel shows them."""
     shown = _text(devices / f"cpu{core}/topology/thread_siblings_list").strip()
-    return frozenset({core, *_numbers(shown)})
+    return frozenset(_numbers(shown)) - {core}
 
 
 def _numbers(cpu_list: str) -> Iterator[int]:

@@ -73,7 +73,7 @@ class Block:
 
     Attributes:
         start: number of the first input.
-        waited_ns: wall time spent neither running nor waiting for a core.
+        waited_ns: wall time spent neither running nor waiting for a core, by the unit or by us.
         digest: of the outcomes of one cycle; empty for empty blocks.
         deferred_ns: CPU time of the unit between DONE and CHECKED: what encoding the kept outcomes cost.
         kept: outcomes that were encoded, those of the first cycle.
@@ -182,25 +182,31 @@ def net_ns(block: Block, cost: ChannelCost, clock: Clock) -> float:
 
 def clock_of(rounds: Sequence[Round], arm: str) -> Clock:
     """Return the clock that decides for an arm: CPU, unless children worked or the work is waiting."""
-    if _waits(rounds, BASELINE) or _waits(rounds, arm) or _has_children(rounds, arm):
+    usual_ns = _idle_ns(rounds, BASELINE)
+    if _waits(rounds, BASELINE, usual_ns) or _waits(rounds, arm, _idle_ns(rounds, arm) - usual_ns):
         return Clock.WALL
-    return Clock.CPU
+    return Clock.WALL if _has_children(rounds, arm) else Clock.CPU
 
 
-def _waits(rounds: Sequence[Round], arm: str) -> bool:
-    """Return whether an arm waits; by lower quartiles, because on a busy machine we make it wait, too."""
-    timed = list(blocks_of(rounds, arm, BlockKind.TIMED))
-    if not timed:
-        return False
-    channel = list(blocks_of(rounds, arm, BlockKind.EMPTY))
-    idle_ns = _low([b.waited_ns for b in timed]) - _low([b.waited_ns for b in channel] or [0])
-    busy_ns = _low([b.cpu_ns for b in timed])
+def _waits(rounds: Sequence[Round], arm: str, idle_ns: int) -> bool:
+    """Return whether an arm that is idle for so long in a block waits.
+
+    A candidate is told by what it idles beyond the baseline: on a busy machine we make both wait, and the
+    blocks of a fast arm are so short that it would pass for its own doing.
+    """
+    busy_ns = _low([b.cpu_ns for b in blocks_of(rounds, arm, BlockKind.TIMED)])
     return idle_ns > max(WAITING_NS, WAITING_SHARE * (idle_ns + busy_ns))
 
 
+def _idle_ns(rounds: Sequence[Round], arm: str) -> int:
+    """Return how long an arm's timed blocks are idle beyond its empty ones, by lower quartiles."""
+    timed, channel = (blocks_of(rounds, arm, kind) for kind in (BlockKind.TIMED, BlockKind.EMPTY))
+    return _low([b.waited_ns for b in timed]) - _low([b.waited_ns for b in channel])
+
+
 def _low(values: Sequence[int]) -> int:
-    """Return the lower quartile."""
-    return sorted(values)[len(values) // 4]
+    """Return the lower quartile; 0 where there is nothing."""
+    return sorted(values)[len(values) // 4] if values else 0
 
 
 def _has_children(rounds: Sequence[Round], arm: str) -> bool:

@@ -22,6 +22,7 @@ from codeflash_parallel.benchmark.witness import (
     ProcessGone,
     Witness,
     cpu_with_children_ns,
+    own_queued_ns,
     parent_of,
     reaped_children_ns,
 )
@@ -199,7 +200,7 @@ class Unit:
         template, witness = self._template, self._witness
         await template.say({"op": "block", "group": job.group, "calls": job.calls, "start": job.start})
         await template.hear("armed", SMALL_S)
-        before = witness.counts()
+        before, own_queued = witness.counts(), own_queued_ns()
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()
         await template.say({"op": "go"})
         try:
@@ -212,6 +213,8 @@ class Unit:
         self._commands_ns += commands_ns
         cpu_ns = own_ns + commands_ns
         after, children = witness.counts(), witness.children()
+        # Time in line is nobody's waiting: neither the unit's nor ours, when DONE is there to be read.
+        queued_ns = after.queued_ns - before.queued_ns + own_queued_ns() - own_queued
         await template.say({"op": "check"})
         checked = await template.hear("checked", SMALL_S + deadline_s)
         self.said = str(checked.get("said", ""))
@@ -223,7 +226,7 @@ class Unit:
             start=job.start,
             cpu_ns=cpu_ns,
             wall_ns=wall_ns,
-            waited_ns=max(0, wall_ns - cpu_ns - (after.queued_ns - before.queued_ns)),
+            waited_ns=max(0, wall_ns - cpu_ns - queued_ns),
             digest=str(checked["digest"]) if job.calls else "",
             deferred_ns=self._cpu_ns() - cpu - own_ns,
             preempted=after.preempted - before.preempted,

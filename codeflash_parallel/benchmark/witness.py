@@ -100,6 +100,14 @@ class Witness:
             os.close(file)
 
 
+def own_queued_ns() -> int:
+    """Return for how long this thread has waited for a core."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
 def field_of(text: bytes, name: bytes) -> int:
     """Return the number that follows a name in a file of `/proc`; 0 where there is none."""
     _, found, rest = text.partition(name)

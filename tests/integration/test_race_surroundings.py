@@ -20,6 +20,7 @@ from codeflash_parallel.benchmark.witness import (
     ProcessGone,
     Witness,
     cpu_with_children_ns,
+    own_queued_ns,
     parent_of,
 )
 from codeflash_parallel.model.workspace import Workspace
@@ -109,6 +110,7 @@ def test_this_machine_tells_its_clocks_and_accounts():
     assert stepped(before, after) == ""
     assert 0 < after.core_ns <= after.busy_ns
     assert read_machine(-1).core_ns == 0
+    assert own_queued_ns() >= 0
 
 
 def test_siblings_as_the_kernel_writes_them(tmp_path):
@@ -117,25 +119,27 @@ def test_siblings_as_the_kernel_writes_them(tmp_path):
         folder.mkdir(parents=True)
         (folder / "thread_siblings_list").write_text(shown)
 
-    assert siblings(0, tmp_path) == {0, 4}
-    assert siblings(1, tmp_path) == {0, 1, 2, 5}
-    assert siblings(7, tmp_path) == {7}
+    assert siblings(0, tmp_path) == {4}
+    assert siblings(1, tmp_path) == {0, 2, 5}
+    assert siblings(7, tmp_path) == frozenset()
 
 
-def test_standing_aside_leaves_a_core_and_its_sibling(tmp_path):
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core only")
+def test_standing_aside_leaves_the_siblings_of_a_core(tmp_path):
     allowed = os.sched_getaffinity(0)
-    core = min(allowed)
+    core, other, *_ = sorted(allowed)
+    shown = tmp_path / f"cpu{core}" / "topology" / "thread_siblings_list"
+    shown.parent.mkdir(parents=True)
 
-    with stand_aside(core, tmp_path):
-        assert os.sched_getaffinity(0) == (allowed - {core} or allowed)
+    def while_aside(siblings_list, of=core):
+        shown.write_text(siblings_list)
+        with stand_aside(of, tmp_path):
+            return os.sched_getaffinity(0)
+
+    assert while_aside(f"{core},{other}") == allowed - {other}
+    assert while_aside(f"{core}") == allowed
+    assert while_aside(f"{core},{other}", of=-1) == allowed
     assert os.sched_getaffinity(0) == allowed
-    everything = tmp_path / f"cpu{core}" / "topology"
-    everything.mkdir(parents=True)
-    (everything / "thread_siblings_list").write_text(f"0-{max(allowed)}")
-    with stand_aside(core, tmp_path):
-        assert os.sched_getaffinity(0) == allowed
-    with stand_aside(-1, tmp_path):
-        assert os.sched_getaffinity(0) == allowed
 
 
 def test_private_folders_are_those_of_the_workspace(tmp_path):
