@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, log1p
+from math import exp, log, log1p
 from statistics import median
 
 from codeflash_parallel.benchmark.caches import is_proven, remembers
@@ -16,6 +16,9 @@ ABSURD_GAIN = log(10)
 
 #: Gains up to this are credited even to those who may know inputs from an earlier process.
 CREDITED_GAIN = log(1.5)
+
+#: What the CPU clock shows and the wall clock surely does not, at most: the baseline may wait a little.
+WALL_SHORTFALL = log(2)
 
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
@@ -38,7 +41,7 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
         return source
     if bound.estimate > ABSURD_GAIN and not is_proven(raced, arm):
         return "a gain beyond 10 that the first pass over the inputs does not prove"
-    return _price(raced, arm)
+    return _price(raced, arm, bound)
 
 
 def _source(raced: Raced, arm: str, bound: Interval) -> str:
@@ -61,19 +64,24 @@ def _reads(rounds: list[Round], arm: str) -> float:
     )
 
 
-def _price(raced: Raced, arm: str) -> str:
+def _price(raced: Raced, arm: str, bound: Interval) -> str:
     """Return what an arm pays elsewhere for its gain, one clause; empty where that is allowed."""
     if raced.tracks[arm].clock is Clock.CPU:
-        return "faster on the CPU clock, slower on the wall clock" if _wall_contradicts(raced, arm) else ""
+        return _contradiction(raced, arm, bound)
     cost = _cpu_cost(raced, arm)
     if cost > raced.plan.max_cpu_cost:
         return f"children or threads: it costs {cost:.1f} times the CPU time of the baseline"
     return ""
 
 
-def _wall_contradicts(raced: Raced, arm: str) -> bool:
-    wall = track(raced.rounds, arm, raced.plan, Clock.WALL)
-    return bounds(wall.total, DOUBT_ALPHA).high < 0
+def _contradiction(raced: Raced, arm: str, bound: Interval) -> str:
+    """Return what the wall clock says against a gain on the CPU clock, one clause; empty if nothing."""
+    wall = bounds(track(raced.rounds, arm, raced.plan, Clock.WALL).total, DOUBT_ALPHA)
+    if wall.high < 0:
+        return "faster on the CPU clock, slower on the wall clock"
+    if wall.high < bound.low - WALL_SHORTFALL:
+        return f"on the wall clock it gains {exp(wall.high):.2f}x at most: it waits"
+    return ""
 
 
 def _cpu_cost(raced: Raced, arm: str) -> float:

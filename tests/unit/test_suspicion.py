@@ -178,6 +178,16 @@ def test_a_gain_on_one_clock_must_not_be_a_loss_on_the_other():
     assert "slower on the wall clock" in doubt(raced)
 
 
+def test_who_waits_as_long_as_the_baseline_gains_no_more_than_the_wall_clock_shows():
+    busy, waited = {}, {"waited_ns": 900_000}
+    for name, work_ns in ((BASELINE, 5_100_000), ("x", 100_000)):
+        busy[name] = {"cpu_ns": CHANNEL + work_ns, "wall_ns": CHANNEL + work_ns + 900_000, **waited}
+    raced = confirmation(1, 1, baseline=busy[BASELINE], **busy["x"])
+
+    assert raced.tracks["x"].clock is Clock.CPU
+    assert "it waits" in doubt(raced)
+
+
 def test_a_gain_on_the_wall_clock_has_its_price():
     work_ns = CALL * CYCLE * 2 * 8.5
     cheap = confirmation(2, 2, children=int(0.6 * work_ns))
