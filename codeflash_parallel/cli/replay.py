@@ -36,12 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Judge the recorded rounds once more; return 5 when the verdict is not what it was."""
+    from codeflash_parallel.engine.replay import held_against
     from codeflash_parallel.engine.samples import load_records
+    from codeflash_parallel.engine.store import load_document
 
     rules = {name: value for name, value in vars(args).items() if name in RULES}
     Settings(**rules)  # raises for what no run could have been asked for
     run_dir = find_places(args).run_dir(args.run_name)
     found = _replayed(load_records(run_dir), rules, run_dir.name)
+    if not rules:
+        found = held_against(found, load_document(run_dir))
     if output.form == Format.TEXT:
         output.write_report(lambda stream: _print(found, rules, stream))
     else:

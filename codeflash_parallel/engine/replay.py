@@ -6,8 +6,9 @@ the results are ranked by the module that ranked them (`rank`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from codeflash_parallel.benchmark.decide import Looks
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
@@ -87,6 +88,18 @@ def replay(records: Sequence[Record], named: NamedPolicy, change: Change = uncha
         recomputed=again.recomputed,
         differences=tuple(again.differences),
     )
+
+
+def held_against(found: Replay, document: Mapping[str, Any]) -> Replay:
+    """Return a replay that also says where the run's document names other winners than the rounds do.
+
+    A document without a verdict (the run was interrupted later) names none.
+    """
+    winners = {"winner": found.recomputed.winner or None, "tie_set": list(found.recomputed.tie_set)}
+    if document["verdict"] is None:
+        return found
+    wrong = tuple(f"document: {name}" for name, ids in winners.items() if document[name] != ids)
+    return replace(found, differences=(*found.differences, *wrong))
 
 
 class _Again:

@@ -13,7 +13,7 @@ from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.policy import POLICIES
 from codeflash_parallel.benchmark.raced import Out, RaceFailed
 from codeflash_parallel.benchmark.record import from_json, to_json
-from codeflash_parallel.engine.replay import Incomplete, replay
+from codeflash_parallel.engine.replay import Incomplete, held_against, replay
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 
@@ -84,6 +84,15 @@ def test_a_changed_verdict_is_noticed(records):
     found = replay([*records[:-1], replace(records[-1], ranking=ranking)], POLICIES.get)
 
     assert found.differences == ("ranking: winner", "ranking: summary")
+
+
+def test_a_document_that_names_somebody_else_is_noticed(records):
+    found = replay(records, POLICIES.get)
+
+    assert held_against(found, {"verdict": "winner", "winner": "fast", "tie_set": []}) == found
+    assert held_against(found, {"verdict": None, "winner": None, "tie_set": []}) == found
+    wrong = held_against(found, {"verdict": "tie", "winner": "same", "tie_set": ["same", "fast"]})
+    assert wrong.differences == ("document: winner", "document: tie_set")
 
 
 def test_other_rules_give_another_verdict(records):
