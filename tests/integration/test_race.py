@@ -48,8 +48,8 @@ CODES = {
 
 
 def dear(steps):
-    """Return code of which one call takes about a tenth of a second at 50 steps."""
-    return BASELINE.replace("seen = []", f"seen = []\n    sum(range({steps} * 80_000))")
+    """Return code of which one call takes more than 50 ms at 50 steps."""
+    return BASELINE.replace("seen = []", f"seen = []\n    sum(range({steps} * 140_000))")
 
 
 TESTS = """
