@@ -52,8 +52,7 @@ def cache_root(settings: Settings) -> Path:
     """Return where mirrors, slots and results are kept: the setting, or the user's cache directory."""
     if settings.cache_dir:
         path = Path(settings.cache_dir).expanduser().absolute()
-        # A folder that is not there yet cannot be left again: its name would be made, and stay.
-        return path.resolve() if ".." in path.parts else path
+        return path.resolve() if ".." in path.parts else path  # what is not there yet cannot be left again
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "codeflash-parallel"
 
@@ -264,8 +263,7 @@ class Surroundings:
         """Compile the guest once for each interpreter: half of the CPU time of its every start."""
         done = self.guest_dir / f"compiled-{digest_of(str(self.interpreter).encode())[:16]}"
         if not done.exists():
-            environment = self._environment(self.guest_dir, 0)
-            limits = Limits(wall_s=_WARM_UP_S)
+            environment, limits = self._environment(self.guest_dir, 0), Limits(wall_s=_WARM_UP_S)
             await self.launcher.run(compile_command(self.interpreter, environment, limits, self.guest_dir))
             done.touch()
 
