@@ -17,7 +17,14 @@ from codeflash_parallel.engine import evaluator as engine
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.events import CandidateFinished, RunFinished, RunStarted
 from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, FailedTest, Fault, RunResult, TestCounts
+from codeflash_parallel.model.result import (
+    SCHEMA_VERSION,
+    CandidateResult,
+    FailedTest,
+    Fault,
+    RunResult,
+    TestCounts,
+)
 
 WINNER = CandidateResult(
     id=CandidateId("fast"), origin=Origin.PATCH, status=Status.WON, code=Code.OK, reason="Fast.", diff="+x\n"
@@ -135,7 +142,7 @@ def test_json_lines_end_with_the_document(capsys) -> None:
     assert [line["event"] for line in lines] == ["run_started", "candidate_finished", "run_finished"]
     assert [line["seq"] for line in lines] == [0, 1, 2]
     assert [line["candidate"] for line in lines] == [None, "fast", None]
-    assert lines[-1]["schema_version"] == "1.1"
+    assert lines[-1]["schema_version"] == SCHEMA_VERSION
     assert lines[-1]["candidates"][1]["id"] == "wrong|<b>"
 
 
