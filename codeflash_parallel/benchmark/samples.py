@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import exp, log, sqrt
-from statistics import fmean, median, stdev
+from math import exp, log, log1p
+from statistics import median
 
+from codeflash_parallel.benchmark.evidence import Evidence
 from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, weights
 
 #: Share of CPU time that other processes of a unit must have used before the wall clock decides.
@@ -30,10 +31,9 @@ WAITING_SHARE = 0.20
 WAITING_NS = 100_000
 
 #: Work that an arm does after the clock is charged to it when it exceeds the baseline's by this share of it,
-#: and by so many standard errors over at least so many rounds.
+#: with this error over all looks. (Three standard errors, looked at after every round, charge equal arms.)
 DEFERRED_SHARE = 0.10
-DEFERRED_ERRORS = 3.0
-DEFERRED_ROUNDS = 4
+DEFERRED_ERROR = 0.01
 
 #: And by nanoseconds: what the process is still warm from makes the same encoding differ by half of this,
 #: always to the same side.
@@ -256,12 +256,11 @@ def deferred_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
         if (own := _checking_ns(round_, arm, group)) is not None
         and (base := _checking_ns(round_, BASELINE, group)) is not None
     ]
-    if len(pairs) < DEFERRED_ROUNDS:
+    shares = Evidence([log(max(own, LEAST_NS) / max(base, LEAST_NS)) for own, base in pairs])
+    if shares.above(log1p(DEFERRED_SHARE)) * DEFERRED_ERROR < 1:
         return 0.0
-    excess = [own - base for own, base in pairs]
-    error = stdev(excess) / sqrt(len(excess))
-    floor = max(DEFERRED_SHARE * fmean(base for _, base in pairs), DEFERRED_ERRORS * error, DEFERRED_NS)
-    return fmean(excess) if fmean(excess) > floor else 0.0
+    excess_ns = median(own - base for own, base in pairs)
+    return excess_ns if excess_ns > DEFERRED_NS else 0.0
 
 
 def _checking_ns(round_: Round, arm: str, group: int) -> float | None:
