@@ -65,7 +65,7 @@ class Proof:
         self._places = places
         self._channel = channel
         self._spec = spec
-        self._known = {}
+        self._kept, self._known = {}, {}
         self.instrument = self.probe = None
         self.renew()
         current.on_fork(self.renew)
@@ -86,11 +86,18 @@ class Proof:
         """Return a path relative to the slot's root."""
         return self._places.relative(path)
 
-    def know(self, paths):
-        """Compile files as they are now, so that forks need not compile what they leave as it is."""
+    def keep(self, paths):
+        """Keep what files hold now, before a candidate changes them, for `know`."""
         for path in paths:
-            with contextlib.suppress(Exception), open(path, "rb") as file:
-                self._known[path] = incremental.Incremental(file.read(), path)
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                self._kept[path] = file.read()
+
+    def know(self):
+        """Compile what was kept, so that forks need not compile what they leave as it is."""
+        while self._kept:
+            path, data = self._kept.popitem()
+            with contextlib.suppress(Exception):
+                self._known[path] = incremental.Incremental(data, path)
 
     def known_code(self, path, data):
         """Return the code of a known file's new bytes; None when they have to be compiled as a whole."""

@@ -66,6 +66,7 @@ class Server:
         self._renewals = []
         self._preimporting = ""
         self._complaint = ""
+        self._is_gate_known = False
         self._guard = self._probe = self._ahead = None
         self.recorded = int  # which says 0
         self._watch = Watch(self._is_changing)
@@ -144,7 +145,7 @@ class Server:
         self._guard.audit_before_forks()
         unfit = self._unfit()
         if self.until == "F1":
-            self._guard.proof.know(os.path.join(self._spec["root"], path) for path in self._gate)
+            self._guard.proof.keep(os.path.join(self._spec["root"], path) for path in self._gate)
         self._cwd = os.getcwd()
         self._chance.hold()
         gc.collect()
@@ -188,9 +189,17 @@ class Server:
             self._link.say("refused", order=order.get("order"), why=why)
         elif not is_fork:
             self._ahead.close()
+            self._know_gate()
             with contextlib.suppress(OSError):  # the next order will say so
                 is_fork = self._fork_ahead()
         return self._awaited() if is_fork else None
+
+    def _know_gate(self):
+        """Compile, once and while the first check runs, what later forks need not compile again."""
+        if self.until == "F1" and not self._is_gate_known:
+            self._is_gate_known = True
+            self._guard.proof.know()
+            gc.freeze()
 
     def _hand_over(self, order, descriptors):
         """Give an order to the fork that waits, to a new one if that was killed; return True in a new one."""

@@ -174,6 +174,34 @@ async def test_each_fork_runs_what_the_gate_holds_now(lab: ServingLab) -> None:
                 assert "assert 3 == 2" in message
 
 
+LINED = """
+import inspect, traceback
+import mod
+
+def test_lines():
+    lines = open(mod.__file__).read().splitlines()
+    assert mod.f(1) == 1 + lines.count("TABLE = [1, 2]")
+    assert mod.Behind.method.__code__.co_firstlineno == lines.index("    def method(self): pass") + 1
+    assert inspect.getsource(mod.behind).splitlines()[0] == "def behind(x):"
+    try: mod.behind(0)
+    except ZeroDivisionError: assert "1 / x" in traceback.format_exc()
+"""
+ABOVE = "import sys\nTABLE = [1, 2]\n\ndef helper(): global TABLE\n"
+BEHIND = """def behind(x):
+    return 1 / x
+class Behind:
+    def method(self): pass
+"""
+
+
+async def test_code_behind_a_change_stands_on_its_new_lines(lab: ServingLab) -> None:
+    lab.write(mod="def f(x): return x\n" + BEHIND, test_it=LINED)
+    async with lab.server() as server:
+        for count in (0, 1, 0, 3):
+            lab.write(mod=f"{ABOVE * count}def f(x): return x + {count}\n{BEHIND}")
+            assert (await lab.fork(server)).outcomes == {"test_lines": "passed"}
+
+
 async def test_a_template_goes_on_to_the_next_point(lab: ServingLab) -> None:
     write_files(lab.root, EVERY_KIND)
     options = {"args": ["-o", "addopts="]}
