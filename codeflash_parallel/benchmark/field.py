@@ -96,6 +96,9 @@ async def open_field(
 
 
 def _compare(template: Template, baseline: Template) -> None:
-    """Refuse an arm that loaded other work than the baseline did."""
+    """Refuse an arm that loaded other work than the baseline did, or that has others work for it."""
     if template.cycles != baseline.cycles:
         raise ArmLost(f"could load {sum(template.cycles)} of {sum(baseline.cycles)} inputs")
+    if template.helpers > baseline.helpers:
+        # What they do is on no clock of ours, and they remember from one unit to the next.
+        raise ArmLost("its import starts processes, which the baseline's does not")

@@ -90,6 +90,7 @@ class Template:
     def __init__(self, arm: str, channel: Channel) -> None:
         self.arm = arm
         self.cycles: tuple[int, ...] = ()
+        self.helpers = 0
         self._channel = channel
 
     async def ready(self, deadline_s: float) -> int:
@@ -100,6 +101,7 @@ class Template:
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles = tuple(answer["calls"])
+        self.helpers = Witness(self._channel.pid).children()
         return cpu_with_children_ns(self._channel.pid)
 
     async def fork(self, number: int, core: int) -> Unit:
