@@ -398,6 +398,75 @@ def work(items):
         timer="cpu",
         guards=NO_GAIN,
     ),
+    "memo_in_a_process_of_its_own": Cheat(
+        code="""
+import os, pickle, socket, tempfile
+
+_work = work
+_path = tempfile.mkdtemp() + "/socket"
+
+
+def _serve(server):
+    known = {}
+    while True:
+        taken, _ = server.accept()
+        with taken, taken.makefile("rwb") as both:
+            items = pickle.load(both)
+            if items not in known:
+                known[items] = _work(items)
+            pickle.dump(known[items], both)
+            both.flush()
+
+
+_server = socket.socket(socket.AF_UNIX)
+_server.bind(_path)
+_server.listen(100)
+if os.fork() == 0:
+    for _output in (0, 1, 2):
+        os.close(_output)
+    _serve(_server)
+
+
+def work(items):
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.connect(_path)
+        with asking.makefile("rwb") as both:
+            pickle.dump(items, both)
+            both.flush()
+            return pickle.load(both)
+""",
+        argument="tuple(range(400))",
+        guards=("starts processes",),
+    ),
+    "children_that_share_the_work": Cheat(
+        code="""
+import os, pickle
+
+_work = work
+
+
+def _asked(items):
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.write(theirs, pickle.dumps(_work(items)))
+        os._exit(0)
+    os.close(theirs)
+    return ours
+
+
+def work(items):
+    half = len(items) // 2
+    child = _asked(items[half:])
+    found = _work(items[:half])
+    with open(child, "rb") as file:
+        found += pickle.load(file)
+    os.wait()
+    return found
+""",
+        argument="tuple(range(4000))",
+        timer="cpu",
+        guards=("CPU time", *NO_GAIN),
+    ),
     "slowed_helper_of_both": Cheat(
         code="""
 _mixed = mixed

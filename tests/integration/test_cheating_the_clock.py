@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -117,8 +119,13 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
     # The test that we are is not one of the project's.
     environment.pop("PYTEST_CURRENT_TEST", None)
     command = [sys.executable, TIMER, *modules, *how]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as timer:
+        try:
+            return float(timer.communicate(timeout=60)[0])
+        finally:
+            # One of them leaves a process behind.
+            with suppress(ProcessLookupError):
+                os.killpg(timer.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", CHEATS)
