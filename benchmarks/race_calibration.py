@@ -70,9 +70,9 @@ async def recorded(options: argparse.Namespace) -> None:
     """Record the cell on which the least time has been spent so far, again and again."""
     traces, cells = Traces(options.state / "traces"), cells_of(options)
     spent = {cell: traces.seconds(cell) for cell in cells}
-    end = time.monotonic() + 60 * options.minutes
     recorders: dict[tuple[str, int], Recorder] = {}
     async with ground(options.python) as place:
+        end = time.monotonic() + 60 * options.minutes
         while time.monotonic() < end:
             cell = min(cells, key=spent.__getitem__)
             key = (cell.work, cell.tests)
