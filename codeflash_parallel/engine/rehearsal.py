@@ -7,6 +7,7 @@ decided while they are recorded.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -44,6 +45,9 @@ PATIENCE_S = 20.0
 
 #: Seconds that a race may take where none are named: an automatic budget for work as small as this.
 BUDGET_S = 20.0
+
+#: How the names of rehearsals' folders begin.
+_PREFIX = "rehearsal-"
 
 #: Of each of the processes.
 LIMITS = Limits(wall_s=120.0, cpu_s=120.0)
@@ -125,14 +129,21 @@ async def rehearse(settings: Settings, venue: Venue, progress: Progress) -> tupl
         EnvironmentFault: another race has the machine, or the arms cannot be run.
     """
     guest_dir = await anyio.to_thread.run_sync(install_guest, venue.cache)
-    with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=venue.cache) as folder:
-        async with open_launcher() as runner, hold_benchmark_token(TOKEN_DEADLINE_S):
+    async with open_launcher() as runner, hold_benchmark_token(TOKEN_DEADLINE_S):
+        with _new_folder(venue.cache) as folder:
             bench = Bench(runner=runner, guest_dir=guest_dir, limits=LIMITS)
             found = []
             for number, work in enumerate(WORKS):
                 stage = _Stage(bench, venue, Path(folder, str(number)), work)
                 found.append(await stage.record(settings, progress))
             return tuple(found)
+
+
+def _new_folder(cache: Path) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder; those of others were left by killed rehearsals, for only the token's holder has one."""
+    for left in cache.glob(f"{_PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=_PREFIX, dir=cache)
 
 
 class _Stage:

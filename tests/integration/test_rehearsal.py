@@ -35,6 +35,7 @@ def left_in(cache):
 @pytest.mark.anyio
 async def test_identical_arms_are_recorded_and_nothing_is_left(tmp_path):
     going = []
+    (tmp_path / "rehearsal-of-somebody-killed" / "0").mkdir(parents=True)
 
     recorded = await rehearse(Settings(confidence=0.95), venue(tmp_path), going.append)
 
