@@ -37,13 +37,11 @@ class FixtureWork:
         return FixtureBatch(batches)
 
     def close(self):
-        """Let the tests go on to their ends: first all bodies, then all teardowns."""
+        """Let the tests go on to their ends: bodies, then their own fixtures, then those that they share."""
         seats = [seat for group in self._groups for seat in group]
-        for seat in seats:
-            seat.leave()
-        # What several tests share was made for the first one that asked for it.
-        for seat in reversed(seats):
-            seat.tear_down()
+        for step in (Seat.leave, Seat.go_on, Seat.go_on):
+            for seat in seats:
+                step(seat)
 
 
 class FixtureBatch:
@@ -101,6 +99,7 @@ class Seat:
         self.name, self.why = item.nodeid, ""
         self._item = item
         self._thread = None
+        self._over = False
         self._order = None
         self._error = None
         self._entries = None
@@ -142,11 +141,10 @@ class Seat:
             self._entries = None
             self.do(_leave)
 
-    def tear_down(self):
-        """Tear down the test's fixtures."""
-        if self._thread is not None:
+    def go_on(self):
+        """Tear down the test's own fixtures; the second time, what it shares."""
+        if self._thread is not None and not self._over:
             self._resume(self._go.release)
-            self._settler.close()
 
     # ---- in the test's thread
 
@@ -161,8 +159,12 @@ class Seat:
             self.why = shortened(": %s: %s" % (type(error).__name__, error))
         self._park()
         try:
-            hooks.pytest_runtest_teardown(item=item, nextitem=None)
+            hooks.pytest_runtest_teardown(item=item, nextitem=item.parent)
+            self._settler.close()
+            self._park()
+            item.session._setupstate.teardown_exact(None)
         finally:
+            self._over = True
             self._parked.release()
 
     def _park(self):

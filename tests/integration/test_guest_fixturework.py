@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_lab import Lab
+from guest_lab import PYTHONS, Lab
 
 TESTS = """
 import sqlite3, time
@@ -76,12 +77,23 @@ def test_does_not_come_so_far(benchmark):
 
 def test_uses_no_fixture():
     pass
+
+@pytest.fixture
+def breaks():
+    yield
+    raise OSError("no end")
+
+def test_teardown_breaks(benchmark, breaks):
+    benchmark(len, "abc")
 """
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
+@pytest.fixture(params=PYTHONS, ids=lambda path: path.split("/")[-3])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    made = Lab(tmp_path, python=request.param)
+    import_it = [made.python, "-c", "import pytest_benchmark"]
+    if subprocess.run(import_it, check=False, capture_output=True).returncode:
+        pytest.skip("this interpreter has no pytest-benchmark")
     made.file("test_it.py", TESTS)
     return made
 
@@ -139,3 +151,12 @@ def test_who_does_not_come_to_the_fixture_is_named(lab: Lab) -> None:
         assert found.block(0, 2)["said"] == said
         assert found.block(1, 1)["said"] == "test_it.py::test_uses_no_fixture does not come to its benchmark"
         assert found.ask(op="end")["status"] == 0
+
+
+def test_a_teardown_that_fails_keeps_nobody_waiting(lab: Lab) -> None:
+    with arm(lab, ["test_teardown_breaks", "test_burns"]) as found:
+        found.hear()
+        found.ask(op="unit", core=None, unit=0)
+        assert found.block(0, 1).get("said") is None
+        assert found.ask(op="end")["status"] == 0
+    assert (lab.project / "log").read_text() == "wide up\nwide down\n"
