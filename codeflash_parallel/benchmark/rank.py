@@ -27,6 +27,10 @@ from codeflash_parallel.model.result import Speedup
 SUSPECT = "suspect: "
 
 
+#: Who may be confirmed. What stayed open in the longer race would do so in the shorter confirmation.
+_HOPEFUL = frozenset({Standing.FASTER, Standing.BEATEN, Standing.BEHIND})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
     """What the races say of one candidate.
@@ -89,9 +93,7 @@ def contenders(
     hopeful = [
         entry
         for entry in entries(races).values()
-        if entry.id not in tried
-        and entry.bound.estimate > goal
-        and entry.standing not in {Standing.REGRESSES, Standing.HOPELESS, Standing.FUTILE}
+        if entry.id not in tried and entry.bound.estimate > goal and entry.standing in _HOPEFUL
     ]
     ranked = sorted(hopeful, key=lambda entry: -entry.bound.estimate)
     return tuple(entry.id for entry in ranked if _goes_with(ranked[0], entry, plan))[:limit]
