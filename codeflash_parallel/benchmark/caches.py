@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import log, sqrt
 from statistics import median
 
 from codeflash_parallel.benchmark.decide import MAD_TO_SD
@@ -47,8 +47,10 @@ SETUP_NS = 1_000_000
 #: For Gaussian noise, a median's standard error is that of the mean times this, the root of pi / 2.
 MEDIAN_ERROR = 1.2533
 
-#: A gain is proven by the first pass if surely at least this share of the saving is in it; little, because
-#: where calls are short, what a fork's first steps cost scatters by as much as the saving itself.
+#: A gain is proven by the first pass if that surely gains so much, the steps of a fork included ...
+PROVEN_GAIN = log(1.5)
+#: ... or if surely at least this share of the saving is in it. Little, because where calls are short, what a
+#: fork's first steps cost scatters by as much as the saving itself.
 PROVEN_SHARE = 0.25
 
 _FIRST_PASS = frozenset({BlockKind.FIRST, BlockKind.COLD})
@@ -80,6 +82,9 @@ def is_proven(raced: Raced, arm: str) -> bool:
     """
     pairs = _pairs(raced, arm)
     if not pairs:
+        return True
+    gains = [log(base.first / own.first) for own, base in pairs]
+    if median(gains) - STANDARD_ERRORS * _error(gains) > PROVEN_GAIN:
         return True
     missing = [own.relearnt - base.relearnt for own, base in pairs]
     saved = median(base.again - own.again for own, base in pairs)
