@@ -17,6 +17,9 @@ from codeflash_parallel.benchmark.unit import (
     start_template,
 )
 
+#: How the reason of a process begins that ends by itself; why it did says more.
+_NO_START = "ended before its time"
+
 #: Hash seed of the process; any would do, but two runs are to see the same.
 _HASH_SEED = 1
 
@@ -60,7 +63,8 @@ async def probe(bench: Bench, baseline: Arm, plan: RacePlan, *, deadline_s: floa
     except ArmLost as error:
         lost = explained(error, await template.close())
         slow = isinstance(lost, ArmSlow)
-        return Unfit(reason=f"one call of it was not done after {deadline_s:g} s" if slow else lost.reason)
+        said = lost.reason.removeprefix(f"{_NO_START}: ")
+        return Unfit(reason=f"one call of it was not done after {deadline_s:g} s" if slow else said)
     finally:
         await template.close()
 

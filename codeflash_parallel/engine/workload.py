@@ -53,14 +53,21 @@ class Workload:
     @property
     def summary(self) -> str:
         """Return what is timed and why, one clause."""
+        return f"workload {self.work.value}: {self._size}, because {self.why}"
+
+    @property
+    def _size(self) -> str:
         match self.work:
             case Work.CALLS:
-                size = f"{sum(len(group.calls) for group in self.groups)} captured calls"
+                return _counted(sum(len(group.calls) for group in self.groups), "captured call")
             case Work.TESTS | Work.BENCHMARKS:
-                size = f"{sum(len(group.tests) for group in self.groups)} tests"
+                return _counted(sum(len(group.tests) for group in self.groups), "test")
             case _:
-                size = ", ".join(group.name for group in self.groups)
-        return f"workload {self.work.value}: {size}, because {self.why}"
+                return ", ".join(group.name for group in self.groups)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def budget_ns(settings: Settings, workload: Workload, started_ns: int) -> int:

@@ -63,7 +63,7 @@ def race_of(phases: list[PhaseStarted]) -> str:
 def test_captured_calls_and_the_budget_are_told_before_the_race(tmp_path: Path) -> None:
     result, phases = run(project_at(tmp_path), tmp_path / "cache", FAST, time_budget=8.0)
     assert race_of(phases) == (
-        "workload calls: 1 captured calls, because they are the calls that the tests make; budget 8 s"
+        "workload calls: 1 captured call, because they are the calls that the tests make; budget 8 s"
     )
     assert result.race["workload"] == "calls"
 
@@ -133,7 +133,7 @@ def test_benchmarks_of_the_projects_own(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=BENCHMARKED, **loaded)
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=60.0)
     assert race_of(phases) == (
-        "workload pytest-benchmark: 1 tests, because the project has benchmarks of the targets; budget 60 s"
+        "workload pytest-benchmark: 1 test, because the project has benchmarks of the targets; budget 60 s"
     )
     assert result.race["workload"] == "pytest-benchmark"
     assert result.candidates[0].status is Status.WON, result.candidates[0].reason
@@ -155,7 +155,7 @@ def test_total(tmp_path, monkeypatch):
 def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=WITH_A_FILE)
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=6.0)
-    assert race_of(phases).startswith("workload tests: 1 tests, because no call of the targets can be made")
+    assert race_of(phases).startswith("workload tests: 1 test, because no call of the targets can be made")
     assert result.race["workload"] == "tests"
     assert any(warning.startswith("Whole tests are timed: no call") for warning in result.warnings)
     assert result.candidates[0].status in {Status.WON, Status.LOST, Status.UNDECIDED}

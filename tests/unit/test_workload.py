@@ -1,0 +1,62 @@
+"""What is timed, in words, and how long it may take."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeflash_parallel.benchmark.plan import Group, Work
+from codeflash_parallel.engine.race_phase import race_plan
+from codeflash_parallel.engine.workload import Workload, budget_ns
+from codeflash_parallel.model.settings import Settings
+
+SECOND = 1_000_000_000
+
+
+def workload(*costs_ns: int, work: Work = Work.CALLS) -> Workload:
+    groups = tuple(
+        Group(name=f"g{n}", ns=ns, calls=(n, n + 1), tests=(f"t{n}",)) for n, ns in enumerate(costs_ns)
+    )
+    return Workload(work=work, why="it is there", groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("costs_ns", "started_ns", "expected_s"),
+    [
+        ((1000,), 0, 20),
+        ((SECOND // 4, SECOND // 4), 0, 30),
+        ((SECOND // 4,), SECOND // 2, 45),
+        ((30 * SECOND,), 0, 1800),
+    ],
+)
+def test_an_automatic_budget_is_sixty_passes_and_starts(
+    costs_ns: tuple[int, ...], started_ns: int, expected_s: int
+) -> None:
+    assert budget_ns(Settings(), workload(*costs_ns), started_ns) == expected_s * SECOND
+
+
+def test_a_named_budget_is_what_it_says() -> None:
+    assert budget_ns(Settings(time_budget=0.5), workload(30 * SECOND), SECOND) == SECOND // 2
+
+
+def test_the_rules_are_those_of_the_settings() -> None:
+    settings = Settings(
+        confidence=0.95, min_speedup=0.03, indifference=0.04, max_regression=0.2, max_cpu_cost=3.0
+    )
+    plan = race_plan(settings, workload(10, work=Work.COMMAND))
+    assert (plan.confidence, plan.min_speedup, plan.indifference) == (0.95, 0.03, 0.04)
+    assert (plan.max_regression, plan.max_cpu_cost, plan.work) == (0.2, 3.0, Work.COMMAND)
+    assert plan.budget_ns == 20 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("work", "costs_ns", "size"),
+    [
+        (Work.CALLS, (1,), "2 captured calls"),
+        (Work.TESTS, (1,), "1 test"),
+        (Work.BENCHMARKS, (1, 2), "2 tests"),
+        (Work.COMMAND, (1,), "g0"),
+    ],
+)
+def test_it_is_said_what_is_timed_and_why(work: Work, costs_ns: tuple[int, ...], size: str) -> None:
+    expected = f"workload {work.value}: {size}, because it is there"
+    assert workload(*costs_ns, work=work).summary == expected
