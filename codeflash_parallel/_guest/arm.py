@@ -148,8 +148,7 @@ def _serve_blocks(control, work, state):
             control.send("armed")
         elif order["op"] == "go":
             batch.run()
-            spent_ns = getattr(batch, "spent_ns", 0)
-            control.send_line(line_of("done", children_ns=spent_ns) if spent_ns else _DONE)
+            control.send_line(batch.done() if hasattr(batch, "done") else _DONE)
         elif order["op"] == "check":
             control.send("checked", **batch.check())
         else:

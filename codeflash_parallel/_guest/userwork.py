@@ -9,6 +9,7 @@ import time
 import types
 
 from . import callwork, inputs
+from .records import line_of
 from .replay import seed_everything
 from .session import GuestFailure
 from .shapes import MAX_ITEMS
@@ -122,6 +123,7 @@ class CommandBatch:
 
     Attributes:
         spent_ns: CPU time of the runs and of the processes that they waited for, as `wait4` has it.
+        queued_ns: how long the runs themselves waited for a core.
     """
 
     def __init__(self, argv, environment, times):
@@ -131,7 +133,7 @@ class CommandBatch:
         self._errors = os.memfd_create("stderr") if times else -1
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._statuses = []
-        self.spent_ns = 0
+        self.spent_ns = self.queued_ns = 0
 
     def run(self):
         """Run the command: this is what is timed."""
@@ -152,6 +154,9 @@ class CommandBatch:
         except OSError as error:
             os.write(self._errors, str(error).encode())
             return 127  # a shell's status of a command that it does not find
+        # A dead process keeps its accounts until it is reaped; only they tell how long it waited for a core.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        self.queued_ns += _queued_ns(pid)
         _, status, usage = os.wait4(pid, 0)
         self.spent_ns += int((usage.ru_utime + usage.ru_stime) * 1e9)
         return os.waitstatus_to_exitcode(status)
@@ -169,6 +174,10 @@ class CommandBatch:
         self._close()
         return dict(checked, ns=time.process_time_ns() - started)
 
+    def done(self):
+        """Return what is said when the runs are done."""
+        return line_of("done", children_ns=self.spent_ns, queued_ns=self.queued_ns)
+
     def _why(self, status):
         lines = _read(self._errors).decode("utf-8", "replace").strip().splitlines()
         return ("it ends with status %d: %s" % (status, lines[-1] if lines else ""))[:_SAID_CHARS]
@@ -177,6 +186,14 @@ class CommandBatch:
         for descriptor in (self._output, self._errors, self._nothing):
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def _queued_ns(pid):
+    try:
+        with open("/proc/%d/schedstat" % pid) as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0  # the kernel does not say
 
 
 def _read(descriptor):

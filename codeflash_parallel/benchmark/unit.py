@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.benchmark.plan import Arm, RacePlan
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.samples import Block, BlockKind
 from codeflash_parallel.benchmark.witness import (
     ProcessGone,
@@ -87,8 +87,8 @@ class Bench:
 class Template:
     """A warm process of one arm, from which its units are forked. Made by `start_template`."""
 
-    def __init__(self, arm: str, channel: Channel) -> None:
-        self.arm = arm
+    def __init__(self, arm: str, channel: Channel, work: Work) -> None:
+        self.arm, self.work = arm, work
         self.cycles: tuple[int, ...] = ()
         self.helpers = 0
         self._channel = channel
@@ -210,13 +210,15 @@ class Unit:
         except ArmLate:
             raise ArmSlow(f"its calls of one block were not done after {deadline_s:.1f} s") from None
         own_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
-        # Only the guest can account for the commands that it ran. It can only add to what is counted.
-        commands_ns = max(0, int(done.get("children_ns", 0)))
+        # Only the guest can account for the commands that it ran; it then runs no code of a candidate itself.
+        told = done if template.work is Work.COMMAND else {}
+        commands_ns = max(0, int(told.get("children_ns", 0)))
         self._commands_ns += commands_ns
         cpu_ns = own_ns + commands_ns
         after, children = witness.counts(), witness.children()
         # Time in line is nobody's waiting: neither the unit's nor ours, when DONE is there to be read.
         queued_ns = after.queued_ns - before.queued_ns + own_queued_ns() - own_queued
+        queued_ns += max(0, int(told.get("queued_ns", 0)))
         await template.say({"op": "check"})
         checked = await template.hear("checked", SMALL_S + deadline_s)
         self.said = str(checked.get("said", ""))
@@ -276,7 +278,7 @@ async def start_template(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int)
         "groups": [{"name": g.name, "calls": list(g.calls), "tests": list(g.tests)} for g in plan.groups],
     }
     command = guest_command(workspace, spec, limits, bench.guest_dir, control=Control.LINES)
-    return Template(arm.id, await bench.runner.open(command))
+    return Template(arm.id, await bench.runner.open(command), plan.work)
 
 
 def explained(lost: ArmLost, ended: Exit) -> ArmLost:
