@@ -10,7 +10,6 @@ block of 2.3 ms, against 2.2 to 2.3 ms when the unit waits).
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +27,6 @@ from codeflash_parallel.benchmark.witness import (
 )
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Channel, ChannelClosed, Exit, Limits, Runner
-from codeflash_parallel.process.environment import single_threaded
 from codeflash_parallel.process.guest import Control, guest_command, parse_records
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
@@ -266,8 +264,7 @@ class Unit:
 async def start_template(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> Template:
     """Start an arm's process; whoever calls this closes what it returns."""
     # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
-    alone = single_threaded(arm.workspace.environment, os.environ)
-    environment = {**alone, "PYTHONHASHSEED": str(hash_seed)}
+    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
     workspace = replace(arm.workspace, environment=environment)
     wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
     limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)

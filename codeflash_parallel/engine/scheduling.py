@@ -71,11 +71,3 @@ def slots_used(room: Room, baseline: Baseline, candidates: int) -> int:
     alone = Used(cpu_ns=baseline.cpu_ns, wall_ns=baseline.wall_ns, rss_bytes=baseline.rss_bytes)
     cores_each = cores_of_a_check(alone, ())
     return min(candidates, at_once(room, cores_each=cores_each, bytes_each=alone.rss_bytes))
-
-
-def threads_each(cores: int, slots: int) -> int:
-    """Return how many threads a numeric library may start in one slot, at least one.
-
-    The same in every process of a run: with other threads, sums of floats come out otherwise.
-    """
-    return max(1, cores // max(1, slots))

@@ -20,13 +20,13 @@ from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.preflight import Depth, Preflight
-from codeflash_parallel.engine.scheduling import Room, slots_used, threads_each
+from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits
-from codeflash_parallel.process.environment import project_environment
+from codeflash_parallel.process.environment import numeric_threads, project_environment
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
@@ -158,8 +158,7 @@ class Surroundings:
         return self._pool
 
     def _environment(self, private: Path, number: int) -> Mapping[str, str]:
-        threads = threads_each(int(self.cores), self.size)
-        return project_environment(os.environ, private=private, number=number, threads=threads)
+        return project_environment(os.environ, private=private, number=number)
 
     def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> Guest:
         """Return what all guests of a run have in common."""
@@ -296,5 +295,5 @@ class Surroundings:
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             self.settings.no_select,
             depth.value,
-            threads_each(int(self.cores), self.size),
+            sorted(numeric_threads(os.environ).items()),
         )

@@ -26,7 +26,8 @@ _FOLDERS = {
     "XDG_STATE_HOME": "state",
     "XDG_RUNTIME_DIR": "run",
 }
-#: Slots share the cores; a numeric library that takes them all slows every other slot down.
+#: Slots share the cores, and a process in which a library has started threads cannot be forked. The same in
+#: every process of a run: with other threads, sums of floats come out otherwise.
 _THREAD_CAPS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _REMOVED = frozenset(
     {
@@ -59,7 +60,6 @@ def project_environment(
     *,
     private: Path,
     number: int,
-    threads: int = 1,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Build the complete environment of a slot's children.
@@ -68,13 +68,12 @@ def project_environment(
         base: the environment that we were started with.
         private: the slot's private folder; `private_folders` are to be created in it.
         number: the slot's number, 0 for the baseline's.
-        threads: that a numeric library may start, unless the user has said how many.
         extra: set last, over everything else.
     """
     kept = {name: value for name, value in base.items() if not _is_removed(name)}
     return {
-        **dict.fromkeys(_THREAD_CAPS, str(threads)),
         **kept,
+        **numeric_threads(base),
         **_user_base(base),
         **{name: str(private / folder) for name, folder in _FOLDERS.items()},
         # Children of tests write no byte code; the guest turns writing on for the slot itself.
@@ -85,14 +84,9 @@ def project_environment(
     }
 
 
-def single_threaded(environment: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    """Return a slot's environment for work that has one core: one thread, unless the user has said how many.
-
-    Args:
-        environment: from `project_environment`.
-        base: the environment that we were started with.
-    """
-    return {**environment, **{name: "1" for name in _THREAD_CAPS if name not in base}}
+def numeric_threads(base: Mapping[str, str]) -> dict[str, str]:
+    """Return how many threads numeric libraries may start: one, unless the user has said how many."""
+    return {name: base.get(name, "1") for name in _THREAD_CAPS}
 
 
 def private_folders(private: Path) -> tuple[Path, ...]:

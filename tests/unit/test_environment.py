@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.environment import private_folders, project_environment, single_threaded
+from codeflash_parallel.process.environment import private_folders, project_environment
 
 PRIVATE = Path("/cache/slot-3/private")
 USER = {"HOME": "/home/user", "PATH": "/bin", "LANG": "C.UTF-8"}
@@ -74,18 +74,10 @@ def test_what_breaks_or_betrays_a_slot_is_removed():
     assert not set(names) & set(build({**USER, **dict.fromkeys(names, "1")}))
 
 
-def test_work_that_has_one_core_gets_one_thread_unless_the_user_has_said_how_many():
-    base = {**USER, "OMP_NUM_THREADS": "3"}
-    alone = single_threaded(project_environment(base, private=PRIVATE, number=3, threads=4), base)
-
-    assert (alone["OMP_NUM_THREADS"], alone["MKL_NUM_THREADS"]) == ("3", "1")
-
-
 def test_numeric_libraries_use_one_thread_unless_told():
     assert build()["OMP_NUM_THREADS"] == "1"
-    wide = project_environment(USER, private=PRIVATE, number=3, threads=4)
-    assert wide["OPENBLAS_NUM_THREADS"] == "4"
-    assert build({**USER, "OMP_NUM_THREADS": "4"})["OMP_NUM_THREADS"] == "4"
+    told = build({**USER, "OMP_NUM_THREADS": "4"})
+    assert (told["OMP_NUM_THREADS"], told["MKL_NUM_THREADS"]) == ("4", "1")
 
 
 def test_extra_has_the_last_word():

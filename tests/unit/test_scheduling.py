@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.steps import Used
-from codeflash_parallel.engine.scheduling import Room, at_once, cores_of_a_check, slots_used, threads_each
+from codeflash_parallel.engine.scheduling import Room, at_once, cores_of_a_check, slots_used
 from codeflash_parallel.engine.wear import LONGEST_S, MOST_FORKS, Wear, worn
 
 SECOND = 10**9
@@ -72,13 +72,6 @@ def test_never_more_than_slots_never_less_than_one(
 ) -> None:
     room = Room(slots=slots, cores=cores, memory_bytes=memory)
     assert 1 <= at_once(room, cores_each=each, bytes_each=need) <= slots
-
-
-@pytest.mark.parametrize(
-    ("cores", "slots", "threads"), [(8, 2, 4), (2, 2, 1), (2, 8, 1), (7, 2, 3), (1, 0, 1)]
-)
-def test_cores_are_divided_among_slots(cores: int, slots: int, threads: int) -> None:
-    assert threads_each(cores, slots) == threads
 
 
 @pytest.mark.parametrize(
