@@ -153,7 +153,7 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
 
 @nox.session
 def campaign(session: nox.Session) -> None:
-    """Randomised kills and interrupts, `-- --kills N` of each; a slot of `--files N`."""
+    """Randomised kills and interrupts, `-- --kills N` of each; a slot of `--files N`; long races."""
     parser = argparse.ArgumentParser(prog="nox -s campaign --")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--files", type=int, default=20_000)
@@ -164,6 +164,9 @@ def campaign(session: nox.Session) -> None:
     )
     sizes = {"CODEFLASH_PARALLEL_KILLS": options.kills, "CODEFLASH_PARALLEL_FILES": options.files}
     pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
+    pytest(
+        session, *PARALLEL, "-m", "campaign", "tests/integration", "tests/acceptance/test_fixtures.py", *rest
+    )
 
 
 @nox.session

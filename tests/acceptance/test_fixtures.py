@@ -11,12 +11,12 @@ from harness import Finished, Fixture, Place, all_fixtures, assert_nothing_left,
 
 
 def _parameters() -> list[Any]:
-    slow = [pytest.mark.slow]
+    marks = {"slow": pytest.mark.slow, "campaign": pytest.mark.campaign}
     return [
         pytest.param(
             f,
             id=f.name.replace(" ", "_").encode("ascii", "ignore").decode(),
-            marks=slow if f.expected.get("slow") else [],
+            marks=[mark for name, mark in marks.items() if f.expected.get(name)],
         )
         for f in all_fixtures()
     ]

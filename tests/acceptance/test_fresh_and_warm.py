@@ -17,10 +17,7 @@ from test_fixtures import arguments
 #: In the gate.
 LIKELY = (
     "decorator_copies_code",
-    "many_shapes",
-    "order_of_target_tests",
     "parametrized_by_the_target",
-    "state_of_the_process",
     "table_of_the_target",
 )
 #: How many seeds of random patches; one is the gate's.

@@ -400,10 +400,10 @@ def work(items):
     ),
     "memo_in_a_process_of_its_own": Cheat(
         code="""
-import os, pickle, socket, tempfile
+import os, pickle, socket
 
 _work = work
-_path = tempfile.mkdtemp() + "/socket"
+_path = "\\0memo of %d" % os.getpid()
 
 
 def _serve(server):

@@ -128,7 +128,20 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
                 os.killpg(timer.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("name", CHEATS)
+#: In the gate, one of each kind and all that take a few seconds; `nox -s campaign` tries all.
+LONG = frozenset({
+    "cache_in_shared_memory", "cache_on_disk_beside_the_code", "children_that_share_the_work",
+    "garbage_collection_switched_off_at_import", "lru_cache_on_a_helper", "lru_cache_on_the_function",
+    "table_at_the_first_call",
+})  # fmt: skip
+
+
+def _cheats() -> list[object]:
+    assert CHEATS.keys() >= LONG
+    return [pytest.param(name, marks=[pytest.mark.campaign] if name in LONG else []) for name in CHEATS]
+
+
+@pytest.mark.parametrize("name", _cheats())
 async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(runner, tmp_path, name):
     cheat = CHEATS[name]
     fooled = gain_in_process(tmp_path, MODULE, MODULE + cheat.code, cheat.target, cheat.argument, cheat.timer)
@@ -142,6 +155,7 @@ async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(runner, tmp_path
     assert any(word in said.reason for word in cheat.guards), said
 
 
+@pytest.mark.campaign
 async def test_a_cache_in_faster_code_is_credited_with_what_the_code_gains(runner, tmp_path):
     code = "import functools\nTIMES = 25\nwork = functools.lru_cache(maxsize=None)(work)\n"
 

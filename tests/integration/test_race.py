@@ -49,7 +49,7 @@ CODES = {
 
 def dear(steps):
     """Return code of which one call takes more than 50 ms at 50 steps."""
-    return BASELINE.replace("seen = []", f"seen = []\n    sum(range({steps} * 140_000))")
+    return BASELINE.replace("seen = []", f"seen = []\n    sum(range({steps} * 300_000))")
 
 
 TESTS = """
@@ -150,6 +150,7 @@ async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     assert any("test_heavy" in group.name for group in raced.plan.groups)
 
 
+@pytest.mark.campaign
 async def test_a_memo_on_the_arguments_is_suspect(project):
     inputs, calls = await project.capture()
 
@@ -161,7 +162,7 @@ async def test_a_memo_on_the_arguments_is_suspect(project):
     assert "first" in ranking.summary
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
     heavy = "def unique(items):\n    list(map(str, items * 200))\n    return list(dict.fromkeys(items))\n"
     project.baseline = project.workspace("heavy", heavy)
@@ -183,7 +184,7 @@ async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
     assert ranking.winner == "faster", ranking
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 async def test_the_field_is_cut_where_one_call_is_long(project):
     inputs, calls = await project.capture()
     codes = {name: dear(steps) for name, steps in {"same": 50, "some": 40, "more": 30, "most": 20}.items()}

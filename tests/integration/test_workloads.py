@@ -68,6 +68,7 @@ def test_captured_calls_and_the_budget_are_told_before_the_race(tmp_path: Path) 
     assert result.race["workload"] == "calls"
 
 
+@pytest.mark.campaign
 def test_the_automatic_budget_is_no_less_than_twenty_seconds(tmp_path: Path) -> None:
     _, phases = run(project_at(tmp_path), tmp_path / "cache", FAST)
     assert race_of(phases).endswith("budget 20 s")
@@ -161,6 +162,7 @@ def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
     assert result.candidates[0].status in {Status.WON, Status.LOST, Status.UNDECIDED}
 
 
+@pytest.mark.campaign
 def test_a_candidate_whose_command_says_something_else_is_out(tmp_path: Path) -> None:
     timed = "import shop.sums\nprint(getattr(shop.sums, 'EXTRA', 'none'))\n"
     project = project_at(tmp_path, speed_py=timed)
@@ -225,6 +227,7 @@ def test_a_command_that_fails_on_the_baseline(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.campaign
 def test_one_call_that_is_longer_than_the_budget(tmp_path: Path) -> None:
     waits = SLOW.replace("    result = 0", "    import time\n    time.sleep(1.5)\n    result = 0")
     project = project_at(tmp_path, shop__sums_py=waits)
@@ -242,6 +245,7 @@ def test_a_callable_that_gives_something_else_each_time_is_named(tmp_path: Path)
     assert result.verdict is not None
 
 
+@pytest.mark.campaign
 def test_a_callable_that_returns_at_once(tmp_path: Path) -> None:
     project = project_at(tmp_path, tools__speed_py="def main():\n    pass\n")
     result, _ = run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=8.0)
@@ -255,6 +259,7 @@ def last_first(tied):
 """
 
 
+@pytest.mark.campaign
 def test_a_ranking_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rankings.py").write_text(LAST_FIRST)
     monkeypatch.chdir(tmp_path)
