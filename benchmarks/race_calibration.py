@@ -53,7 +53,10 @@ LIVE = ("8 identical", "1.05 alone", "1.03 among 8")
 
 
 def cells_of(options: argparse.Namespace) -> list[Cell]:
+    """Return what is asked for and can be run: one cell at least, or the program ends."""
     works = usable(options.works, options.python)
+    if not works:
+        sys.exit(f"nothing to do: {options.python} can run none of {', '.join(options.works)}")
     return [
         Cell(work=work, tests=tests, workers=workers)
         for work in works

@@ -21,7 +21,7 @@ from codeflash_parallel.cli.config import KINDS, TABLE, WORDS, Kind, flag_of, ke
 from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, BY_VERDICT, ExitCode
 from codeflash_parallel.cli.main import COMMANDS
 from codeflash_parallel.cli.options import make_parser, opposite_of
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.settings import SETTING_NAMES, Settings
 from codeflash_parallel.report.document import schema
 
@@ -72,6 +72,14 @@ _CHECK = """`check` has no race, hence no winner: it ends with `0` when at least
 (status `undecided`, code `NOT_RACED`), with `1` when none is."""
 
 
+_INCOMPLETE = """A run whose `complete` is false without an error has no verdict and ends with `4`: none of its candidates is
+known to be equivalent, and some were not judged, because a budget was spent or the machinery failed."""
+
+
+_RED = """A baseline that is red ends with `4`. Where it is red because tests do not find a variable of your environment, or a
+file that git ignores, the message names the option that gives it: `--pass-env NAME`, `--include-ignored PATH`."""
+
+
 _SELECTED = """It runs the tests that can notice a change of the targets: those that execute one, and those that start
 processes; all of them with `--no-select`. `run` runs the others, too, before a candidate enters the race
 ([why](../explanation/fast_checks.md))."""
@@ -97,7 +105,7 @@ def _options(name: str) -> Iterator[str]:
     command.add_arguments(parser)
     if name == "check":
         yield _SELECTED
-        yield "It takes the same options as [`run`](#run)."
+        yield f"It takes the options of [`run`](#run) without those of the race: {_not_taken(parser)}."
         return
     own = [action for action in parser._actions if action.dest not in {*SETTING_NAMES, "help"}]
     rows = [(_spelled(action), (action.help or "").replace("%%", "%")) for action in own]
@@ -108,6 +116,14 @@ def _options(name: str) -> Iterator[str]:
         yield "And an option for every [setting](#settings)."
     else:
         yield f"And of the [settings](#settings): {', '.join(settings)}."
+
+
+def _not_taken(parser: argparse.ArgumentParser) -> str:
+    """Return the options of `run` that another command does not take."""
+    run = make_parser("run", "")
+    importlib.import_module("codeflash_parallel.cli.run").add_arguments(run)
+    taken = {action.dest for action in parser._actions}
+    return ", ".join(f"`{action.option_strings[0]}`" for action in run._actions if action.dest not in taken)
 
 
 def _spelled(action: argparse.Action) -> str:
@@ -186,7 +202,8 @@ def exit_codes() -> str:
                 "_Made from the code by `docs/make_reference.py`._",
                 table(("code", "meaning", "in the document"), rows),
                 _CHECK,
-                "A run whose `complete` is false without an error has no verdict and ends with `4`.",
+                _INCOMPLETE,
+                _RED,
                 "On systems other than Linux every command says so in one line and ends with `4`.",
             )
         )
@@ -214,6 +231,7 @@ def json_page() -> str:
             ]
     vocabularies: tuple[tuple[str, type[StrEnum]], ...] = (
         ("Verdicts", Verdict), ("Statuses", Status), ("Codes", Code), ("Levels", Level),
+        ("Flags", FlagKind),
     )  # fmt: skip
     for title, members in vocabularies:
         rows = ((f"`{member.value}`", documented(member)) for member in members)

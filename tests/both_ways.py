@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mutations
-from harness import Place
+from harness import Finished, Place
 
 #: One candidate of a manifest: its id, and the text of each changed file (`None`: removed).
 Patch = tuple[str, Mapping[str, str | None]]
@@ -42,12 +42,22 @@ class Judged:
 
 def both_ways(place: Place, *arguments: str) -> list[Judged]:
     """Run one command with and without `--fresh`; hold both documents against each other."""
+    return judged(*finished_both_ways(place, *arguments))
+
+
+def finished_both_ways(place: Place, *arguments: str) -> tuple[Finished, Finished]:
+    """Run one command without and with `--fresh`."""
     before = shutil.copytree(place.state, place.state.with_name("state before"))
-    warm = place.run(*arguments).document
+    warm = place.run(*arguments)
     # What the first command's tests have kept there is nothing that the second one's may find.
     shutil.rmtree(place.state)
     before.rename(place.state)
-    fresh = place.run(*arguments, "--fresh").document
+    return warm, place.run(*arguments, "--fresh")
+
+
+def judged(served: Finished, alone: Finished) -> list[Judged]:
+    """Hold the documents of both ways against each other."""
+    warm, fresh = served.document, alone.document
     assert run_verdict(warm) == run_verdict(fresh), (run_verdict(warm), run_verdict(fresh))
     pairs = zip(warm["candidates"], fresh["candidates"], strict=True)
     return [

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from itertools import groupby
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,9 @@ from hypothesis import settings
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
 settings.register_profile("without-database", database=None, deadline=None)
 settings.load_profile("without-database")
+
+# What it asserts is asserted for tests: they shall say what differs.
+pytest.register_assert_rewrite("expectations")
 
 #: Set by `nox -s backends`: all tests run under both event loops.
 ALL_BACKENDS = os.environ.get("CODEFLASH_PARALLEL_BACKENDS") == "all"
@@ -31,10 +35,16 @@ def _handlers_of_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose what is run, and in which order: after pytest-randomly has shuffled."""
+    if not ALL_BACKENDS:
+        _leave_out_second_loop(config, items)
+    items[:] = _long_ones_first(items)
+
+
+def _leave_out_second_loop(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the second event loop out of the gate where a test is long or far from it (marked `engine`)."""
-    if ALL_BACKENDS:
-        return
     out = [item for item in items if item.get_closest_marker("engine") and _backend(item) == "trio"]
     if out:
         config.hook.pytest_deselected(items=out)
@@ -44,3 +54,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _backend(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
     return str(callspec.params.get("anyio_backend", "")) if callspec else ""
+
+
+def _long_ones_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Put long tests first in either half, so that no worker begins one when the other has nothing left.
+
+    `--dist worksteal` gives two workers a half each, as it comes. Modules stay whole: some share a project.
+    """
+    long, short = [one for one in items if _is_long(one)], [one for one in items if not _is_long(one)]
+    halves: tuple[list[pytest.Item], list[pytest.Item]] = [], []
+    for _, module in groupby(long, key=lambda item: item.path):
+        min(halves, key=len).extend(module)
+    room = max(0, len(items) // 2 - len(halves[0]))
+    return [*halves[0], *short[:room], *halves[1], *short[room:]]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    marked = item.get_closest_marker("slow") or item.get_closest_marker("engine")
+    return bool(marked) or "acceptance" in item.path.parts

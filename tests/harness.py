@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -21,6 +22,7 @@ from typing import IO, Any
 import jsonschema
 import pytest
 from aftermath import assert_same, picture, processes_of, worktrees_left
+from expectations import assert_known
 
 __all__ = [
     "Finished",
@@ -206,9 +208,9 @@ def assert_sound(data: dict[str, Any]) -> None:
 
 def load_fixture(name: str) -> Fixture:
     folder = FIXTURES / name
-    return Fixture(
-        folder=folder, expected=tomllib.loads((folder / "expected.toml").read_text(encoding="utf-8"))
-    )
+    expected = tomllib.loads((folder / "expected.toml").read_text(encoding="utf-8"))
+    assert_known(expected)
+    return Fixture(folder=folder, expected=expected)
 
 
 def all_fixtures() -> list[Fixture]:
@@ -259,6 +261,7 @@ def _importable() -> dict[str, str]:
     return {} if _is_installed() else {"PYTHONPATH": str(site_packages)}
 
 
+@functools.cache
 def _is_installed() -> bool:
     command = [sys.executable, "-P", "-c", "import codeflash_parallel"]
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

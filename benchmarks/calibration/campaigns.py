@@ -20,7 +20,7 @@ from calibration.traces import Layout
 from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
+from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.samples import Clock, Track, track
 
 
@@ -174,7 +174,7 @@ def campaign(pool: Pool, gains: Mapping[str, float], random: Random) -> Campaign
     plan = races[0].plan
     confirmations: list[RaceOutcome] = []
     while ids := contenders(races, confirmations, plan, limit=len(gains)):
-        again = plan.confirmation(plan.budget_ns)
+        again = confirmation_of(races, confirmations, plan, ids)
         chosen = {name: gains[name] for name in ids}
         confirmations.append(hold(pool.confirmation, chosen, again, random))
     ranking = rank(races, confirmations, plan, {})

@@ -10,7 +10,7 @@ from calibration.work import Course
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import RaceOutcome
-from codeflash_parallel.benchmark.rank import contenders, rank
+from codeflash_parallel.benchmark.rank import confirmation_of, contenders, rank
 
 
 class Contest:
@@ -30,9 +30,9 @@ class Contest:
     async def hold(self, gains: Mapping[str, float], random: Random) -> Campaign:
         """Race, confirm and rank."""
         races = [await self._race([*gains], self._plan, random)]
-        again = self._plan.confirmation(self._plan.budget_ns)
         confirmations: list[RaceOutcome] = []
         while ids := contenders(races, confirmations, self._plan, limit=len(gains)):
+            again = confirmation_of(races, confirmations, self._plan, ids)
             confirmations.append(await self._race(ids, again, random))
         ranking = rank(races, confirmations, self._plan, {})
         work = self._course.work

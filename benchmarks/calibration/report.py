@@ -39,7 +39,7 @@ def figures(state: Path) -> str:
     sections = [
         machine(),
         recorded(traces),
-        *(drawn_at(drawn, workers) for workers in loads(drawn)),
+        *(drawn_at(drawn, workers, is_long) for workers, is_long in kinds_of(drawn)),
         cells_of(drawn),
         *(witnessed(drawn, live, workers) for workers in loads(live)),
         side_by_side([*Kept(state / "rivals.jsonl")]),
@@ -73,6 +73,11 @@ def by_cell(lines: Iterable[Line]) -> ByCell:
 
 def loads(cases: ByCell) -> list[int]:
     return sorted({cell.workers for _, cell in cases})
+
+
+def kinds_of(cases: ByCell) -> list[tuple[int, bool]]:
+    """Return the background loads, and whether calls are long, of which there are campaigns."""
+    return sorted({(cell.workers, WORKS[cell.work].is_long) for _, cell in cases})
 
 
 def merged(cases: ByCell, key: Callable[[str, Cell], str]) -> dict[str, list[Campaign]]:
@@ -118,15 +123,19 @@ def sd_of(layouts: Sequence[Layout]) -> float:
     return median(spreads)
 
 
-def drawn_at(drawn: ByCell, workers: int) -> str:
-    """Return the table of the drawn campaigns under one background load."""
-    here = {key: found for key, found in drawn.items() if key[1].workers == workers}
+def drawn_at(drawn: ByCell, workers: int, is_long: bool) -> str:  # noqa: FBT001 - one of two tables
+    """Return the table of the drawn campaigns under one background load, of short calls or of long ones."""
+    kind = workers, is_long
+    here = {k: found for k, found in drawn.items() if (k[1].workers, WORKS[k[1].work].is_long) == kind}
     cases = merged(here, lambda scenario, _: scenario)
     count = counted(len({cell for _, cell in here}), "combination")
     aims = table(["aim", "bar", "drawn", ""], [aim.row for aim in aims_of(cases)])
+    about = (
+        f"{background(workers)}, calls of {', '.join(sorted({WORKS[cell.work].call for _, cell in here}))}"
+    )
     return (
-        f"### Drawn campaigns, {background(workers)}\n\nFrom the records of {count} of work and tests, in "
-        f"equal parts.\n\n{campaigns_table(in_order(cases), 'true speedups')}\n\n{aims}"
+        f"### Drawn campaigns, {about}\n\nFrom the records of {count} of work "
+        f"and tests, in equal parts.\n\n{campaigns_table(in_order(cases), 'true speedups')}\n\n{aims}"
     )
 
 

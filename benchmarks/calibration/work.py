@@ -63,6 +63,7 @@ class TimedWork:
         call: how long a call takes, about, for tables.
         size: of the baseline's version.
         needs: a package that the interpreter must have.
+        is_long: a call is so long that nothing is repeated in a round; its rates are told apart.
     """
 
     name: str
@@ -70,6 +71,7 @@ class TimedWork:
     text: str = field(repr=False)
     size: int
     needs: str = ""
+    is_long: bool = False
 
     def source(self, label: str, gain: float = 1.0) -> str:
         """Return a module whose function does `1 / gain` of the work; the label makes files differ."""
@@ -87,7 +89,7 @@ WORKS = {
         TimedWork(name="python-100us", call="0.1 ms", text=COMPUTING, size=3500),
         TimedWork(name="allocation-5ms", call="5 ms", text=ALLOCATING, size=20_000),
         TimedWork(name="numpy-1ms", call="1 ms", text=CALCULATING, size=400, needs="numpy"),
-        TimedWork(name="python-300ms", call="0.3 s", text=COMPUTING, size=10_000_000),
+        TimedWork(name="python-300ms", call="0.3 s", text=COMPUTING, size=10_000_000, is_long=True),
     )
 }
 

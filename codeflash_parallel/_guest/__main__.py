@@ -45,6 +45,14 @@ def _run(arguments, channel):
     spec = session.read_spec(arguments[0])
     os.environ[_SPEC] = os.path.abspath(arguments[0])
     control = [int(fd) for fd in arguments[2:]]
+    if spec["mode"] == "forkserver":
+        from _codeflash_guest import forkserver
+
+        forked = forkserver.run(spec, channel, control.pop())
+        if forked == 0:
+            return 0
+        spec, *control = forked
+        os.environ[_SPEC] = spec["path"]
     if "serve" in spec:
         from _codeflash_guest import serving
 

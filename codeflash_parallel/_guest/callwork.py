@@ -11,7 +11,10 @@ from types import CoroutineType
 from . import inputs, instrument
 from .encode import Unencodable, encode, type_name
 from .replay import seed_everything
-from .targets import Settler, Targets, Unresolvable, items_read, laziness
+from .targets import Settler, Targets, items_read, laziness
+
+#: What of outcomes is compared (the field `compare` of the spec): all of them, or only whether calls return.
+VALUES, RETURNS = "values", "returns"
 
 #: Results of these types need no forcing; more are added as they are met.
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
@@ -37,6 +40,7 @@ class CallWork:
     def __init__(self, spec, captured):
         inputs.install_places(spec)
         self._seed = spec.get("seed", 0)
+        self._compare = spec.get("compare", VALUES)
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
@@ -50,14 +54,13 @@ class CallWork:
         for index in indexes:
             try:
                 call = calls[index]
-                usable.append((targets.function(call.meta), call))
+                function = targets.function(call.meta)
                 # Imports whatever the arguments need; a unit must not pay for that.
                 inputs.load(call)
-            except (Unresolvable, KeyError):
+            except BaseException:  # a pickle runs the project's code
                 self.skipped.append(index)
-            except BaseException:
-                self.skipped.append(index)
-                usable.pop()
+            else:
+                usable.append((function, call))
         return usable
 
     def prepare(self, group, calls, start):
@@ -72,14 +75,15 @@ class CallWork:
         if waits:
             self._settler.open_loop()
         seed_everything(self._seed)
-        return batch_of(entries, len(members), (group, calls, start), self._settler, waits=waits)
+        lot = (group, calls, start)
+        return batch_of(entries, len(members), lot, self._settler, waits=waits, compare=self._compare)
 
     def close(self):
         """Let go of the event loop."""
         self._settler.close()
 
 
-def batch_of(entries, distinct, lot, settler, *, waits=False):
+def batch_of(entries, distinct, lot, settler, *, waits=False, compare=VALUES):
     """Return a batch in which the lot decides which results are looked at.
 
     Args:
@@ -89,10 +93,11 @@ def batch_of(entries, distinct, lot, settler, *, waits=False):
         lot: what tells this block from others.
         settler: forces lazy results.
         waits: there are coroutine functions among the calls.
+        compare: what goes into the digest.
     """
     # The hash seed is the same for all arms of a layout.
     offset = _offset(len(entries) - distinct, os.environ.get("PYTHONHASHSEED", ""), *lot)
-    return (AsyncBatch if waits else Batch)(entries, distinct, offset, settler)
+    return (AsyncBatch if waits else Batch)(entries, distinct, offset, settler, compare)
 
 
 def _offset(most, *lot):
@@ -118,13 +123,15 @@ class Batch:
         distinct: calls of one cycle.
         offset: number of calls before those of which the results are kept.
         settler: forces lazy results.
+        compare: what goes into the digest.
     """
 
-    def __init__(self, entries, distinct, offset, settler):
+    def __init__(self, entries, distinct, offset, settler, compare=VALUES):
         end = offset + distinct
         self._before, self._looked_at, self._after = entries[:offset], entries[offset:end], entries[end:]
         self._turn = -offset % distinct if distinct else 0
         self._settler = settler
+        self._compare = compare
         self._results = []
 
     def run(self):
@@ -162,7 +169,11 @@ class Batch:
         started = time.process_time_ns()
         digest = hashlib.sha256()
         for result in self._results[self._turn :] + self._results[: self._turn]:
-            digest.update(_outcome(result).encode("utf-8", "surrogatepass") + b"\n")
+            # Encoded in any case: what a result leaves for later is worked off, and charged.
+            outcome = _outcome(result)
+            if self._compare == RETURNS:
+                outcome = "raises" if type(result) is Raised else "returns"
+            digest.update(outcome.encode("utf-8", "surrogatepass") + b"\n")
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
         raised = bool(self.raised())

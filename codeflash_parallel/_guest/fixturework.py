@@ -9,7 +9,7 @@ import hashlib
 import threading
 import time
 
-from .callwork import batch_of
+from .callwork import RETURNS, VALUES, batch_of
 from .failures import shortened
 from .replay import seed_everything
 from .shapes import MAX_ITEMS
@@ -23,7 +23,11 @@ class FixtureWork:
         items = {item.nodeid: item for item in session.items}
         wanted = [group["tests"] for group in spec["groups"]]
         self.skipped = [name for names in wanted for name in names if name not in items]
-        self._groups = [[Seat(items[name]) for name in names if name in items] for names in wanted]
+        compare = dict.fromkeys(items, spec.get("compare", VALUES))
+        compare.update(dict.fromkeys(spec.get("unsteady", ()), RETURNS))
+        self._groups = [
+            [Seat(items[name], compare[name]) for name in names if name in items] for names in wanted
+        ]
         self.sizes = [len(group) for group in self._groups]
         self._seed = spec.get("seed", 0)
         if items:
@@ -95,8 +99,9 @@ class Seat:
         why: what kept it from its fixture, after a colon.
     """
 
-    def __init__(self, item):
+    def __init__(self, item, compare):
         self.name, self.why = item.nodeid, ""
+        self._compare = compare
         self._item = item
         self._thread = None
         self._over = False
@@ -118,7 +123,7 @@ class Seat:
             return None
         made = []
         self.do(lambda: made.extend(self._entries(calls)))
-        return batch_of(made, 1, (*lot, calls), self._settler)
+        return batch_of(made, 1, (*lot, calls), self._settler, compare=self._compare)
 
     def do(self, order):
         """Let the test's thread follow an order; what that raises is raised here."""

@@ -8,9 +8,10 @@ the whole tree is compiled, and code that is known, moved to its new lines, take
 Code depends on other statements of its module in few ways, and each is seen to. Names that a function
 declares global are global to the module's own code, so stubs declare them. Methods of imported names, and
 `super`, are called otherwise: a definition with a name that was no import before, or is none now, is in
-doubt. So is a text that means something else than its lines say, or that the compiler warns of. What is in
-doubt gives None: then the whole module is compiled. The code is equal to that of the whole, to the last
-position; only whether two functions share one object for equal constants is not kept.
+doubt, and so is a module that may have a `super` of its own. So is a text that means something else than its
+lines say, or that the compiler warns of. What is in doubt gives None: then the whole module is compiled. The
+code is equal to that of the whole, to the last position; only whether two functions share one object for
+equal constants is not kept.
 """
 
 import ast
@@ -44,7 +45,7 @@ class Incremental:
             warnings.simplefilter("always")
             self._code = compile(data, path, "exec", dont_inherit=True)
             tree = ast.parse(data, path)
-        _doubt(told or _is_odd(data))
+        _doubt(told or _is_odd(data) or (b"super" in data and _is_super_named(tree)))
         self._imported = _imported(tree)
         self._blocks = list(_blocks(tree, data))
         self._tail = data[self._blocks[-1].end :] if self._blocks else data
@@ -129,7 +130,7 @@ class Incremental:
         # A statement must end here, and not go on in the next line.
         _doubt(not text.endswith(b"\n") or text.endswith(b"\\\n"))
         tree = ast.parse(b"\n" * line + text, self._path)
-        _doubt(b"global" in text and "super" in _globals(tree))
+        _doubt(b"super" in text and _is_super_named(tree))
         return tree.body
 
     def _compare_imports(self, imported, moves):
@@ -225,7 +226,6 @@ def _stub(node, mark):
     if not isinstance(node, _DEFINITIONS) or getattr(node, "type_params", ()):
         return None
     named = _globals(node)
-    _doubt("super" in named)
     if any(name.startswith("__") for name in named):  # which a class calls otherwise
         return None
     body = [ast.Assign([ast.Name("_", ast.Store())], ast.Constant(mark))]
@@ -239,6 +239,19 @@ def _stub(node, mark):
 def _globals(tree):
     """Return the names that some functions declare global."""
     return [name for part in ast.walk(tree) if isinstance(part, ast.Global) for name in part.names]
+
+
+def _is_super_named(tree):
+    """Say whether the module itself may have the name, and not only functions and classes in it.
+
+    Then no method in it calls the builtin one directly. Not all names stand in the module's code: what a
+    comprehension binds does not, nor does an annotation.
+    """
+    nodes = list(tree.body)
+    for node in nodes:
+        inside = {*node.body} if isinstance(node, _DEFINITIONS) else ()
+        nodes += [child for child in ast.iter_child_nodes(node) if child not in inside]
+    return "super" in _globals(tree) or any(getattr(node, "id", "") == "super" for node in nodes)
 
 
 def _mark(const):

@@ -8,8 +8,9 @@ import types
 
 from . import codes
 
-#: What makes bytes mean something else than their lines say: a cookie, a mark, other ends of lines.
-ODD = re.compile(rb"[\r\f\0]|\A\xef\xbb\xbf|\A(?:[^\n]*\n)?[^\n]*coding[:=]")
+#: What makes bytes mean something else than their lines say: a cookie, a mark, other ends of lines, what is
+#: blank to `bytes` only, and a line of a backslash alone: Python 3.9 does not ask how the next is indented.
+ODD = re.compile(rb"[\r\f\v\0]|\A\xef\xbb\xbf|\A(?:[^\n]*\n)?[^\n]*coding[:=]|(?m:^)[ \t]*\\\n")
 
 #: Whether the compiler stores in each class the line on which it stands; and whether it may write such a
 #: number into an instruction, where it is no constant.

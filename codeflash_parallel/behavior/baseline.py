@@ -32,6 +32,7 @@ class Baseline:
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
         costs_ns: CPU time of each call of `calls` and `repeats` as observed, for cost groups.
+        inputs_of: by index of those, what calls of one target with equal inputs share.
         unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
@@ -63,6 +64,7 @@ class Baseline:
     calls: Mapping[int, CallOutcome] = field(default_factory=dict)
     repeats: Mapping[int, str] = field(default_factory=dict)
     costs_ns: Mapping[int, int] = field(default_factory=dict)
+    inputs_of: Mapping[int, str] = field(default_factory=dict)
     unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
     observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
@@ -103,6 +105,7 @@ def to_json(baseline: Baseline) -> dict[str, Any]:
         "repeats": {str(index): test for index, test in baseline.repeats.items()},
         "touched": {test: list(targets) for test, targets in baseline.touched.items()},
         "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
+        "inputs_of": {str(index): digest for index, digest in baseline.inputs_of.items()},
         "observed": [
             [test, target, [[*essence, count] for essence, count in outcomes.items()]]
             for (test, target), outcomes in baseline.observed.items()
@@ -124,6 +127,7 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
         repeats={int(index): test for index, test in data["repeats"].items()},
         touched={test: tuple(targets) for test, targets in data["touched"].items()},
         costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
+        inputs_of={int(index): digest for index, digest in data["inputs_of"].items()},
         observed={
             (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})
             for test, target, outcomes in data["observed"]

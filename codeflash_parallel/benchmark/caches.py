@@ -66,6 +66,11 @@ def remembers(raced: Raced, arm: str) -> bool:
     )
 
 
+def is_unknown(raced: Raced, arm: str) -> bool:
+    """Return whether inputs were repeated in too few rounds to say whether an arm remembers them."""
+    return 0 < len(_pairs(raced, arm)) < LEAST_FORKS
+
+
 def claimed(raced: Raced, arm: str) -> Track:
     """Return what an arm's claim is made from: the first pass over its inputs, if it remembers."""
     usual = raced.tracks[arm]

@@ -113,27 +113,34 @@ WITNESSES = 2
 def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
     """Return the arms of which a block's outcomes differ from the baseline's of the same layout.
 
-    Work of which the baseline itself does not repeat the outcomes tells nothing and is left out.
+    Groups of which the baseline itself does not repeat the outcomes tell nothing and are left out, in all
+    layouts: a chance that often falls alike is one all the same.
     """
-    seen: dict[_Work, set[str]] = {}
-    witnesses: Counter[str] = Counter()
-    for work, block in _digests(rounds):
-        if block.arm in {BASELINE, NULL}:
-            seen.setdefault(work, set()).add(block.digest)
-            witnesses[block.digest] += 1
+    seen = _repeated(rounds, frozenset({BASELINE, NULL}))
+    witnesses = Counter(b.digest for _, b in _digests(rounds) if b.arm in {BASELINE, NULL})
+    unstable = _unstable(seen)
     known = {
         work: digest
         for work, digests in seen.items()
         for digest in digests
-        if len(digests) == 1 and witnesses[digest] >= WITNESSES
+        if work[1] not in unstable and witnesses[digest] >= WITNESSES
     }
     return frozenset(b.arm for work, b in _digests(rounds) if known.get(work, b.digest) != b.digest)
 
 
 def unstable_groups(rounds: Sequence[Round]) -> frozenset[int]:
     """Return the groups whose outcomes the baseline does not repeat within one layout."""
+    return _unstable(_repeated(rounds, frozenset({BASELINE})))
+
+
+def _repeated(rounds: Sequence[Round], arms: frozenset[str]) -> dict[_Work, set[str]]:
+    """Return the digests that some arms gave, by work."""
     seen: dict[_Work, set[str]] = {}
     for work, block in _digests(rounds):
-        if block.arm == BASELINE:
+        if block.arm in arms:
             seen.setdefault(work, set()).add(block.digest)
+    return seen
+
+
+def _unstable(seen: Mapping[_Work, set[str]]) -> frozenset[int]:
     return frozenset(group for (_, group, _, _), digests in seen.items() if len(digests) > 1)

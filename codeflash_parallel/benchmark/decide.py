@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import ceil, exp, inf, log, log1p
+from math import ceil, exp, inf, log, log1p, sqrt
 from statistics import median
 
 from codeflash_parallel.benchmark.evidence import BETS, Evidence, Interval
@@ -41,8 +41,16 @@ HOPELESS = -log(1.25)
 #: Rounds after which an arm may be found hopeless.
 HOPELESS_AFTER = 2
 
-#: Where work is dear: rounds after which only the faster half of the field stays, and only the leader.
-HALVED_AFTER, DUEL_AFTER = 4, 8
+#: Rounds after which the faster half of a large field stays, and a quarter: time is better spent on few. So
+#: many stay at least.
+HALVED_AFTER, QUARTERED_AFTER = 6, 12
+LEAST_HALF, LEAST_QUARTER = 4, 2
+
+#: By so many standard errors an arm seems to be faster that is not cut, since it will be decided soon.
+PLAINLY_FASTER = 3.0
+
+#: Where work is dear: rounds after which only the faster half stays, and only the leader.
+DEAR_HALVED_AFTER, DUEL_AFTER = 4, 8
 
 #: Rounds per unit of needed log-evidence that noise as large as the gain costs; by simulation.
 NOISE_COST = 2.4
@@ -217,22 +225,31 @@ def _is_safe(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
 
 
 def _behind(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:
-    """Return who leaves when the field is cut."""
+    """Return who leaves when the field is cut; those who plainly are faster only where work is dear."""
     rounds = max((len(tracks[c].total) for c in state.living), default=0)
     stay = places(plan, len(state.candidates), rounds)
-    if stay >= len(state.living):
-        return []
-    return sorted(state.living, key=lambda c: -centre(tracks[c]))[stay:]
+    last = sorted(state.living, key=lambda c: -centre(tracks[c]))[stay:]
+    return [c for c in last if plan.dear or not _is_plainly_faster(tracks[c], plan)]
+
+
+def _is_plainly_faster(track: Track, plan: RacePlan) -> bool:
+    error = _spread(track.total) / sqrt(len(track.total))
+    return centre(track) - PLAINLY_FASTER * error > log1p(plan.min_speedup)
 
 
 def places(plan: RacePlan, candidates: int, rounds: int) -> int:
-    """Return how many candidates may stay after some rounds.
+    """Return how many candidates may stay after some rounds of a race; in a confirmation all.
 
-    Where work is dear, half of those that started after four rounds, and one for a duel after eight.
+    Source: successive halving (Karnin, Koren and Somekh 2013), with fixed moments. It costs power only.
     """
-    if not plan.dear or rounds < HALVED_AFTER:
+    if plan.stage is RaceStage.CONFIRMATION:
         return candidates
-    return ceil(candidates / 2) if rounds < DUEL_AFTER else 1
+    halved_after, least = (DEAR_HALVED_AFTER, 1) if plan.dear else (HALVED_AFTER, LEAST_HALF)
+    if rounds < halved_after:
+        return candidates
+    if rounds < (DUEL_AFTER if plan.dear else QUARTERED_AFTER):
+        return max(least, ceil(candidates / 2))
+    return 1 if plan.dear else max(LEAST_QUARTER, ceil(candidates / 4))
 
 
 def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leader: str) -> bool:

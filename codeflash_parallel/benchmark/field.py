@@ -10,7 +10,14 @@ import anyio
 
 from codeflash_parallel.benchmark.leftovers import Leftovers, private_folders
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
-from codeflash_parallel.benchmark.unit import ArmLost, Bench, Template, explained, start_template
+from codeflash_parallel.benchmark.unit import (
+    ArmLost,
+    Bench,
+    Template,
+    explained,
+    start_fork_server,
+    start_template,
+)
 
 #: Seconds in which the kernel must let go of killed processes; beyond them they are left to the launcher.
 CLOSE_S = 10.0
@@ -77,11 +84,13 @@ async def open_field(
     """Start every arm and wait until it is ready or lost; all are killed when the block is left.
 
     The baseline comes first in `arms`; where it is lost, nothing else is waited for.
+
+    Raises:
+        ArmLost: the process from which the arms are forked does not come up.
     """
     field = Field()
     try:
-        for arm in arms:
-            field.templates[arm.id] = await start_template(bench, arm, plan, hash_seed)
+        await _start_all(field, bench, arms, plan, hash_seed)
         began = anyio.current_time()
         await field.ready(BASELINE, READY_S)
         if BASELINE not in field.lost:
@@ -93,6 +102,16 @@ async def open_field(
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True):
             await field.close()
+
+
+async def _start_all(field: Field, bench: Bench, arms: Sequence[Arm], plan: RacePlan, hash_seed: int) -> None:
+    """Fork every arm off one process, which then has done its work."""
+    server = await start_fork_server(bench, arms[0], plan, hash_seed)
+    try:
+        for arm in arms:
+            field.templates[arm.id] = await start_template(bench, server, arm, plan, hash_seed)
+    finally:
+        await server.close()
 
 
 def _compare(template: Template, baseline: Template) -> None:

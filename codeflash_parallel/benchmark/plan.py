@@ -38,8 +38,8 @@ LEAN_CYCLE_NS = 50_000_000
 
 #: From this gain on the baseline's blocks of a confirmation are longer, in proportion to the gain, up to so
 #: many times.
-SHORT_GAIN = 5.0
-MOST_STRETCHED = 5.0
+SHORT_GAIN = 1.25
+MOST_STRETCHED = 20.0
 
 
 class Work(StrEnum):
@@ -67,11 +67,15 @@ class RaceStage(StrEnum):
 
 
 class CallCost(NamedTuple):
-    """A captured call of the baseline: its number in the inputs file, its test, its CPU time."""
+    """A captured call of the baseline: its number in the inputs file, its test, its CPU time.
+
+    `inputs` is what calls of one target with equal inputs share; an empty one is like no other.
+    """
 
     call: int
     test: str
     ns: int
+    inputs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +141,7 @@ class RacePlan:
     max_cpu_cost: float = 1.2
     giving_up: float = 0.02
     budget_ns: int = 60_000_000_000
-    block_ns: int = 6_000_000
+    block_ns: int = 1_500_000
     layout_rounds: int = 6
     least_rounds: int = 1
     max_rounds: int = 48
@@ -155,25 +159,26 @@ class RacePlan:
         """The target; never below the smallest claim."""
         return max(self.target, self.min_speedup)
 
-    def confirmation(self, budget_ns: int, gain: float = 1.0) -> RacePlan:
+    def confirmation(self, budget_ns: int, gain: float = 1.0, *, is_uneven: bool = False) -> RacePlan:
         """Return the rules of one confirmation: few rounds, fresh processes for each of them.
 
-        Identical code in two processes was seen to differ by up to 17 % for as long as both lived (an
-        accident of addresses), so rounds are independent only if each has processes of its own. Twelve
-        rounds; on a near miss up to twelve more. A third of the error budget each, because at most three
-        confirmations are tried.
+        Identical code in two processes differs by some per cent for as long as both live (an accident of
+        addresses), so rounds are independent only if each has processes of its own. Twelve rounds; on a near
+        miss more, as many as a gain of 3 % needs where rounds scatter by 2.5 %. A third of the error budget,
+        unless `rank.confirmation_of` divides it among more attempts.
 
         Args:
             budget_ns: wall time that it may take.
             gain: of the fastest arm, as the race saw it. An arm runs as many calls as the baseline, so that
                 the blocks of a very fast one would drown in what any block costs beside its calls.
+            is_uneven: an arm does in some calls what it puts off in others: a block is to hold both.
         """
-        stretched = min(MOST_STRETCHED, max(1.0, gain / SHORT_GAIN))
+        stretched = MOST_STRETCHED if is_uneven else min(MOST_STRETCHED, max(1.0, gain / SHORT_GAIN))
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
-            max_rounds=24,
+            max_rounds=48,
             layout_rounds=1,
             dear=False,
             block_ns=round(self.block_ns * stretched),
@@ -183,32 +188,61 @@ class RacePlan:
 
 
 def cost_groups(
-    calls: Sequence[tuple[int, str, int]], *, cycle_ns: int = 4_000_000, max_calls: int = MAX_CALLS
+    calls: Sequence[tuple[int, str, int] | tuple[int, str, int, str]],
+    *,
+    cycle_ns: int = 4_000_000,
+    max_calls: int = MAX_CALLS,
 ) -> tuple[Group, ...]:
     """Pool captured calls into at most four cost groups, so that cost does not grow with the number of tests.
+
+    Of calls with equal inputs one is timed, whoever makes them, and weighs as much as all: a first pass over
+    the calls of a group is one over inputs that the process has never seen, or caches would pass for speed.
 
     Args:
         calls: `CallCost` of every captured call (a plain tuple will do).
         cycle_ns: what one pass over a group's calls should cost the baseline at most.
         max_calls: calls in one group at most.
     """
-    costs = [CallCost(*call) for call in calls]
-    pools = _pools([(call.test, max(call.ns, 1)) for call in costs])
-    by_test: dict[str, list[CallCost]] = defaultdict(list)
-    for call in costs:
-        by_test[call.test].append(call)
+    lots = _equal([CallCost(*call) for call in calls])
+    pools = _pools([(lot[0].test, _total_ns(lot)) for lot in lots])
+    homes = _homes(lots)
     groups = []
-    for tests in pools:
-        members = [call for test in tests for call in by_test[test]]
+    for pool in pools:
+        inside = frozenset(pool)
+        members = [lot for lot in lots if lot[0].test in inside]
+        tests = (*pool, *sorted(test for test, home in homes.items() if home in inside))
         groups.append(
             Group(
                 name=_name(tests),
-                ns=sum(max(call.ns, 1) for call in members),
-                calls=_sample(members, cycle_ns, max_calls),
+                ns=sum(map(_total_ns, members)),
+                calls=_sample([_one_of(lot) for lot in members], cycle_ns, max_calls),
                 tests=tests,
             )
         )
     return tuple(groups)
+
+
+def _equal(calls: Sequence[CallCost]) -> list[Sequence[CallCost]]:
+    """Split calls by their inputs, in the order in which those came first."""
+    lots: dict[str | int, list[CallCost]] = defaultdict(list)
+    for call in calls:
+        lots[call.inputs or call.call].append(call)
+    return [*lots.values()]
+
+
+def _homes(lots: Sequence[Sequence[CallCost]]) -> dict[str, str]:
+    """Return the tests of which no call is timed, each with the test of which the first of its calls is."""
+    own = {lot[0].test for lot in lots}
+    return {call.test: lot[0].test for lot in reversed(lots) for call in lot if call.test not in own}
+
+
+def _total_ns(lot: Sequence[CallCost]) -> int:
+    return sum(max(call.ns, 1) for call in lot)
+
+
+def _one_of(lot: Sequence[CallCost]) -> CallCost:
+    """Return the first of equal calls, at what they take on average."""
+    return lot[0]._replace(ns=_total_ns(lot) // len(lot))
 
 
 def whole_test_groups(tests: Sequence[tuple[str, int]]) -> tuple[Group, ...]:

@@ -57,7 +57,7 @@ def ordered(policy: Policy, tied: Sequence[Tied]) -> tuple[str, ...]:
     """
     try:
         order = policy(tied)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = " ".join(str(error).split())
         raise UsageError(
             "BAD_RANKING", f"The ranking policy failed: {type(error).__name__}: {why}."

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from codeflash_parallel.benchmark.field import READY_S
+from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.unit import (
-    ArmLost,
-    ArmSlow,
-    Bench,
-    Job,
-    Unit,
-    explained,
-    start_template,
-)
+from codeflash_parallel.benchmark.unit import ArmLost, ArmSlow, Bench, Job, Unit
 
 #: How the reason of a process begins that ends by itself; why it did says more.
 _NO_START = "ended before its time"
@@ -55,18 +47,11 @@ async def probe(bench: Bench, baseline: Arm, plan: RacePlan, *, deadline_s: floa
         plan: for its work and its groups.
         deadline_s: wall seconds that one pass over one group may take.
     """
-    template = await start_template(bench, replace(baseline, id=BASELINE), plan, _HASH_SEED)
     try:
-        await template.ready(READY_S)
-        unit = await template.fork(0, -1)
-        return await _passes(unit, plan, deadline_s)
-    except ArmLost as error:
-        lost = explained(error, await template.close())
-        slow = isinstance(lost, ArmSlow)
-        said = lost.reason.removeprefix(f"{_NO_START}: ")
-        return Unfit(reason=f"one call of it was not done after {deadline_s:g} s" if slow else said)
-    finally:
-        await template.close()
+        async with open_field(bench, [replace(baseline, id=BASELINE)], plan, _HASH_SEED) as field:
+            return await _probed(field, plan, deadline_s)
+    except ArmLost as lost:
+        return _unfit(lost, deadline_s)
 
 
 async def start_ns(bench: Bench, baseline: Arm, plan: RacePlan) -> int:
@@ -74,13 +59,26 @@ async def start_ns(bench: Bench, baseline: Arm, plan: RacePlan) -> int:
 
     It is 0 where it does not become ready: a race says why. Cancelling kills it.
     """
-    template = await start_template(bench, replace(baseline, id=BASELINE), plan, _HASH_SEED)
     try:
-        return await template.ready(READY_S)
+        async with open_field(bench, [replace(baseline, id=BASELINE)], plan, _HASH_SEED) as field:
+            return field.start_ns.get(BASELINE, 0)
     except ArmLost:
         return 0
-    finally:
-        await template.close()
+
+
+async def _probed(field: Field, plan: RacePlan, deadline_s: float) -> Probed | Unfit:
+    if BASELINE not in field.lost:
+        try:
+            return await _passes(await field.templates[BASELINE].fork(0, -1), plan, deadline_s)
+        except ArmLost as error:
+            await field.lose(BASELINE, error)
+    return _unfit(field.lost[BASELINE], deadline_s)
+
+
+def _unfit(lost: ArmLost, deadline_s: float) -> Unfit:
+    slow = isinstance(lost, ArmSlow)
+    said = lost.reason.removeprefix(f"{_NO_START}: ")
+    return Unfit(reason=f"one call of it was not done after {deadline_s:g} s" if slow else said)
 
 
 async def _passes(unit: Unit, plan: RacePlan, deadline_s: float) -> Probed | Unfit:

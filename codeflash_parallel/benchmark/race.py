@@ -10,7 +10,6 @@ from statistics import median
 
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.decide import Looks, places, rounds_needed, visible_gain
-from codeflash_parallel.benchmark.effort import effort
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import judged, void_note
@@ -120,7 +119,6 @@ class _Race:
                 core=core,
                 stage=self._plan.stage,
                 left_s=self._left_ns() / SECOND,
-                effort=effort(self._rounds, self._timed, self._plan),
             )
             round_ = await run_round(field, self._scales, place, self._random)
             self._rounds.append(judged(self._rounds, round_))

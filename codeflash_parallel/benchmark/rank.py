@@ -4,7 +4,7 @@ A race finds leaders; only a confirmation makes a claim. The caller asks `conten
 it names nobody, and then asks `rank` for the verdict::
 
     while ids := contenders(races, confirmations, plan, limit=slots):
-        again = plan.confirmation(left, gain_of(races, ids))
+        again = confirmation_of(races, confirmations, plan, ids)
         confirmations.append(await race(bench, baseline, arms(ids), again, random=random))
     ranking = rank(races, confirmations, plan, diff_sizes)
 """
@@ -27,8 +27,16 @@ from codeflash_parallel.model.result import Speedup
 SUSPECT = "suspect: "
 
 
+#: What attempts, one after the other, may spend of the error budget; there are no more than these. Those
+#: whose gain is doubted do not count towards `MAX_CONFIRMATIONS`: three caches must not hide who is faster.
+#: Little is left for those that come late, so that the first ones need hardly more rounds for it.
+SHARES = (1 / 4,) * MAX_CONFIRMATIONS + (1 / 12,) * 3
+
 #: Who may be confirmed. What stayed open in the longer race would do so in the shorter confirmation.
 _HOPEFUL = frozenset({Standing.FASTER, Standing.BEATEN, Standing.BEHIND})
+
+#: Who shows a gain.
+_GAINED = frozenset({Standing.FASTER, Standing.BEATEN})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,18 +93,48 @@ def contenders(
         plan: the rules.
         limit: how many can be confirmed at once.
     """
-    if len(confirmations) >= MAX_CONFIRMATIONS or confirmed(confirmations, plan) or is_void(confirmations):
+    if _are_spent(confirmations) or confirmed(confirmations, plan) or is_void(confirmations):
         return ()
     # Where a confirmation failed as a whole, its arms are tried again.
     tried = {arm for outcome in confirmations if isinstance(outcome, Raced) for arm in outcome.candidates}
-    goal = log1p(plan.min_speedup)
-    hopeful = [
-        entry
-        for entry in entries(races).values()
-        if entry.id not in tried and entry.bound.estimate > goal and entry.standing in _HOPEFUL
-    ]
+    hopeful = [e for e in entries(races).values() if e.id not in tried and _is_hopeful(e, plan)]
     ranked = sorted(hopeful, key=lambda entry: -entry.bound.estimate)
     return tuple(entry.id for entry in ranked if _goes_with(ranked[0], entry, plan))[:limit]
+
+
+def _is_hopeful(entry: Entry, plan: RacePlan) -> bool:
+    """Return whether an arm may be confirmed; one that was cut only if it seemed worth finding."""
+    goal = plan.worth_finding if entry.standing is Standing.BEHIND else plan.min_speedup
+    return entry.standing in _HOPEFUL and entry.bound.estimate > log1p(goal)
+
+
+def _are_spent(confirmations: Sequence[RaceOutcome]) -> bool:
+    """Return whether no more attempts may be made."""
+    counted = [outcome for outcome in confirmations if not _is_doubted(outcome)]
+    return len(counted) >= MAX_CONFIRMATIONS or len(confirmations) >= len(SHARES)
+
+
+def _is_doubted(outcome: RaceOutcome) -> bool:
+    """Return whether a confirmation shows a gain that is not credited."""
+    return any(entry.standing in _GAINED and entry.doubt for entry in entries([outcome]).values())
+
+
+def confirmation_of(
+    races: Sequence[RaceOutcome], confirmations: Sequence[RaceOutcome], plan: RacePlan, ids: Sequence[str]
+) -> RacePlan:
+    """Return the rules by which those whom `contenders` names are confirmed.
+
+    Args:
+        races: of all batches.
+        confirmations: held so far.
+        plan: of the races.
+        ids: whom to confirm.
+    """
+    arms = [entry for name, entry in entries(races).items() if name in ids]
+    gain = max(exp(entry.bound.estimate) for entry in arms)
+    is_uneven = any(entry.raced.tracks[entry.id].is_uneven for entry in arms)
+    again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven)
+    return replace(again, share=SHARES[len(confirmations)])
 
 
 def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
@@ -104,11 +142,6 @@ def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
     if other is first:
         return True
     return other.standing is not Standing.BEHIND and not beaten(first, other, plan)
-
-
-def gain_of(races: Sequence[RaceOutcome], ids: Sequence[str]) -> float:
-    """Return the gain of the fastest of some arms, as races saw it."""
-    return max(exp(entry.bound.estimate) for name, entry in entries(races).items() if name in ids)
 
 
 def rank(
@@ -131,7 +164,8 @@ def rank(
         UsageError: the policy is wrong.
     """
     void = is_void(confirmations)
-    winners = () if void else confirmed(confirmations, plan)
+    sound = [outcome for outcome in confirmations if not is_void([outcome])]
+    winners = _unbeaten(confirmed(sound, plan), entries(races), plan)
     order = _ordered(winners, plan, diff_sizes, policy)
     top = order[0] if order else None
     judge = _Judge(races, confirmations, plan, void, tuple(order))
@@ -148,6 +182,20 @@ def rank(
         notes=tuple(
             dict.fromkeys(n for o in (*races, *confirmations) if isinstance(o, Raced) for n in o.notes)
         ),
+    )
+
+
+def _unbeaten(winners: Sequence[Entry], raced: Mapping[str, Entry], plan: RacePlan) -> tuple[Entry, ...]:
+    """Return those whom no other one, confirmed apart from them, beat in the race that both were in."""
+
+    def lost_to(entry: Entry, other: Entry) -> bool:
+        mine, its = raced.get(entry.id), raced.get(other.id)
+        return bool(mine and its and mine.raced is its.raced and beaten(its, mine, plan))
+
+    return tuple(
+        entry
+        for entry in winners
+        if not any(entry.raced is not other.raced and lost_to(entry, other) for other in winners)
     )
 
 
@@ -267,8 +315,9 @@ class _Judge:
             case _:
                 # The attempts, or the slots, were spent on others.
                 why = "not confirmed"
-        # Without a winner it is the race that could not decide.
-        code = Code.NOT_CONFIRMED if self._winners else Code.TOO_NOISY
+        # Without a winner it is the race that could not decide, unless it had found better ones to follow.
+        is_decided = self._winners or not _is_hopeful(entry, self._plan)
+        code = Code.NOT_CONFIRMED if is_decided else Code.TOO_NOISY
         return Status.UNDECIDED, code, f"{entry.times} in the race, {why}"
 
     def _of_open(self, entry: Entry) -> tuple[Status, Code, str]:

@@ -188,12 +188,11 @@ def _made(kind: type, data: Mapping[str, Any]) -> Any:
         raise ValueError(f"{kind.__name__} is incomplete: {error}") from error
 
 
-def _raced(**values: Any) -> Raced:
+def _raced(*, plan: RacePlan, candidates: tuple[str, ...], rounds: tuple[Round, ...], **rest: Any) -> Raced:
     """Make a race from its recorded fields; figures are computed from the rounds again."""
-    plan, rounds = values["plan"], values["rounds"]
     null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
-    tracks = {arm: track(rounds, arm, plan) for arm in (*values["candidates"], *null)}
-    return Raced(**values, tracks=tracks)
+    tracks = {arm: track(rounds, arm, plan) for arm in (*candidates, *null)}
+    return Raced(plan=plan, candidates=candidates, rounds=rounds, tracks=tracks, **rest)
 
 
 def _expect(data: Any, kind: type) -> Any:

@@ -20,7 +20,7 @@ from random import Random
 from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, contenders, rank
+from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.samples import Clock, Round, Track, track
 
 #: Halvings of [0, 1]: more than a double can tell apart.
@@ -89,7 +89,8 @@ def campaign(
     confirmations: list[RaceOutcome] = []
     while ids := contenders(races, confirmations, plan, limit=len(gains)):
         chosen = {name: gains[name] for name in ids}
-        confirmations.append(held(layouts, chosen, plan.confirmation(plan.budget_ns), random))
+        again = confirmation_of(races, confirmations, plan, ids)
+        confirmations.append(held(layouts, chosen, again, random))
     all_raced = [outcome for outcome in (*races, *confirmations) if isinstance(outcome, Raced)]
     return Campaign(
         ranking=rank(races, confirmations, plan, {}),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from random import Random
 
-from codeflash_parallel.benchmark.effort import Effort
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
@@ -34,10 +33,23 @@ BUSY_SHARE = 0.2
 #: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
 LONGEST_PASS = 4
 
-#: How long each arm's timed blocks of one thorough round should be in all. The noise of a block lasts no
-#: longer than a few blocks, so several palindromes tell more than one of longer blocks (measured at load 4 to
-#: 8: four halve the spread of a round). In a confirmation new processes for every round are the larger cost.
-TIMED_NS = {RaceStage.RACE: 24_000_000, RaceStage.CONFIRMATION: 48_000_000}
+#: How long each arm's timed blocks of one round should be in all. What the machine does to a block
+#: lasts hardly longer than the block, so many short ones tell more than few long ones: half the spread, for
+#: the same time, at 1.5 ms as at 6. In a confirmation new processes for every round are the larger cost.
+TIMED_NS = {RaceStage.RACE: 24_000_000, RaceStage.CONFIRMATION: 36_000_000}
+
+#: All groups together have so many palindromes at least where nothing is so long that it is not repeated:
+#: fewer blocks than about a dozen leave each other's accidents standing ...
+LEAST_PALINDROMES = 6
+
+#: ... and as many as let so many rounds fit into this share of the budget: more rounds tell as much as longer
+#: ones, and the first ones drop most arms.
+FITTING_ROUNDS = {RaceStage.RACE: 16, RaceStage.CONFIRMATION: 24}
+FITTING_SHARE = 0.5
+
+#: Of an arm's timed blocks of a group, the outcomes of so many are looked at, on average; encoding them takes
+#: as long as a short block. (Those of the first pass over the inputs are, in every unit.)
+CHECKED_BLOCKS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +60,7 @@ class Scale:
         cycle: calls of one pass over the group.
         calls: calls of one block; a multiple of `cycle`.
         block_ns: wall time of such a block of the baseline.
-        palindromes: how often every arm's blocks are run in both orders in a thorough round.
+        palindromes: how often every arm's blocks are run in both orders in a round.
     """
 
     cycle: int
@@ -83,7 +95,7 @@ async def calibrate(field: Field, plan: RacePlan, core: int, left_s: float = inf
     scales = tuple([await _scale(unit, group, cycle, plan, end_s) for group, cycle in enumerate(cycles)])
     await unit.end()
     field.tidy()
-    return scales
+    return with_palindromes(scales, len(field.templates) - 1, plan)
 
 
 async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: float) -> Scale:
@@ -106,20 +118,38 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
     final = max(1, round(plan.block_ns / max(took_ns, 1)))
     block_ns = max(1, took_ns * final)
-    palindromes = max(1, round(TIMED_NS[plan.stage] / (2 * block_ns * len(plan.groups))))
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns, palindromes=palindromes)
+    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns)
+
+
+def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tuple[Scale, ...]:
+    """Return scales with as many palindromes as are useful, and fit into the budget.
+
+    Args:
+        arms: that race, the baseline not counted.
+    """
+    once_ns = max(1, sum(_turn_ns(scale, arms) for scale in scales))
+    fitting = FITTING_SHARE * plan.budget_ns / FITTING_ROUNDS[plan.stage] / once_ns
+    useful = [max(LEAST_PALINDROMES, TIMED_NS[plan.stage] / (2 * s.block_ns)) / len(scales) for s in scales]
+    return tuple(
+        scale if scale.is_lean else replace(scale, palindromes=max(1, int(min(ceil(wanted), fitting))))
+        for scale, wanted in zip(scales, useful, strict=True)
+    )
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
-    """Return about how long a quick round of that many arms (the baseline not counted) will take."""
-    timed = 2 * (arms + (arms + 1) // 2)
+    """Return about how long a round of that many arms (the baseline not counted) will take."""
     total = 0
     for scale in scales:
-        if scale.is_lean:
-            total += scale.block_ns * timed // 2
-        else:
-            total += scale.block_ns * timed + 2 * (arms + 1) * scale.block_ns * scale.cycle // scale.calls
+        total += _turn_ns(scale, arms) * scale.palindromes
+        if not scale.is_lean:
+            total += 2 * (arms + 1) * scale.block_ns * scale.cycle // scale.calls
     return total
+
+
+def _turn_ns(scale: Scale, arms: int) -> int:
+    """Return about how long one palindrome takes; where nothing is repeated there is one half of it."""
+    blocks = arms + (arms + 1) // 2
+    return scale.block_ns * blocks * (1 if scale.is_lean else 2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +165,6 @@ class RoundPlace:
     core: int
     stage: RaceStage
     left_s: float = inf
-    effort: Effort = Effort.QUICK
 
 
 class _BudgetSpent(Exception):  # noqa: N818 - the end of a round, not an error
@@ -180,13 +209,18 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
                 await play.warm(arm, group, scale)
-        timed = Job(kind=BlockKind.TIMED, group=group, calls=scale.calls)
-        for _ in range(scale.palindromes if play.place.effort is Effort.THOROUGH else 1):
+        for _ in range(scale.palindromes):
             order = block_order(candidates, random)
             for arm in order[: len(order) // 2] if scale.is_lean else order:
-                await play.block(arm, timed, scale)
+                await play.block(arm, _timed(group, scale, random), scale)
     for arm in tuple(play.units):
         await play.end(arm)
+
+
+def _timed(group: int, scale: Scale, random: Random) -> Job:
+    """Return a timed block; whether its outcomes are looked at is drawn by lot: no arm can know it."""
+    is_checked = random.random() * 2 * scale.palindromes < CHECKED_BLOCKS
+    return Job(kind=BlockKind.TIMED, group=group, calls=scale.calls, is_checked=is_checked)
 
 
 class _Play:
@@ -206,8 +240,9 @@ class _Play:
         """Fork an arm's unit and measure its channel; its first block pays for the fork and is dropped."""
         try:
             unit = await self._field.templates[arm].fork(self.place.number, self.place.core)
-            await unit.block(Job(kind=BlockKind.EMPTY), SMALL_S)
-            self._blocks.append(await unit.block(Job(kind=BlockKind.EMPTY), SMALL_S))
+            empty = Job(kind=BlockKind.EMPTY, is_checked=False)
+            await unit.block(empty, SMALL_S)
+            self._blocks.append(await unit.block(empty, SMALL_S))
             self.units[arm] = unit
         except ArmLost as error:
             await self._lose(arm, error)
@@ -242,7 +277,8 @@ class _Play:
                 raise _BudgetSpent from None
             await self._lose(arm, error)
         else:
-            self._blocks.append(replace(block, kept=min(job.calls, scale.cycle)))
+            kept = min(job.calls, scale.cycle) if job.is_checked else 0
+            self._blocks.append(replace(block, kept=kept))
             self._shared.note(arm)
 
     async def end(self, arm: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import exp, log, log1p
 from statistics import median
 
-from codeflash_parallel.benchmark.caches import is_proven, remembers
+from codeflash_parallel.benchmark.caches import is_proven, is_unknown, remembers
 from codeflash_parallel.benchmark.evidence import Interval, bounds
-from codeflash_parallel.benchmark.plan import BASELINE
+from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, track
 
 #: Gains beyond this must be there in the first pass over the inputs, too.
 ABSURD_GAIN = log(10)
@@ -23,7 +24,8 @@ WALL_SHORTFALL = log(2)
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
 
-#: Blocks with inputs that the process knows; who reads files even in them looks something up.
+#: Blocks with inputs that the process knows, where inputs are repeated; who reads files even there looks
+#: something up.
 _KNOWN = frozenset({BlockKind.AGAIN, BlockKind.TIMED})
 
 
@@ -35,6 +37,8 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
         arm: id.
         bound: of its claim (`caches.claimed`).
     """
+    if is_unknown(raced, arm):
+        return "too few rounds count to tell a cache from speed"
     if remembers(raced, arm) and bound.low <= log1p(raced.plan.min_speedup):
         return "cache: faster on inputs seen before, not on inputs seen for the first time"
     if source := _source(raced, arm, bound):
@@ -49,7 +53,7 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
     rounds = [round_ for round_ in raced.rounds if not round_.void]
     if bound.estimate <= CREDITED_GAIN:
         return ""
-    if _reads(rounds, arm) >= _reads(rounds, BASELINE) + 1:
+    if raced.plan.work is not Work.COMMAND and _reads(rounds, arm) >= _reads(rounds, BASELINE) + 1:
         return "it reads files where the baseline does not: a cache outside its process is not excluded"
     unclean = {name for round_ in rounds for name in round_.unclean}
     if arm in unclean and BASELINE not in unclean:
@@ -58,10 +62,19 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
 
 
 def _reads(rounds: list[Round], arm: str) -> float:
-    """Return how many reads an arm makes in a block with inputs that it knows, median."""
-    return median(
-        [b.reads for round_ in rounds for b in round_.blocks if b.arm == arm and b.kind in _KNOWN] or [0]
-    )
+    """Return how many reads an arm makes in a block with inputs that it knows, median.
+
+    Where calls are so long that no input is repeated, modules that a call imports are read in every block.
+    (So they are by commands, whose reads the kernel counts with those of the unit.)
+    """
+    return median([block.reads for round_ in rounds for block in _known(round_, arm)] or [0])
+
+
+def _known(round_: Round, arm: str) -> Iterator[Block]:
+    """Yield an arm's blocks with inputs that its process has seen."""
+    mine = [block for block in round_.blocks if block.arm == arm]
+    repeated = {block.group for block in mine if block.kind is BlockKind.AGAIN}
+    return (block for block in mine if block.group in repeated and block.kind in _KNOWN)
 
 
 def _price(raced: Raced, arm: str, bound: Interval) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,16 @@ from codeflash_parallel.benchmark.witness import (
     reaped_children_ns,
 )
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Channel, ChannelClosed, Exit, Limits, Runner
+from codeflash_parallel.model.workspace import (
+    Channel,
+    ChannelClosed,
+    Command,
+    Exit,
+    ForkServer,
+    Limits,
+    Runner,
+    ServerGone,
+)
 from codeflash_parallel.process.guest import Control, guest_command, parse_records
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
@@ -153,12 +163,17 @@ def _unexpected(answer: object, expected: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What one block is to do: so many calls of a group, from a certain input on."""
+    """What one block is to do: so many calls of a group, from a certain input on.
+
+    Attributes:
+        is_checked: its outcomes are looked at. The arm learns of it when the calls are done.
+    """
 
     kind: BlockKind
     group: int = 0
     calls: int = 0
     start: int = 0
+    is_checked: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,6 +213,7 @@ class Unit:
             ArmLost: the unit dies or breaks the protocol; `ArmSlow` when its calls are not done in time.
         """
         template, witness = self._template, self._witness
+        idle = self._cpu_ns()
         await template.say({"op": "block", "group": job.group, "calls": job.calls, "start": job.start})
         await template.hear("armed", SMALL_S)
         before, own_queued = witness.counts(), own_queued_ns()
@@ -217,9 +233,7 @@ class Unit:
         # Time in line is nobody's waiting: neither the unit's nor ours, when DONE is there to be read.
         queued_ns = after.queued_ns - before.queued_ns + own_queued_ns() - own_queued
         queued_ns += max(0, int(told.get("queued_ns", 0)))
-        await template.say({"op": "check"})
-        checked = await template.hear("checked", SMALL_S + deadline_s)
-        self.said = str(checked.get("said", ""))
+        digest = await self._checked(deadline_s) if job.is_checked else ""
         return Block(
             arm=template.arm,
             kind=job.kind,
@@ -229,12 +243,20 @@ class Unit:
             cpu_ns=cpu_ns,
             wall_ns=wall_ns,
             waited_ns=max(0, wall_ns - cpu_ns - queued_ns),
-            digest=str(checked["digest"]) if job.calls else "",
-            deferred_ns=self._cpu_ns() - cpu - own_ns,
+            prepared_ns=cpu - idle,
+            digest=digest if job.calls else "",
+            deferred_ns=self._cpu_ns() - cpu - own_ns if job.is_checked else 0,
             preempted=after.preempted - before.preempted,
             reads=after.reads - before.reads,
             children=children,
         )
+
+    async def _checked(self, deadline_s: float) -> str:
+        """Have the outcomes of the last block encoded, and return their digest."""
+        await self._template.say({"op": "check"})
+        checked = await self._template.hear("checked", SMALL_S + deadline_s)
+        self.said = str(checked.get("said", ""))
+        return str(checked["digest"])
 
     async def end(self) -> Ending:
         """End the unit and return what it had used.
@@ -261,21 +283,56 @@ class Unit:
             raise ArmLost("ended while it was timed") from None
 
 
-async def start_template(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> Template:
-    """Start an arm's process; whoever calls this closes what it returns."""
-    # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
-    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
-    workspace = replace(arm.workspace, environment=environment)
-    wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
-    limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)
+async def start_fork_server(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> ForkServer:
+    """Start the process from which the arms of one layout are forked; whoever calls this closes it.
+
+    Args:
+        arm: in whose workspace it lives, the baseline.
+
+    Raises:
+        ArmLost: it does not come up.
+    """
+    command = _command(bench, arm, {"mode": "forkserver", "work": plan.work.value}, plan, hash_seed)
+    try:
+        return await bench.runner.fork_server(command, SMALL_S)
+    except ServerGone as error:
+        raise _no_server(error) from error
+
+
+async def start_template(
+    bench: Bench, server: ForkServer, arm: Arm, plan: RacePlan, hash_seed: int
+) -> Template:
+    """Start an arm's process; whoever calls this closes what it returns.
+
+    Raises:
+        ArmLost: the fork server is gone.
+    """
     spec = {
         **arm.spec,
         "mode": "arm",
         "work": plan.work.value,
         "groups": [{"name": g.name, "calls": list(g.calls), "tests": list(g.tests)} for g in plan.groups],
     }
-    command = guest_command(workspace, spec, limits, bench.guest_dir, control=Control.LINES)
-    return Template(arm.id, await bench.runner.open(command), plan.work)
+    try:
+        channel = await server.open(_command(bench, arm, spec, plan, hash_seed))
+    except ServerGone as error:
+        raise _no_server(error) from error
+    return Template(arm.id, channel, plan.work)
+
+
+def _command(bench: Bench, arm: Arm, spec: Mapping[str, Any], plan: RacePlan, hash_seed: int) -> Command:
+    # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
+    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
+    workspace = replace(arm.workspace, environment=environment)
+    wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
+    limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)
+    return guest_command(workspace, spec, limits, bench.guest_dir, control=Control.LINES)
+
+
+def _no_server(gone: ServerGone) -> ArmLost:
+    ended = gone.exit
+    lost = ArmNotStarted(str(gone).rstrip("."))
+    return explained(lost, ended) if ended is not None else lost
 
 
 def explained(lost: ArmLost, ended: Exit) -> ArmLost:

@@ -86,10 +86,21 @@ def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
 def _read(source: Source) -> Iterator[Handed]:
     if source.kind == SourceKind.REF:
         yield _unnamed(source.text, GitRef(ref=source.text))
+    elif not source.text:
+        raise UsageError("BAD_CANDIDATES", "--candidates names nothing: its value is empty.")
     elif source.text == STDIN:
-        yield from read_manifest("standard input", _decoded(sys.stdin.buffer.read()))
+        yield from read_manifest("standard input", _decoded(_standard_input()))
     else:
         yield from _read_path(Path(source.text))
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise UsageError("BAD_CANDIDATES", "--candidates -: there is no standard input.")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise UsageError("BAD_CANDIDATES", f"--candidates -: {error.strerror}.") from error
 
 
 def _read_path(path: Path) -> Iterator[Handed]:

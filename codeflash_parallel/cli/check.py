@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.evaluation import add_arguments, evaluate
+from codeflash_parallel.cli.evaluation import add_arguments_without_race as add_arguments
+from codeflash_parallel.cli.evaluation import evaluate
 from codeflash_parallel.cli.output import Output
 
 __all__ = ["add_arguments", "run"]

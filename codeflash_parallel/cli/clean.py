@@ -20,10 +20,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than",
         metavar="DAYS",
-        type=float,
+        type=_days,
         default=0.0,
         help="Only what is older. Default: everything.",
     )
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 <= days < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of days, not {text!r}")
+    return days
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

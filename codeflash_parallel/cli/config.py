@@ -164,12 +164,29 @@ def _checked(values: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:
 
 
 def _from_file(project: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for folder in _up_to_repository_root(project.resolve()):
+    for folder in _folders(project):
         path = folder / "pyproject.toml"
         table = _table(path)
         if table is not None:
             yield str(path), _named(table, path)
             return
+
+
+def _folders(project: Path) -> list[Path]:
+    """Return where `pyproject.toml` may lie, the nearest folder first.
+
+    Raises:
+        UsageError: `NO_PROJECT`, the folder cannot be looked at.
+    """
+    try:
+        return list(_up_to_repository_root(project.resolve()))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(
+            "NO_PROJECT",
+            f"The project {project} cannot be looked at: {why}.",
+            "Name its folder by --project.",
+        ) from error
 
 
 def _up_to_repository_root(folder: Path) -> Iterator[Path]:
@@ -184,9 +201,12 @@ def _table(path: Path) -> Mapping[str, Any] | None:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.") from error
-    table = content.get("tool", {}).get(TABLE)
+    tools = content.get("tool", {})
+    if not isinstance(tools, dict):
+        raise UsageError("BAD_CONFIG", f"{path}: tool must be a table.")
+    table = tools.get(TABLE)
     if table is not None and not isinstance(table, dict):
         raise UsageError("BAD_CONFIG", f"{path}: tool.{TABLE} must be a table.")
     return table

@@ -60,9 +60,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if output.form == Format.TEXT:
         output.write_report(lambda stream: _print(findings, configured, raced, stream))
     else:
-        from codeflash_parallel.report.document import dumps
-
-        output.write(dumps(_data(findings, configured, raced)) + "\n")
+        output.write_values(_data(findings, configured, raced))
     return ExitCode.UNFIT if any(finding.problem for finding in findings) else ExitCode.OK
 
 
@@ -74,6 +72,7 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
     yield _git()
     yield from _project(project, settings)
+    yield _variables(settings)
     yield from _machine(settings)
     yield from _cache(cache_root(settings))
 
@@ -145,6 +144,20 @@ def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
     why = why_not_warm(interpreter)
     value = f"not here, {why}: every check is a new process" if why else "possible"
     return Finding(name="warm servers", value=value)
+
+
+def _variables(settings: Settings) -> Finding:
+    """Say what tests and candidates see of the user's environment: names, never values."""
+    from codeflash_parallel.model.variables import passed_names, requested_names, withheld_names
+
+    seen = len(passed_names(os.environ, settings.pass_env))
+    asked_for = requested_names(os.environ, settings.pass_env)
+    kept = withheld_names(os.environ, settings.pass_env)
+    by_request = f", {', '.join(asked_for)} by --pass-env" if asked_for else ""
+    withheld = f"; withheld unless --pass-env names it: {', '.join(kept)}" if kept else ""
+    return Finding(
+        name="environment", value=f"{seen} of {len(os.environ)} variables passed on{by_request}{withheld}"
+    )
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:

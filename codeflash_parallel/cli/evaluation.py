@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TextIO
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.candidates import read_submissions
 from codeflash_parallel.cli.config import read_settings
-from codeflash_parallel.cli.exits import drop_stdout, exit_code_of
+from codeflash_parallel.cli.exits import exit_code_of
 from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
-from codeflash_parallel.cli.output import Format, Output, write_file
+from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import SETTING_NAMES
 
@@ -26,13 +26,30 @@ if TYPE_CHECKING:
     from codeflash_parallel.model.settings import Settings
 
 
+#: Settings that nothing asks where nobody races; a file or the environment may hold them all the same.
+OF_THE_RACE = (
+    *("time_budget", "confidence", "min_speedup", "indifference", "max_regression", "max_cpu_cost"),
+    *("ranking", "benchmark", "benchmark_command", "refine_top", "refine_depth", "refine_command"),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add every option of an evaluation."""
+    """Add every option of an evaluation with a race."""
+    _add(parser, settings=SETTING_NAMES, providers=("repairer", "refiner"))
+
+
+def add_arguments_without_race(parser: argparse.ArgumentParser) -> None:
+    """Add every option of an evaluation without one: what would be ignored is refused."""
+    settings = [name for name in SETTING_NAMES if name not in OF_THE_RACE]
+    _add(parser, settings=settings, providers=("repairer",))
+
+
+def _add(parser: argparse.ArgumentParser, *, settings: Sequence[str], providers: Sequence[str]) -> None:
     parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
     options.add_candidates(parser)
     group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
-    options.add_settings(group, [name for name in SETTING_NAMES if name not in options.SHARED])
-    options.add_providers(parser)
+    options.add_settings(group, [name for name in settings if name not in options.SHARED])
+    options.add_providers(parser, providers)
     options.add_reports(parser)
     options.add_output(parser)
 
@@ -48,6 +65,7 @@ def evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
     with handling_signals(output) as interrupts:
         settings = read_settings(Path(args.project), os.environ, vars(args)).settings
         submissions = _submissions(args)
+        _look_at_reports(args, output)
         result = (
             _evaluated(args, output, mode, settings, submissions, interrupts)
             if submissions
@@ -58,6 +76,13 @@ def evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
         except BrokenPipeError:
             drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
     return exit_code_of(result)
+
+
+def _look_at_reports(args: argparse.Namespace, output: Output) -> None:
+    """Notice before the run that a report cannot be written after it."""
+    output.must_be_writable()
+    for report_path in filter(None, (args.junit_xml, args.markdown)):
+        must_be_writable(Path(report_path))
 
 
 def _submissions(args: argparse.Namespace) -> list[Submission]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.cli.output import Output, last_value
+from codeflash_parallel.cli.output import Output, drop_stdout, last_value
 from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
 from codeflash_parallel.model.outcome import Code, Verdict
 
@@ -107,7 +107,6 @@ def reporting_errors(output: Output, arguments: Sequence[str]) -> Iterator[Endin
         arguments: the command line; it may name the cache, where logs of defects go.
     """
     ending = Ending()
-    cache = _cache_named_by(arguments)
     try:
         yield ending
     except BrokenPipeError:
@@ -117,12 +116,12 @@ def reporting_errors(output: Output, arguments: Sequence[str]) -> Iterator[Endin
     except KeyboardInterrupt:
         ending.code = _report(output, Interrupted("SIGINT"))
     except CodeflashParallelError as error:
-        logged = error if error.exit_code != ExitCode.INTERNAL else _with_log(error, cache)
+        logged = error if error.exit_code != ExitCode.INTERNAL else _with_log(error, arguments)
         ending.code = _report(output, logged)
     except BaseExceptionGroup as group:
-        ending.code = _report(output, _chosen(group, cache))
+        ending.code = _report(output, _chosen(group, arguments))
     except Exception as error:  # noqa: BLE001 - the last line of defence: whatever this is, it is our defect
-        ending.code = _report(output, _with_log(error, cache))
+        ending.code = _report(output, _with_log(error, arguments))
 
 
 def _report(output: Output, error: CodeflashParallelError) -> int:
@@ -133,14 +132,14 @@ def _report(output: Output, error: CodeflashParallelError) -> int:
     return BY_SIGNAL.get(error.code, ExitCode(error.exit_code))
 
 
-def _chosen(group: BaseExceptionGroup[BaseException], cache: str) -> CodeflashParallelError:
+def _chosen(group: BaseExceptionGroup[BaseException], arguments: Sequence[str]) -> CodeflashParallelError:
     """Return the one error of a task group that a user should see: an interrupt, one of ours, or a defect."""
     if group.subgroup(KeyboardInterrupt) is not None:
         return Interrupted("SIGINT")
     leaves = list(_leaves(group))
     ours = [error for error in leaves if isinstance(error, CodeflashParallelError)]
     expected = [error for error in ours if error.exit_code != ExitCode.INTERNAL]
-    return expected[0] if expected and len(ours) == len(leaves) else _with_log(group, cache)
+    return expected[0] if expected and len(ours) == len(leaves) else _with_log(group, arguments)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
@@ -151,24 +150,24 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield error
 
 
-def _with_log(error: BaseException, cache: str) -> InternalError:
+def _with_log(error: BaseException, arguments: Sequence[str]) -> InternalError:
     """Return an error of ours that names a file with everything worth a report."""
     code = error.code if isinstance(error, CodeflashParallelError) else "UNEXPECTED"
     message = (
         error.message if isinstance(error, CodeflashParallelError) else f"{type(error).__name__}: {error}"
     )
-    path = _write_log(error, cache)
+    path = _write_log(error, arguments)
     hint = f"This is a defect of codeflash-parallel; please report it with {path}." if path else ""
     return InternalError(code, message, hint)
 
 
-def _write_log(error: BaseException, cache: str) -> Path | None:
+def _write_log(error: BaseException, arguments: Sequence[str]) -> Path | None:
     """Write what is known about a defect into the cache, else a temporary folder; `None`: neither works."""
     import tempfile
 
     text = "".join(traceback.format_exception(error))
     about = f"command: {sys.argv}\npython: {sys.version}\nplatform: {sys.platform}\n\n{text}"
-    for folder in (Path(cache) / "logs", Path(tempfile.gettempdir())):
+    for folder in (*_log_folders(arguments), Path(tempfile.gettempdir())):
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             handle, path = tempfile.mkstemp(prefix="codeflash-parallel-", suffix=".log", dir=folder)
@@ -178,17 +177,15 @@ def _write_log(error: BaseException, cache: str) -> Path | None:
     return None
 
 
-def _cache_named_by(arguments: Sequence[str]) -> str:
-    """Return the cache without reading settings, which may be what is wrong."""
+def _log_folders(arguments: Sequence[str]) -> Iterator[Path]:
+    """Yield the cache's folder of logs without reading settings, which may be what is wrong."""
     named = last_value(arguments, "--cache-dir") or os.environ.get("CODEFLASH_PARALLEL_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return named or f"{base}/codeflash-parallel"
+    with suppress(RuntimeError):  # a user without a home has no cache unless one is named
+        yield Path(named or _cache()) / "logs"
 
 
-def drop_stdout() -> None:
-    """Let nothing more be written to a closed pipe, not even by the interpreter when it exits."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "codeflash-parallel"
 
 
 def signal_name(number: int) -> str:

@@ -20,9 +20,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """List the runs, the latest first."""
     runs = [_short(document) for document in find_places(args).documents()]
     if output.form != Format.TEXT:
-        from codeflash_parallel.report.document import dumps
-
-        output.write(dumps(runs) + "\n")
+        output.write_values(runs)
         return ExitCode.OK
 
     def draw(stream: TextIO) -> None:

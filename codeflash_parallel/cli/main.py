@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
+from typing import TextIO
 
 from codeflash_parallel.cli.exits import ExitCode, reporting_errors
-from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.output import Output, say
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 
 #: Name of a command → what it does. Each is a module of this package with `add_arguments` and `run`.
@@ -33,11 +36,15 @@ _PROGRAM = "codeflash-parallel"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _give_missing_streams()
     _make_streams_safe()
     output = Output.found_in(arguments)
     with reporting_errors(output, arguments) as ending:
-        ending.code = _dispatch(arguments, output)
-        sys.stdout.flush()  # a closed pipe is noticed here and not when the interpreter exits
+        try:
+            ending.code = _dispatch(arguments, output)
+        except SystemExit as leaving:  # a parser's, after its help
+            ending.code = leaving.code if isinstance(leaving.code, int) else ExitCode.OK
+        output.flush()  # a closed pipe or a full disk is noticed here and not when the interpreter exits
     return int(ending.code)
 
 
@@ -49,10 +56,10 @@ def _dispatch(arguments: Sequence[str], output: Output) -> int:
             sys.stderr.write(_help())
             return ExitCode.USAGE
         case ["-h" | "--help", *_]:
-            sys.stdout.write(_help())
+            say(_help())
             return ExitCode.OK
         case ["--version", *_]:
-            sys.stdout.write(f"{_PROGRAM} {_version()}\n")
+            say(f"{_PROGRAM} {_version()}\n")
             return ExitCode.OK
         case [name, *rest]:
             return _run_command(name, rest, output)
@@ -90,6 +97,21 @@ def _version() -> str:
     from codeflash_parallel import __version__
 
     return __version__
+
+
+def _give_missing_streams() -> None:
+    """Let what is said to a closed stream go nowhere, and no file of ours get a closed stream's number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _make_streams_safe() -> None:

@@ -39,7 +39,7 @@ def read_manifest(name: str, text: str) -> Iterator[Handed]:
         if line.strip():
             try:
                 yield _handed(json.loads(line), f"candidate-{number}")
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise UsageError("BAD_MANIFEST", f"{name}:{number}: {_told(error)}.") from error
 
 

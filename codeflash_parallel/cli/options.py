@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from codeflash_parallel.cli.candidates import Source
 from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, parse_value, variable_of
-from codeflash_parallel.cli.output import Format
+from codeflash_parallel.cli.output import Format, say
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import Compare, Settings
 
@@ -28,6 +28,7 @@ _METAVARS: Mapping[str, str] = {
     "extra_tests": "DIR",
     "python": "PATH",
     "include_ignored": "PATTERN",
+    "pass_env": "NAME",
     "compare": "|".join(Compare),
     "ranking": "ORDER",
     "benchmark": "PATH::NAME",
@@ -61,6 +62,14 @@ class Parser(argparse.ArgumentParser):
         close = difflib.get_close_matches(unknown, flags, n=1) if message.startswith(prefix) else []
         hint = f"Did you mean {close[0]}?" if close else f"See {self.prog} --help."
         raise UsageError("BAD_ARGUMENTS", f"{self.prog}: {message}.", hint)
+
+    def print_help(self, _file: object = None) -> None:
+        """Say what the options are, and say so where they cannot be written.
+
+        Raises:
+            EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        """
+        say(self.format_help())
 
 
 def opposite_of(flag: str) -> str:
@@ -179,15 +188,19 @@ def add_timings(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_providers(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name Python callables as providers."""
+#: What the providers answer, by the names of their options.
+_REQUESTS: Mapping[str, str] = {"repairer": "repair", "refiner": "refinement"}
+
+
+def add_providers(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Add the options that name Python callables as providers: `repairer`, `refiner`."""
     group = parser.add_argument_group("providers")
-    for name, what in (("repairer", "repair"), ("refiner", "refinement")):
+    for name in names:
         group.add_argument(
             f"--{name}",
             metavar="MODULE:NAME",
             default="",
-            help=f"Python callable that answers {what} requests, in a process of its own.",
+            help=f"Python callable that answers {_REQUESTS[name]} requests, in a process of its own.",
         )
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
 
 if TYPE_CHECKING:
     from codeflash_parallel.model.document import Document
     from codeflash_parallel.report.jsonl import JsonLines
+
+
+_UNWRITABLE = "OUTPUT_UNWRITABLE"
 
 
 class Format(StrEnum):
@@ -50,6 +55,15 @@ class Output:
         known = form in [known.value for known in Format]
         return cls(Format(form) if known else Format.TEXT, last_value(arguments, "--output"))
 
+    def must_be_writable(self) -> None:
+        """Look whether the place of the result can probably be written.
+
+        Raises:
+            EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        """
+        if self._path is not None:
+            must_be_writable(self._path)
+
     def events(self) -> JsonLines:
         """Return the observer that writes events as they come.
 
@@ -74,17 +88,34 @@ class Output:
         if self._written:
             return
         if self.form == Format.JSONL:
-            self.events().finish(data)
-            self._close()
+            with self._place():
+                self.events().finish(data)
+                self._close()
         else:
             self.write(dumps(data) + "\n")
         self._written = True
 
+    def write_values(self, data: Any) -> None:
+        """Write JSON values as the result: one document, or one line where lines were asked for.
+
+        Raises:
+            EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        """
+        from codeflash_parallel.report.document import dumps, line
+
+        self.write((line(data) if self.form == Format.JSONL else dumps(data)) + "\n")
+        self._written = True
+
     def write_report(self, draw: Callable[[TextIO], None]) -> None:
-        """Let a report for people be drawn on the place of the result."""
+        """Let a report for people be drawn on the place of the result.
+
+        Raises:
+            EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        """
         if self._path is None:
-            draw(sys.stdout)
-            sys.stdout.flush()
+            with self._place():
+                draw(sys.stdout)
+                sys.stdout.flush()
         else:
             drawn = io.StringIO()
             draw(drawn)
@@ -98,25 +129,56 @@ class Output:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
         if self._path is None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            with self._place():
+                sys.stdout.write(text)
+                sys.stdout.flush()
         else:
             write_file(self._path, text)
 
+    def flush(self) -> None:
+        """Write what the standard output still holds back.
+
+        Raises:
+            EnvironmentFault: `OUTPUT_UNWRITABLE`.
+            BrokenPipeError: whoever read it has seen enough.
+        """
+        say("")
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Write to the place of the result; tell of one that takes nothing more, as a full disk."""
+        if self._path is None:
+            with _standard_output():
+                yield
+            return
+        try:
+            yield
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
     def write_error(self, error: CodeflashParallelError) -> None:
         """Write the document of a run that failed; in the form for people, a message on standard error."""
-        from codeflash_parallel.model.document import error_document
-
-        if self.form == Format.TEXT:
+        nowhere = self._path is None and error.code == _UNWRITABLE
+        if self.form == Format.TEXT or nowhere:
             print_error(error)
             return
+        if self._has_written(error):
+            return
+        had_file = self._path is not None
+        self._path = self._events = None  # the document still has to be somewhere
+        if not (had_file and self._has_written(error)):
+            print_error(error)
+
+    def _has_written(self, error: CodeflashParallelError) -> bool:
+        """Write the document of an error; where that fails, say so on standard error."""
+        from codeflash_parallel.model.document import error_document
+
         try:
             self.write_document(error_document(error))
         except EnvironmentFault as unwritable:
-            # The place that was asked for cannot be had: the document still has to be somewhere.
             print_error(unwritable)
-            self._path = None
-            self.write_document(error_document(error))
+            return False
+        return True
 
     def _close(self) -> None:
         if self._file is not None:
@@ -129,6 +191,29 @@ class Output:
             return self._path.open("w", encoding="utf-8")
         except OSError as error:
             raise _unwritable(self._path, error) from error
+
+
+def must_be_writable(path: Path) -> None:
+    """Look, before hours are spent, whether a file can probably be written; nothing is made.
+
+    Raises:
+        EnvironmentFault: `OUTPUT_UNWRITABLE`.
+    """
+    try:
+        _look_at(path.absolute())
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _look_at(path: Path) -> None:
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if there == path and path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if there != path and not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    # A file is put in the place of the old one; a pipe or a device is written to.
+    if not os.access(path.parent if path.is_file() else there, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def write_file(path: Path, text: str) -> None:
@@ -158,8 +243,37 @@ def print_error(error: CodeflashParallelError) -> None:
             sys.stderr.write(f"  {one_line(error.hint)}\n")
 
 
-def _unwritable(path: Path, error: OSError) -> EnvironmentFault:
-    return EnvironmentFault("OUTPUT_UNWRITABLE", f"{path} cannot be written: {error.strerror}.")
+def say(text: str) -> None:
+    """Write text to the standard output, whatever the place of the result is.
+
+    Raises:
+        EnvironmentFault: `OUTPUT_UNWRITABLE`.
+        BrokenPipeError: whoever read it has seen enough.
+    """
+    with _standard_output():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_stdout()
+        raise _unwritable("The standard output", error) from error
+
+
+def _unwritable(place: Path | str, error: OSError) -> EnvironmentFault:
+    return EnvironmentFault(_UNWRITABLE, f"{place} cannot be written: {error.strerror}.")
+
+
+def drop_stdout() -> None:
+    """Let nothing more be written to a closed pipe or a full disk, not even by the interpreter at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def last_value(arguments: Sequence[str], option: str) -> str:

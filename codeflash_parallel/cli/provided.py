@@ -28,7 +28,9 @@ def provided(args: argparse.Namespace, settings: Settings) -> Provided:
     """
     cwd = str(Path(args.project).resolve())
     repair = _one("repairer", args.repairer, "repair_command", settings.repair_command)
-    refine = _one("refiner", args.refiner, "refine_command", settings.refine_command)
+    refine = ""
+    if "refiner" in args:  # `check` has no race, hence nothing to refine
+        refine = _one("refiner", args.refiner, "refine_command", settings.refine_command)
     deadline_s = settings.provider_timeout
     return Provided(
         repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,

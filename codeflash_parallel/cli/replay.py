@@ -49,9 +49,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if output.form == Format.TEXT:
         output.write_report(lambda stream: _print(found, rules, stream))
     else:
-        from codeflash_parallel.report.document import dumps
-
-        output.write(dumps(replay_document(found, rules)) + "\n")
+        output.write_values(replay_document(found, rules))
     return ExitCode.DIFFERS if found.differences and not rules else ExitCode.OK
 
 

@@ -54,7 +54,7 @@ def _show(candidate: CandidateResult, output: Output, *, timings: bool) -> None:
     if output.form != Format.TEXT:
         from codeflash_parallel.model.document import candidate_document
 
-        output.write_document(candidate_document(candidate))
+        output.write_values(candidate_document(candidate))
         return
     from codeflash_parallel.report.console import make_console, print_candidate
     from codeflash_parallel.report.timings import candidate_timings

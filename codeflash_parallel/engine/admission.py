@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import anyio
@@ -51,15 +52,28 @@ def _workspace(slot: Slot) -> Workspace:
     return hashed(slot.workspace, _SEED)
 
 
+class Asked(StrEnum):
+    """Who has to pass the tests that screening left out."""
+
+    #: Whoever passed screening: there is a race.
+    EVERYBODY = "everybody"
+    #: Those that change more than bodies of targets: nobody races.
+    WHO_REACH_OUT = "who_reach_out"
+
+
 class Admission:
     """Looks at candidates before and after a race, several at once where there are slots."""
 
-    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Judging) -> None:
-        self._plan, self._ledger, self._judging = plan, ledger, judging
-        self._admitted: set[str] = set()
+    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Judging, asked: Asked) -> None:
+        self._plan, self._ledger, self._judging, self._asked = plan, ledger, judging, asked
         self._confirmed: set[str] = set()
         self._looking = anyio.Lock()
         self._looked = False
+
+    def screened(self, entry: Entry) -> None:
+        """Note whether a candidate that passed screening has to pass other tests, too."""
+        everybody = self._asked is Asked.EVERYBODY
+        entry.owes_tests = bool(self._plan.rest) and (everybody or self._reaches_out(entry))
 
     async def admit(self, entries: Sequence[Entry]) -> None:
         """Reject those that fail a test which screening left out.
@@ -67,12 +81,9 @@ class Admission:
         Raises:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
-        new = [entry for entry in entries if entry.id not in self._admitted]
-        self._admitted.update(entry.id for entry in new)
-        if self._plan.rest:
-            await _each(self._admit, new)
+        await _each(self._admit, [entry for entry in entries if entry.owes_tests])
 
-    def reaches_out(self, entry: Entry) -> bool:
+    def _reaches_out(self, entry: Entry) -> bool:
         """Say whether a candidate changes more than bodies of targets: any test may notice that."""
         ground = Ground(targets=self._plan.guest.targets, sources=self._plan.sources)
         return furthest(entry.staged.edits, ground).point is not Point.F2
@@ -86,6 +97,7 @@ class Admission:
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         if outcome.code is Code.OK:
+            entry.owes_tests = False
             self._ledger.move(entry, Step.PASS)
         elif outcome.code in INFRA:
             self._ledger.finish(entry, Status.INFRA, outcome.code, outcome.reason)

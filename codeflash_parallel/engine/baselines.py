@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +12,14 @@ from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.process.files import write_atomically
 
-#: Variables that change from shell to shell and that no test may depend on in a slot anyway.
-_IRRELEVANT = frozenset(
-    {"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_TTY", "PYTEST_CURRENT_TEST"}
-)
-
 
 def name_of(*parts: str | int | Sequence[object]) -> str:
-    """Return the name of the baseline that depends on these parts, and on the environment.
+    """Return the name of the baseline that depends on these parts.
 
     Args:
         parts: JSON values.
     """
-    environment = sorted((k, v) for k, v in os.environ.items() if k not in _IRRELEVANT)
-    return digest_of(json.dumps([*parts, environment]).encode())[:24]
+    return digest_of(json.dumps(parts).encode())[:24]
 
 
 def load(folder: Path) -> Baseline | None:

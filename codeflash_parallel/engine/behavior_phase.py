@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.judging import INFRA, Judging
@@ -48,6 +49,7 @@ class BehaviorPhase:
         ledger: Ledger,
         drafting: Drafting,
         judging: Judging,
+        admission: Admission,
         repairs: Repairs,
         kills: Kills,
     ) -> None:
@@ -55,6 +57,7 @@ class BehaviorPhase:
         self._ledger = ledger
         self._drafting = drafting
         self._judging = judging
+        self._admission = admission
         self._repairs = repairs
         self._screening = Screening(context, ledger, kills, drafting.changes, repairs)
         self._enough = anyio.CancelScope()
@@ -159,6 +162,7 @@ class BehaviorPhase:
             self._ledger.finish(entry, status, code, made.reason)
             return
         entry.candidate = made
+        entry.flags = self._drafting.changes.flags_of(made)
         entry.diff_path = str(save_diff(context.run_dir, made)) if made.edits else ""
         original = self._duplicate_of(made)
         if original:
@@ -186,23 +190,33 @@ class BehaviorPhase:
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         self._conclude(entry, entry.outcome)
+        if entry.stage is Stage.PASSED:
+            await self._stop_if_enough(entry)
 
     def _conclude(self, entry: Entry, outcome: CheckOutcome) -> None:
         if outcome.code is Code.OK:
+            self._admission.screened(entry)
             self._ledger.move(entry, Step.PASS)
-            self._stop_if_enough(entry)
         elif outcome.code in INFRA:
             self._ledger.finish(entry, Status.INFRA, outcome.code, outcome.reason)
         else:
             self._ledger.finish(entry, Status.REJECTED, outcome.code, outcome.reason)
 
-    def _stop_if_enough(self, passed: Entry) -> None:
-        """End the phase once as many are right as were wanted; refinements do not count."""
+    async def _stop_if_enough(self, passed: Entry) -> None:
+        """End the phase once as many are right as were wanted; refinements do not count.
+
+        Who still owes tests may fail them when the others are gone: those tests are run first.
+        """
         wanted = self._context.settings.stop_after
         if not wanted or _is_refinement(passed):
             return
-        if sum(entry.passed for entry in self._ledger if not _is_refinement(entry)) >= wanted:
+        await self._admission.admit([passed])
+        if sum(_counts(entry) for entry in self._ledger) >= wanted:
             self._enough.cancel()
+
+
+def _counts(entry: Entry) -> bool:
+    return entry.passed and not entry.owes_tests and not _is_refinement(entry)
 
 
 def _is_refinement(entry: Entry) -> bool:

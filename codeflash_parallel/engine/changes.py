@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from codeflash_parallel.behavior.flags import added_flags
 from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
 from codeflash_parallel.model.candidate import Candidate, CandidateId
 from codeflash_parallel.model.fingerprint import fingerprint
+from codeflash_parallel.model.result import Flag
 from codeflash_parallel.model.target import Target
 
 
@@ -23,12 +25,14 @@ class Changes:
         self._sources: dict[str, bytes] = {}
         self._servings: dict[CandidateId, Serving] = {}
         self._prints: dict[CandidateId, str] = {}
+        self._flags: dict[CandidateId, tuple[Flag, ...]] = {}
         self._unchanged: dict[tuple[str, ...], str] = {}
 
     def look_at(self, candidate: Candidate) -> None:
         """Find out everything: the tree of what was parsed last is still at hand."""
         self.print_of(candidate)
         self.serving(candidate)
+        self.flags_of(candidate)
 
     def print_of(self, candidate: Candidate) -> str:
         """Return the fingerprint of a candidate's files."""
@@ -36,6 +40,13 @@ class Changes:
             new = {edit.path: edit.new for edit in candidate.edits}
             self._prints[candidate.id] = fingerprint(new, {path: self._read(path) for path in new})
         return self._prints[candidate.id]
+
+    def flags_of(self, candidate: Candidate) -> tuple[Flag, ...]:
+        """Return what its code has and the snapshot's has not, and is a reason to look harder."""
+        if candidate.id not in self._flags:
+            new = {edit.path: edit.new for edit in candidate.edits}
+            self._flags[candidate.id] = added_flags({path: self._read(path) for path in new}, new)
+        return self._flags[candidate.id]
 
     def is_none(self, candidate: Candidate) -> bool:
         """Tell whether a candidate runs the snapshot's code."""

@@ -11,15 +11,20 @@ from codeflash_parallel.model.outcome import Code, Status, Verdict
 _NOT_RACED = "It is equivalent to the baseline; no race was asked for."
 _RACE_CUT = "It is equivalent to the baseline; the budget was spent before the race was over."
 _NOT_JUDGED = "The budget was spent before it was judged."
+_HALF_JUDGED = "The budget was spent before it had passed the tests that screening left out."
+
+#: Statuses that say nothing about the candidate.
+_UNJUDGED = frozenset({Status.CANCELLED, Status.INFRA})
 
 
 def finish_all(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> None:
     """Give every candidate a final status: its place in the ranking, or how far it came."""
     for entry in ledger:
-        if entry.passed:
+        if entry.passed and not entry.owes_tests:
             _finish_equivalent(ledger, entry, finding, with_race=with_race)
         elif entry.stage is not Stage.FINISHED:
-            ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, _NOT_JUDGED)
+            reason = _HALF_JUDGED if entry.owes_tests else _NOT_JUDGED
+            ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, reason)
 
 
 def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, with_race: bool) -> None:
@@ -28,7 +33,8 @@ def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, wi
         code, reason = (Code.CANCELLED, _RACE_CUT) if with_race else (Code.NOT_RACED, _NOT_RACED)
         ledger.finish(entry, Status.UNDECIDED, code, reason)
         return
-    if entry.stage is Stage.RACING:  # a later race was cut short; what the one before it said still holds
+    # A later race, or a look after it, was cut short; what the race before it said still holds.
+    if entry.stage in {Stage.RACING, Stage.CONFIRMING}:
         ledger.move(entry, Step.MEASURE)
     ledger.finish(
         entry,
@@ -41,17 +47,31 @@ def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, wi
     )
 
 
-def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tuple[Verdict, str]:
-    """Return the verdict of a run in which everyone has a final status, and the sentence to quote."""
+def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tuple[Verdict | None, str]:
+    """Return the verdict of a run in which everyone has a final status, and the sentence to quote.
+
+    There is no verdict where none is known to be equivalent and some were not judged.
+    """
     if finding.ranking is not None:
         return finding.ranking.verdict, finding.ranking.summary
-    correct = [e for e in ledger if e.result is not None and e.result.status is Status.UNDECIDED]
+    statuses = [entry.result.status for entry in ledger if entry.result is not None]
+    correct = [status for status in statuses if status is Status.UNDECIDED]
+    unjudged = sum(status in _UNJUDGED for status in statuses)
+    if not correct and unjudged:
+        return None, _unknown(unjudged, len(ledger))
     if not correct:
         return Verdict.NONE_CORRECT, f"None of {len(ledger)} candidates is equivalent to the baseline."
     many = f"{len(correct)} of {len(ledger)} candidates are equivalent to the baseline"
     if with_race:
         return Verdict.TOO_NOISY, f"{many}; the budget was spent before the race was over."
     return Verdict.NOTHING_FASTER, f"{many}; none was raced."
+
+
+def _unknown(unjudged: int, total: int) -> str:
+    if unjudged == total:
+        return f"None of {total} candidates was judged: nothing is known of them."
+    judged = f"none of the {total - unjudged} that were is equivalent to the baseline"
+    return f"{unjudged} of {total} candidates were not judged; {judged}."
 
 
 def sentence(clause: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -14,20 +14,52 @@ from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.functions import force_failure
 from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.variables import mentioned
+from codeflash_parallel.worktrees.texts import SourceText
 
 #: How many test ids one message names.
 _NAMED = 5
 
 
-def must_have_run(session: Session, ignored: Sequence[str]) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Absent:
+    """What the user's tests may be used to and do not find in a slot.
+
+    Attributes:
+        ignored: git-ignored files that the snapshot lacks.
+        withheld: names of variables that were not passed on.
+    """
+
+    ignored: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+
+    def hint(self, said: str, otherwise: str) -> str:
+        """Return what to do about a baseline that fails.
+
+        Args:
+            said: what its tests, or pytest, said of it.
+            otherwise: the hint where nothing that is absent is spoken of.
+        """
+        files = [path for path in self.ignored if Path(path).name in said or Path(path).stem in said]
+        if names := mentioned(self.withheld, said):
+            flags = " ".join(f"--pass-env {name}" for name in names[:_NAMED])
+            return f"It mentions {', '.join(names[:_NAMED])}, withheld from your environment: {flags}."
+        if files:
+            where = "which git ignores and the snapshot lacks"
+            return f"It mentions {files[0]}, {where}: --include-ignored {files[0]}."
+        more = " Few of your variables are passed on; --pass-env NAME adds one." if self.withheld else ""
+        return f"{otherwise}{more}"
+
+
+def must_have_run(session: Session, absent: Absent) -> None:
     """Raise unless a run of the baseline came to its end and ran tests.
 
     Args:
         session: the run.
-        ignored: git-ignored files that the snapshot lacks, for a hint.
+        absent: for a hint.
     """
     report, done = session.report, session.exit
-    words = (done.stderr or done.stdout).strip()[-600:]
+    words, said = (done.stderr or done.stdout).strip()[-600:], f"{done.stderr}\n{done.stdout}"
     if report.error_where == "pytest":
         raise EnvironmentFault(
             "NO_PYTEST",
@@ -37,32 +69,27 @@ def must_have_run(session: Session, ignored: Sequence[str]) -> None:
     fault = machinery_fault(session)
     if fault is not None and fault.code is not Code.OK:
         raise EnvironmentFault(
-            "BASELINE_CRASHED", f"The baseline's tests could not be run. {fault.reason}", words
+            "BASELINE_CRASHED",
+            f"The baseline's tests could not be run. {fault.reason}",
+            absent.hint(said, words),
         )
     broken = [t for t in report.tests.values() if t.phase == "collect"]
     if broken:
-        raise red_baseline([t.id for t in broken], report, ignored)
+        raise red_baseline([t.id for t in broken], report, absent)
     if not report.collected:
         raise EnvironmentFault(
             "NO_TESTS",
             f"pytest found no tests (exit status {report.status}). {words}".strip(),
-            "Name them with --tests, -k or -m.",
+            absent.hint(said, "Name them with --tests, -k or -m."),
         )
 
 
-def red_baseline(tests: Sequence[str], report: GuestReport, ignored: Sequence[str]) -> EnvironmentFault:
+def red_baseline(tests: Sequence[str], report: GuestReport, absent: Absent) -> EnvironmentFault:
     """Return the fault of a baseline in which some tests fail."""
     named = ", ".join(tests[:_NAMED]) + (f" and {len(tests) - _NAMED} more" if len(tests) > _NAMED else "")
-    message = next(
-        (report.tests[t].message for t in tests if t in report.tests and report.tests[t].message), ""
-    )
-    absent = [path for path in ignored if Path(path).name in message or Path(path).stem in message]
-    hint = (
-        f"It mentions {absent[0]}, which git ignores and the snapshot lacks: --include-ignored {absent[0]}."
-        if absent
-        else "Mend them, or leave them out with --tests, -k or -m."
-    )
-    last = message.strip().splitlines()[-1][:300] if message.strip() else ""
+    messages = [report.tests[t].message for t in tests if t in report.tests and report.tests[t].message]
+    last = messages[0].strip().splitlines()[-1][:300] if "".join(messages[:1]).strip() else ""
+    hint = absent.hint("\n".join(messages), "Mend them, or leave them out with --tests, -k or -m.")
     return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
 
 
@@ -86,13 +113,27 @@ def must_be_ours(report: GuestReport, sources: Mapping[str, bytes]) -> None:
 
 
 def forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
-    """Return edits that make every target raise."""
+    """Return edits that make every target raise; a file keeps its encoding and its line endings.
+
+    Raises:
+        EnvironmentFault: `BAD_SOURCE`, a file is not in the encoding that it names.
+    """
     edits = []
     for path in sorted({target.path for target in guest.targets}):
         names = (target.qualname for target in guest.targets if target.path == path)
-        text = force_failure(sources[path].decode("utf-8"), *names)
-        edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=text.encode("utf-8")))
+        source = _readable(path, sources[path])
+        new = source.write(force_failure(source.text, *names))
+        edits.append(Edit(path=path, old_digest=digest_of(sources[path]), new=new))
     return tuple(edits)
+
+
+def _readable(path: str, data: bytes) -> SourceText:
+    try:
+        return SourceText.read(data)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise EnvironmentFault(
+            "BAD_SOURCE", f"{path} is not in the encoding that it names: {error}.", "Mend its coding line."
+        ) from error
 
 
 def must_be_forced(report: GuestReport, edits: Sequence[Edit]) -> None:

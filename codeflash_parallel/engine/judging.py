@@ -6,7 +6,7 @@ import shlex
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Protocol
 
@@ -51,12 +51,19 @@ class Examination(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A candidate, what is to be done with it, and the book in which its time is written down."""
+    """A candidate, what is to be done with it, and the book in which its time is written down.
+
+    Attributes:
+        left: attempts that may follow this one.
+        alone: this one has the machine for itself.
+    """
 
     entry: Entry
     examination: Examination
     time: Spent
     taken: Callable[[Slot], None]
+    left: int = MAX_ATTEMPTS - 1
+    alone: bool = False
 
 
 class Judging:
@@ -90,29 +97,34 @@ class Judging:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
         case = _Case(entry, examination, time, taken)
-        outcome, alone = await self._attempt(case, alone=False), False
-        for _ in range(MAX_ATTEMPTS - 1):
-            crowded = not alone and self._crowded(entry, outcome)
-            if not (outcome.code in INFRA or crowded):
-                break
-            alone = alone or crowded
+        outcome = await self._attempt(case)
+        while self._goes_on(case, outcome):
+            test = "" if case.alone else self._contested(outcome)
+            if test:
+                entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
+            case = replace(case, left=case.left - 1, alone=case.alone or self._crowded(outcome))
             again()
-            outcome = await self._attempt(case, alone=alone)
+            outcome = await self._attempt(case)
         return outcome
 
-    def _crowded(self, entry: Entry, outcome: CheckOutcome) -> bool:
-        """Say whether those beside a candidate may have made it fail: it starved, or shared a port."""
-        test = contested(outcome.failures) if self._context.pool.size > 1 else ""
-        if test:
-            entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
-        return outcome.starved or bool(test)
+    def _goes_on(self, case: _Case, outcome: CheckOutcome) -> bool:
+        """Say whether an attempt does not count: the next one may be better."""
+        crowded = not case.alone and self._crowded(outcome)
+        return case.left > 0 and (outcome.code in INFRA or crowded)
 
-    async def _attempt(self, case: _Case, *, alone: bool) -> CheckOutcome:
+    def _crowded(self, outcome: CheckOutcome) -> bool:
+        """Say whether those beside a candidate may have made it fail: it starved, or shared a port."""
+        return outcome.starved or bool(self._contested(outcome))
+
+    def _contested(self, outcome: CheckOutcome) -> str:
+        return contested(outcome.failures) if self._context.pool.size > 1 else ""
+
+    async def _attempt(self, case: _Case) -> CheckOutcome:
         time = case.time
         case.entry.attempts += 1
         time.waits(monotonic_ns())
         async with self._limiter:
-            async with self._slot(alone=alone) as slot:
+            async with self._slot(alone=case.alone) as slot:
                 held_ns = monotonic_ns()
                 time.served(held_ns)
                 case.taken(slot)
@@ -160,7 +172,8 @@ class Judging:
         case.time.stage_ns += monotonic_ns() - prepared_ns
         case.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
         outcome = await case.examination.run(entry, slot)
-        if outcome.code is not Code.OK and self._context.settings.keep_slots:
+        keeps = outcome.code is not Code.OK and self._context.settings.keep_slots
+        if keeps and not self._goes_on(case, outcome):
             await self._keep(case, slot, outcome)
         return outcome
 

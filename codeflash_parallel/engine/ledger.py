@@ -12,7 +12,10 @@ from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, Warned
 from codeflash_parallel.model.lifecycle import FINAL_STATUSES, Stage, Step, advance
 from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.result import STEPS, CandidateResult
+from codeflash_parallel.model.result import STEPS, CandidateResult, Flag
+
+#: Where a candidate is that is equivalent to the baseline, as far as anyone knows.
+_EQUIVALENT = frozenset({Stage.PASSED, Stage.RACING, Stage.RACED, Stage.CONFIRMING})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -73,6 +76,8 @@ class Entry:
     Attributes:
         time: of its check.
         confirming: of the tests that screening left out, and of the look after a race.
+        owes_tests: it was screened, and has not passed the other tests that it has to pass.
+        flags: what its code has and the baseline's has not.
     """
 
     submission: Submission
@@ -88,6 +93,8 @@ class Entry:
     kept_slot: str = ""
     reproduce: str = ""
     notes: list[str] = field(default_factory=list)
+    owes_tests: bool = False
+    flags: tuple[Flag, ...] = ()
 
     @property
     def derived(self) -> bool:
@@ -102,7 +109,7 @@ class Entry:
     @property
     def passed(self) -> bool:
         """Whether it is equivalent to the baseline, as far as anyone knows."""
-        return self.stage in {Stage.PASSED, Stage.RACING, Stage.RACED}
+        return self.stage in _EQUIVALENT
 
     @property
     def staged(self) -> Candidate:
@@ -208,6 +215,7 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         kept_slot=entry.kept_slot,
         reproduce=entry.reproduce,
         notes=tuple(entry.notes),
+        flags=entry.flags,
     )
     if outcome is None:
         return known

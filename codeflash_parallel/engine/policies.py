@@ -6,13 +6,18 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from codeflash_parallel.benchmark.policy import POLICIES, Policy, Tied, ordered
+from codeflash_parallel.benchmark.policy import POLICIES, Policy, Tied, fastest, ordered
 from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.settings import Ranking
+
+#: Begins the name of a module that is read from a file: it shadows none that has the same stem.
+_PRIVATE = "_codeflash_parallel_policy_"
 
 #: Two arms that nobody can tell apart: what a policy is tried on before hours are spent.
 _SAMPLE = tuple(
@@ -21,11 +26,19 @@ _SAMPLE = tuple(
 )
 
 
-def load_policy(text: str) -> Policy:
+def _nobody(_failure: str) -> None:
+    """Nobody has to be told."""
+
+
+def load_policy(text: str, warn: Callable[[str], object] = _nobody) -> Policy:
     """Return the policy that the setting `ranking` names.
+
+    One of the user's that fails later, on a real tie, does not cost what was measured: that tie is ordered
+    as `fastest` does it.
 
     Args:
         text: a name of ours, `module:name`, or `path.py:name`; both start from the current folder.
+        warn: is told, in whole sentences, when the policy fails on a tie.
 
     Raises:
         UsageError: `BAD_RANKING`, there is no such callable, or it does not return an order.
@@ -34,7 +47,15 @@ def load_policy(text: str) -> Policy:
         return POLICIES[text]
     policy = _loaded(text)
     ordered(policy, _SAMPLE)
-    return policy
+    return partial(_ordered_somehow, policy, warn)
+
+
+def _ordered_somehow(policy: Policy, warn: Callable[[str], object], tied: Sequence[Tied]) -> Sequence[str]:
+    try:
+        return ordered(policy, tied)
+    except UsageError as error:
+        warn(f"{error.message} The tie is ordered as by {Ranking.FASTEST}.")
+        return fastest(tied)
 
 
 def _loaded(text: str) -> Policy:
@@ -43,7 +64,7 @@ def _loaded(text: str) -> Policy:
         with _current_folder_first():
             module = _from_file(place) if place.endswith(".py") else importlib.import_module(place)
         found: Policy = getattr(module, name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             "BAD_RANKING", f"The ranking policy {text} cannot be loaded: {type(error).__name__}: {error}."
         ) from error
@@ -64,9 +85,14 @@ def _current_folder_first() -> Iterator[None]:
 
 def _from_file(place: str) -> ModuleType:
     path = Path(place)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"{_PRIVATE}{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"there is no file {place}")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module  # dataclasses, pickles and type hints look for it there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
     return module

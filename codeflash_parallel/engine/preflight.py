@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +36,7 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.engine.demands import (
+    Absent,
     forced_edits,
     must_be_forced,
     must_be_ours,
@@ -112,7 +113,7 @@ class Preflight:
         warmth: the servers that candidates will be judged by.
         depth: what is wanted.
         choice: which tests candidates run.
-        ignored: git-ignored files that the snapshot lacks, for the hint on a red baseline.
+        absent: what the tests have to do without, for the hint on a red baseline.
     """
 
     guest: Guest
@@ -122,7 +123,7 @@ class Preflight:
     warmth: Warmth
     depth: Depth = Depth.CALLS
     choice: Choice = Choice.NOTICING
-    ignored: tuple[str, ...] = ()
+    absent: Absent = field(default_factory=Absent)
 
     async def run(self) -> Baseline:
         """Return what the baseline does.
@@ -178,7 +179,7 @@ class Preflight:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
         spec = first_run_spec(self.guest, workspace, seconds=60.0)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
-        must_have_run(session, self.ignored)
+        must_have_run(session, self.absent)
         must_be_ours(session.report, self.sources)
         return session
 
@@ -193,7 +194,7 @@ class Preflight:
         run = SelectedRun(wrap=wrap, seconds=seconds, inputs=inputs, order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
         session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
-        must_have_run(session, self.ignored)
+        must_have_run(session, self.absent)
         return session
 
     def _settle(
@@ -201,7 +202,7 @@ class Preflight:
     ) -> Baseline:
         expected, quarantined, red = agreement(draft.selected, first, second.report, shaky)
         if red:
-            raise red_baseline(red, second.report, self.ignored)
+            raise red_baseline(red, second.report, self.absent)
         if not expected:
             names = ", ".join(quarantined[:_NAMED])
             raise EnvironmentFault(
@@ -247,6 +248,8 @@ class Preflight:
             calls=found.calls,
             repeats=found.repeats,
             costs_ns={index: call.ns for index, call in captured.items() if index in sound},
+            # The target's number first: two targets may be given the same.
+            inputs_of={i: f"{c.target} {c.inputs}" for i, c in captured.items() if i in sound and c.inputs},
             unstable=found.unstable,
             uncaptured=dict(uncaptured),
             observed=inside,

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
-from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.entries import entries as entries_of
+from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, contenders, gain_of, rank
+from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
+from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -114,7 +116,7 @@ async def hold_race(
     """
     newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
     racing = [*(ledger.get(name) for name in before.leaders), *newly]
-    races = _Races(context, ledger, terms, before.races)
+    races = _Races(context, ledger, terms, before)
     async with hold_benchmark_token(_TOKEN_DEADLINE_S):
         await races.hold(racing)
         await races.confirm()
@@ -132,12 +134,11 @@ async def hold_race(
 class _Races:
     """The races of one round and what they said."""
 
-    def __init__(
-        self, context: RunContext, ledger: Ledger, terms: RaceTerms, before: Sequence[RaceOutcome]
-    ) -> None:
+    def __init__(self, context: RunContext, ledger: Ledger, terms: RaceTerms, before: RaceFinding) -> None:
         self._context, self._ledger, self._terms, self._plan = context, ledger, terms, terms.plan
-        self._random = Random(context.seed)  # noqa: S311 - no secret
-        self.races = list(before)
+        self._before = before
+        self._random = draws(context.seed, len(before.outcomes))
+        self.races = list(before.races)
         self.confirmations: list[RaceOutcome] = []
 
     async def hold(self, entries: Sequence[Entry]) -> None:
@@ -151,8 +152,8 @@ class _Races:
         """Race whoever may be the winner once more, until there is nobody left to be tried."""
         while entries := self._contenders():
             self._move(entries, Step.RACE)
-            gain = gain_of(self.races, [entry.id for entry in entries])
-            again = self._plan.confirmation(self._plan.budget_ns, gain)
+            ids = [entry.id for entry in entries]
+            again = confirmation_of(self.races, self.confirmations, self._plan, ids)
             self.confirmations.append(await self._held(entries, again))
             self._move(entries, Step.MEASURE)
 
@@ -184,6 +185,8 @@ class _Races:
 
     async def conclude(self) -> Ranking:
         """Return the ranking and record it with what it was made from."""
+        for outcome in self._kept():
+            await self._context.recorder.add(RaceRecord(stage=RaceStage.CONFIRMATION, outcome=outcome))
         ranking, sizes = self.ranking(), _diff_sizes(self._ledger)
         await self._context.recorder.add(RankingRecord(plan=self._plan, diff_sizes=sizes, ranking=ranking))
         return ranking
@@ -191,7 +194,47 @@ class _Races:
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
         sizes = _diff_sizes(self._ledger)
-        return rank(self.races, self.confirmations, self._plan, sizes, self._terms.policy)
+        confirmations = [*self.confirmations, *self._kept()]
+        return rank(self.races, confirmations, self._plan, sizes, self._terms.policy)
+
+    def _kept(self) -> list[RaceOutcome]:
+        return kept(self._before, self.races, self.confirmations)
+
+
+def draws(seed: int, held: int) -> Random:
+    """Return the source of orders, cores and hash seeds of a run's races after so many have been held."""
+    return Random(f"{seed} {held}")  # noqa: S311 - no secret
+
+
+def kept(
+    before: RaceFinding, races: Sequence[RaceOutcome], confirmations: Sequence[RaceOutcome]
+) -> list[RaceOutcome]:
+    """Return the confirmations of earlier rounds that still count.
+
+    They are those of leaders that race again, beside refinements of them, and are not found out or decided
+    upon anew: a race that leaves them open takes nothing back.
+
+    Args:
+        before: what was found in earlier rounds.
+        races: of all rounds.
+        confirmations: of this round.
+    """
+    outcomes = [outcome for outcome in (*races, *confirmations) if isinstance(outcome, Raced)]
+    out = {name: replace(why, left_in=AFTERWARDS) for raced in outcomes for name, why in raced.out.items()}
+    anew = {name for name, entry in entries_of(confirmations).items() if entry.standing is not Standing.OPEN}
+    claims = [_last_claim(before.confirmations, name) for name in before.leaders if name not in {*out, *anew}]
+    return without({id(raced): raced for raced in claims}.values(), out)
+
+
+def _last_claim(confirmations: Sequence[RaceOutcome], name: str) -> Raced:
+    """Return the last confirmation in which a leader of that round was faster."""
+    return next(
+        raced
+        for raced in reversed(confirmations)
+        if isinstance(raced, Raced)
+        and name in raced.candidates
+        and raced.standing(name) in {Standing.FASTER, Standing.BEATEN}
+    )
 
 
 def without(outcomes: Iterable[RaceOutcome], out: Mapping[str, Out]) -> list[RaceOutcome]:

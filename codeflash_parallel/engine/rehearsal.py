@@ -44,7 +44,7 @@ LEAST_ROUNDS = 12
 PATIENCE_S = 20.0
 
 #: Seconds that a race may take where none are named: an automatic budget for work as small as this.
-BUDGET_S = 20.0
+BUDGET_S = 30.0
 
 #: How the names of rehearsals' folders begin.
 _PREFIX = "rehearsal-"

@@ -15,7 +15,7 @@ from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.benchmark.figures import summary as race_summary
 from codeflash_parallel.benchmark.record import RunRecord
-from codeflash_parallel.engine.admission import Admission
+from codeflash_parallel.engine.admission import Admission, Asked
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.clock import Clock
 from codeflash_parallel.engine.conclusion import conclusion, finish_all
@@ -67,9 +67,9 @@ class Run:
         self._run_dir = surroundings.home / "runs" / run_id
         self._providers = providers
         self._races = races
-        self._policy = load_policy(surroundings.settings.ranking)
         self._announce = Announcer.of(observers)
         self._ledger = Ledger(run_id, self._announce)
+        self._policy = load_policy(surroundings.settings.ranking, self._ledger.warn)
         self._announce.on_dropped = self._ledger.warn
         self._clock = Clock()
         self._scope = anyio.CancelScope()
@@ -191,8 +191,9 @@ class Run:
         """Behavior, race, refinement, and again while refinements bring candidates."""
         judging = Judging(context)
         kills = await anyio.to_thread.run_sync(Kills.load, self._around.home, context.targets)
-        behavior = BehaviorPhase(context, self._ledger, drafting, judging, providing, kills)
-        admission = Admission(context.plan, self._ledger, judging)
+        asked = Asked.EVERYBODY if self._races else Asked.WHO_REACH_OUT
+        admission = Admission(context.plan, self._ledger, judging, asked)
+        behavior = BehaviorPhase(context, self._ledger, drafting, judging, admission, providing, kills)
         workload = await self._workload(context) if self._races else None
         while True:
             self._phase("behavior")
@@ -200,8 +201,7 @@ class Run:
                 await behavior.run(source)
             finally:
                 kills.save()
-            passed = self._newly_passed()
-            await admission.admit([e for e in passed if self._races or admission.reaches_out(e)])
+            await admission.admit(self._newly_passed())
             self._clock.lap("behavior")
             if workload is None or not self._newly_passed():
                 return
@@ -254,7 +254,7 @@ class Run:
                 self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, "The run was interrupted.")
         fault = Fault(family="interrupted", code=self._interrupted, message="The run was interrupted.")
         result = self._result(None, "The run was interrupted.")
-        return replace(result, complete=False, error=fault, winner=None, tie_set=())
+        return replace(result, error=fault)
 
     def _result(self, verdict: Verdict | None, summary: str) -> RunResult:
         context, settings = self._context, self._settings
@@ -265,11 +265,12 @@ class Run:
         candidates = self._candidates()
         return RunResult(
             run_id=self._run_id,
-            complete=True,
+            complete=verdict is not None,
             verdict=verdict,
             winner=CandidateId(ranking.winner) if ranking and ranking.winner else None,
             tie_set=tuple(map(CandidateId, ranking.tie_set)) if ranking else (),
             compare=settings.compare.value,
+            pass_env=self._around.pass_env,
             targets=tuple(str(target) for target in context.targets) if context else (),
             snapshot=context.snapshot.commit if context else "",
             base=context.snapshot.base if context else "",

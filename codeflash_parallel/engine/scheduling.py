@@ -1,4 +1,4 @@
-"""How many checks run at once, and how many cores a numeric library may take in each. Pure."""
+"""How many checks run at once, by the cores and the memory that each takes. Pure."""
 
 from __future__ import annotations
 

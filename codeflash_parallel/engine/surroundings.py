@@ -16,6 +16,7 @@ from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
 from codeflash_parallel.engine.baselines import load, name_of, save
+from codeflash_parallel.engine.demands import Absent
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
@@ -23,10 +24,12 @@ from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
+from codeflash_parallel.model.variables import requested_names, withheld_names
 from codeflash_parallel.model.workspace import Limits
-from codeflash_parallel.process.environment import numeric_threads, project_environment
+from codeflash_parallel.process.environment import identity, project_environment
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
@@ -49,12 +52,20 @@ _LEAST_BYTES = 512 * 1024 * 1024
 
 
 def cache_root(settings: Settings) -> Path:
-    """Return where mirrors, slots and results are kept: the setting, or the user's cache directory."""
-    if settings.cache_dir:
-        path = Path(settings.cache_dir).expanduser().absolute()
-        return path.resolve() if ".." in path.parts else path  # what is not there yet cannot be left again
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "codeflash-parallel"
+    """Return where mirrors, slots and results are kept: the setting, or the user's cache directory.
+
+    Raises:
+        EnvironmentFault: `NO_CACHE`, the user has no home and names no cache.
+    """
+    try:
+        if settings.cache_dir:
+            path = Path(settings.cache_dir).expanduser().absolute()
+            return path.resolve() if ".." in path.parts else path  # what is not there cannot be left again
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:  # there is no home
+        hint = "Name a folder with --cache-dir, or set HOME."
+        raise EnvironmentFault("NO_CACHE", f"There is no place for a cache: {error}", hint) from error
+    return base / "codeflash-parallel"
 
 
 class Surroundings:
@@ -74,7 +85,7 @@ class Surroundings:
         project = repository.root / repository.project
         self.interpreter = choose_interpreter(settings.python, project, repository.root)
         self._pool: Pool | None = None
-        self._pool_commit = ""
+        self._pool_of: object = None
         self._warm: Pool | None = None
         self._pool_stack = AsyncExitStack()
         self._baselines: dict[str, Baseline] = {}
@@ -117,6 +128,11 @@ class Surroundings:
         return auto_slots(self.machine) if wanted == "auto" else wanted
 
     @property
+    def pass_env(self) -> tuple[str, ...]:
+        """Return the names of the variables that are passed on because they were asked for."""
+        return requested_names(os.environ, self.settings.pass_env)
+
+    @property
     def cores(self) -> float:
         """Return how many cores' worth of CPU time checks may use."""
         return min(float(self.machine.cores), self.machine.quota_cores)
@@ -141,8 +157,9 @@ class Surroundings:
         return await self.mirror.snapshot(request)
 
     async def pool(self, snapshot: Snapshot, run_id: str) -> Pool:
-        """Return slots that hold a snapshot: those of the last call, if it had the same."""
-        if self._pool is None or self._pool_commit != snapshot.commit:
+        """Return slots that hold a snapshot: those of the last call, if it and the variables are the same."""
+        wanted = (snapshot.commit, identity(os.environ, self.settings.pass_env))
+        if self._pool is None or self._pool_of != wanted:
             await self.close()
             self._pool = await self._pool_stack.enter_async_context(
                 open_pool(
@@ -154,11 +171,12 @@ class Surroundings:
                     environment_for=self._environment,
                 )
             )
-            self._pool_commit = snapshot.commit
+            self._pool_of = wanted
         return self._pool
 
     def _environment(self, private: Path, number: int) -> Mapping[str, str]:
-        return project_environment(os.environ, private=private, number=number)
+        pass_env = self.settings.pass_env
+        return project_environment(os.environ, private=private, number=number, pass_env=pass_env)
 
     def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> Guest:
         """Return what all guests of a run have in common."""
@@ -221,7 +239,7 @@ class Surroundings:
                 warmth=Warming(fleet_for, slots_for, pool, group, spare=int(self.cores) - 1),
                 depth=depth,
                 choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
-                ignored=snapshot.ignored_left_out,
+                absent=self._absent(snapshot),
             )
             found = await preflight.run()
             await anyio.to_thread.run_sync(save, folder, found)
@@ -280,6 +298,10 @@ class Surroundings:
         await pool.share_bytecode()
         self._warm = pool
 
+    def _absent(self, snapshot: Snapshot) -> Absent:
+        withheld = withheld_names(os.environ, self.settings.pass_env)
+        return Absent(ignored=snapshot.ignored_left_out, withheld=withheld)
+
     def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
         return {t.path: self.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
 
@@ -295,5 +317,5 @@ class Surroundings:
             [guest.request.paths, guest.request.keyword, guest.request.marker],
             self.settings.no_select,
             depth.value,
-            sorted(numeric_threads(os.environ).items()),
+            identity(os.environ, self.settings.pass_env),
         )

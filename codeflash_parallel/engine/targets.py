@@ -64,12 +64,12 @@ async def derived_targets(
 
 def _replaced(mirror: Mirror, snapshot: Snapshot, replacement: Replacement) -> Iterable[Target]:
     """Return the one function that a replacement without a path can mean."""
-    if replacement.function:
-        return (Target.parse(replacement.function),)
     try:
+        if replacement.function:
+            return (Target.parse(replacement.function),)
         names = functions_of(replacement.code)
-    except SyntaxError:
-        return ()
+    except (UsageError, SyntaxError):
+        return ()  # the candidate's mistake: it is told when it is materialised
     homes = [(path, functions) for path, functions in _sources(mirror, snapshot)]
     for name in names:
         having = [path for path, functions in homes if name in functions]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,17 +13,22 @@ from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work, cost_g
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.engine.context import RunContext
-from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.workspace import Workspace
 
 #: An automatic budget is never less than this, in nanoseconds.
-_LEAST_BUDGET_NS = 20_000_000_000
+_LEAST_BUDGET_NS = 30_000_000_000
 #: And allows for so many passes over the workload on the baseline.
 _BUDGET_PASSES = 60
 #: Wall seconds that the first call of what the user names may take where no budget is named.
 _LONGEST_CALL_S = 120.0
+#: Seconds, and times what it costs, that a command may take that is to fail.
+_PATIENCE_S = 10.0
+_SLOWER = 3
+#: Text of a file that cannot be imported.
+_RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -37,6 +42,7 @@ class Workload:
         groups: with their costs on the baseline.
         fields: what the guest's spec says of it.
         notes: what a person should know, sentences.
+        unsteady: names of groups, as they were tried, that do not give the same values twice.
     """
 
     work: Work
@@ -44,6 +50,7 @@ class Workload:
     groups: tuple[Group, ...]
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
 
     @property
     def pass_ns(self) -> int:
@@ -104,15 +111,19 @@ async def choose_workload(context: RunContext) -> Workload:
     if settings.benchmark:
         return await _tried(context, _callable(context, settings.benchmark))
     if settings.benchmark_command:
-        return await _tried(context, _command(settings.benchmark_command))
+        workload = await _tried(context, _command(settings.benchmark_command))
+        await _must_run_targets(context, workload)
+        return workload
     if benchmarks := [test for test in baseline.benchmarks if baseline.expected.get(test) == "passed"]:
         return _pooled(await _tried(context, _benchmarks(benchmarks)))
-    return _captured(baseline) if baseline.calls else _whole_tests(baseline)
+    return captured_calls(baseline) if baseline.calls else _whole_tests(baseline)
 
 
-def _captured(baseline: Baseline) -> Workload:
+def captured_calls(baseline: Baseline) -> Workload:
+    """Return the calls that the tests make, one of those with equal inputs; there must be some."""
     callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
-    calls = [(index, callers[index], ns) for index, ns in baseline.costs_ns.items()]
+    inputs = baseline.inputs_of
+    calls = [(index, callers[index], ns, inputs.get(index, "")) for index, ns in baseline.costs_ns.items()]
     why = "they are the calls that the tests make"
     return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
 
@@ -182,13 +193,48 @@ async def _tried(context: RunContext, workload: Workload) -> Workload:
         names = ", ".join(group.name for group in workload.groups)
         raise EnvironmentFault("BENCHMARK_UNFIT", f"{names} cannot be timed on the baseline: {found.reason}.")
     groups = [replace(g, ns=ns) for g, ns in zip(workload.groups, found.costs_ns, strict=True)]
-    return replace(workload, groups=tuple(groups), notes=tuple(_unsteady(workload, found)))
+    unsteady = tuple(workload.groups[index].name for index in found.unsteady)
+    notes = tuple(f"{name} is non-deterministic: {_UNSTEADY}" for name in unsteady)
+    return replace(workload, groups=tuple(groups), notes=notes, unsteady=unsteady)
 
 
-def _unsteady(workload: Workload, found: Probed) -> Iterator[str]:
-    for index in found.unsteady:
-        name = workload.groups[index].name
-        yield f"{name} is non-deterministic: its outcome differs from call to call and is not compared."
+async def _must_run_targets(context: RunContext, workload: Workload) -> None:
+    """Raise unless a command fails where the targets' files cannot be imported.
+
+    Nothing else shows which code a process runs that is not ours.
+
+    Raises:
+        EnvironmentFault: `BENCHMARK_UNFIT`, it runs other code, an installed copy perhaps.
+    """
+    slot, deadline_s = context.pool.baseline, _PATIENCE_S + _SLOWER * workload.pass_ns / 1e9
+    plan = RacePlan(groups=workload.groups, work=workload.work, budget_ns=int(deadline_s * 1e9))
+    await slot.stage(_unimportable(context))
+    try:
+        baseline = arm(context, workload, "", slot.workspace, None)
+        found = await probe(bench_of(context), baseline, plan, deadline_s=deadline_s)
+    finally:
+        await slot.discard()
+    if isinstance(found, Probed):
+        files = ", ".join(sorted({target.path for target in context.targets}))
+        raise EnvironmentFault(
+            "BENCHMARK_UNFIT",
+            f"{workload.groups[0].name} does not run the code that is to be timed: "
+            f"it succeeds where {files} raises as soon as it is imported.",
+            "It runs in a copy of the project: let it import from there, say by env PYTHONPATH=src python.",
+        )
+
+
+def _unimportable(context: RunContext) -> list[Edit]:
+    """Return edits by which the files of the targets raise what hardly anybody catches."""
+    paths = sorted({target.path for target in context.targets})
+    texts = [(path, context.mirror.read(context.snapshot, path)) for path in paths]
+    return [
+        Edit(path=path, old_digest=digest_of(text), new=_RAISING) for path, text in texts if text is not None
+    ]
+
+
+#: What is said of work that the baseline does not repeat.
+_UNSTEADY = "its outcome differs from call to call and is not compared."
 
 
 def bench_of(context: RunContext) -> Bench:
@@ -207,4 +253,14 @@ def arm(
         spec = selected_run_spec(context.guest, workspace, context.baseline, run)
     else:
         spec = context.guest.spec("arm", prove, inputs=context.baseline.inputs, **workload.fields)
-    return Arm(id=name, workspace=workspace, spec=spec)
+    return Arm(id=name, workspace=workspace, spec={**spec, **comparing(context.settings, workload)})
+
+
+def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
+    """Return the fields of a guest's spec that say which outcomes are compared.
+
+    An exception where the baseline returns always counts.
+    """
+    alone = workload.work in {Work.CALLABLE, Work.COMMAND}
+    lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
+    return {"compare": "returns" if lenient else "values", "unsteady": workload.unsteady}

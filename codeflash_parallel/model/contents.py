@@ -11,6 +11,18 @@ from codeflash_parallel.model.candidate import Content, FileText, FileTexts, Pat
 CONTENT_FIELDS = ("edits", "patch", "replacement")
 
 
+def encoding_fault(text: str) -> str:
+    """Return why no file can hold a text, one clause; empty when one can.
+
+    Bytes that are no UTF-8 may stand in it as `surrogateescape` has them; half an emoji is no character.
+    """
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        return f"{text[error.start : error.end]!r} at character {error.start} is no whole character"
+    return ""
+
+
 def content_of(data: Mapping[str, Any]) -> Content:
     """Return the content that an object holds.
 
@@ -19,7 +31,8 @@ def content_of(data: Mapping[str, Any]) -> Content:
             (``{path: text | null}`` or ``[{"path", "text"}]``).
 
     Raises:
-        ValueError, TypeError: it holds none, several, or something else under that name.
+        ValueError, TypeError: it holds none, several, or something else under that name, or a text that
+            no file can hold.
     """
     given = [name for name in CONTENT_FIELDS if data.get(name) is not None]
     if len(given) != 1:
@@ -31,9 +44,17 @@ def content_of(data: Mapping[str, Any]) -> Content:
         case "edits":
             return FileTexts(files=tuple(_edits(data["edits"])))
         case "patch":
-            return PatchText(patch=text_field(data, "patch"))
+            return PatchText(patch=_file_text("patch", text_field(data, "patch")))
         case _:
-            return Replacement(code=text_field(data, "replacement"), function=function)
+            code = _file_text("replacement", text_field(data, "replacement"))
+            return Replacement(code=code, function=function)
+
+
+def _file_text(field: str, text: str) -> str:
+    fault = encoding_fault(text)
+    if fault:
+        raise ValueError(f"{field} cannot be written to a file: {fault}")
+    return text
 
 
 def text_field(data: Mapping[str, Any], field: str, default: str = "") -> str:
@@ -62,4 +83,9 @@ def _edits(edits: Any) -> Iterable[FileText]:
         raise TypeError("paths of edits must be texts, and so must their texts (null removes the file)")
     if len({path for path, _ in pairs}) != len(pairs):
         raise ValueError("edits name a path twice")
-    return [FileText(path=path, text=text) for path, text in pairs]
+    return [FileText(path=path, text=_edit_text(path, text)) for path, text in pairs]
+
+
+def _edit_text(path: str, text: str | None) -> str | None:
+    _file_text("a path of edits", path)
+    return None if text is None else _file_text(f"edits of {path}", text)

@@ -140,3 +140,40 @@ class Level(StrEnum):
     CAPTURED = "captured"
     #: Values of calls derived from the captured ones as well.
     DERIVED = "derived"
+
+
+class FlagKind(StrEnum):
+    """What a construct that a candidate adds may be misused for. Within a major version only added to."""
+
+    #: It looks into the code that calls it (frames, `inspect.stack`, code objects of others).
+    FRAMES = "frames"
+    #: It finds or changes objects that it was not given (`gc`).
+    OBJECTS = "objects"
+    #: It leaves Python (`ctypes`, `mmap`).
+    NATIVE = "native"
+    #: It ends or signals processes, or leaves by another way than a return.
+    EXIT = "exit"
+    #: It acts when the process ends or an object dies (`atexit`, `__del__`).
+    LATE = "late"
+    #: It traces or hooks the interpreter (`sys.settrace`, audit hooks, switch interval).
+    TRACING = "tracing"
+    #: It changes what others import: attributes of modules, builtins, `sys.modules`, import hooks.
+    PATCHING = "patching"
+    #: It reads or changes the environment, or asks how it was started.
+    ENVIRONMENT = "environment"
+    #: It reads a clock, or sleeps.
+    CLOCK = "clock"
+    #: It hands work to threads or processes.
+    CONCURRENCY = "concurrency"
+    #: It writes, removes or shares files.
+    FILES = "files"
+    #: It speaks to the network.
+    NETWORK = "network"
+    #: It makes objects that pickle, compare or name their type in ways of their own.
+    DISGUISE = "disguise"
+    #: It runs code that is made as text.
+    DYNAMIC = "dynamic"
+    #: It speaks to the test runner.
+    RUNNER = "runner"
+    #: It was not looked at: it cannot be parsed here, or is too large.
+    UNREAD = "unread"

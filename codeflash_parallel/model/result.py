@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 #: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
 #: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the
@@ -162,6 +162,23 @@ class LineProfile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Flag:
+    """Something in a candidate's code that the baseline's has not, and that is a reason to look harder.
+
+    Attributes:
+        kind: what it may be misused for.
+        what: the construct itself, e.g. ``sys._getframe`` or ``time.perf_counter = ...``.
+        path: POSIX, relative to the root of the repository.
+        line: of the candidate's file, from 1; 0: the whole file.
+    """
+
+    kind: FlagKind
+    what: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateResult:
     """What became of one candidate.
 
@@ -177,6 +194,7 @@ class CandidateResult:
             process); empty when it was not checked.
         served_why: why it was not served further on, one clause.
         race: what was measured of it; `None` when it was not timed.
+        flags: what its code has and the baseline's has not; never part of a verdict.
     """
 
     id: CandidateId
@@ -204,6 +222,7 @@ class CandidateResult:
     served: str = ""
     served_why: str = ""
     race: RaceFigures | None = None
+    flags: tuple[Flag, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,10 +240,12 @@ class RunResult:
     """The result of a run.
 
     Attributes:
-        complete: the run came to its own end; what its budgets did not reach is `cancelled`.
+        complete: the run came to its own end; what its budgets did not reach is `cancelled`. A run in which
+            none is known to be equivalent and some were not judged is incomplete, without an error.
         verdict: `None` iff there is an error or the run is incomplete.
         winner: non-`None` iff the verdict is `winner` or `tie` (then the smallest diff of the set).
         snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.
+        pass_env: names of variables that were passed on because they were asked for; never their values.
         quarantined: test ids that disagree with themselves on the baseline.
         candidates: submitted ones in submission order, derived ones after them in order of arrival.
         summary: the verdict as one sentence that can be quoted.
@@ -247,6 +268,7 @@ class RunResult:
     isolation: str = "L0"
     isolation_requested: str = "L0"
     compare: str = "values"
+    pass_env: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     snapshot: str = ""
     base: str = ""

@@ -5,11 +5,13 @@ The command line, the environment, `pyproject.toml` and the reference page are a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
 from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.variables import why_not_pattern
 
 
 class Compare(StrEnum):
@@ -71,6 +73,11 @@ class Settings:
     include_ignored: tuple[str, ...] = _setting(
         list(INCLUDE_IGNORED), "Patterns of git-ignored files that are part of the snapshot."
     )
+    pass_env: tuple[str, ...] = _setting(
+        [],
+        "Variable of your environment that tests and candidates may see, NAME or a pattern with *; may be "
+        "repeated. Without it they see those that tests commonly need, and no secrets.",
+    )
     timeout: float = _setting(
         10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline."
     )
@@ -126,6 +133,8 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        for name in SETTING_NAMES:
+            self._check_number(name)
         for name, lowest in _LOWEST.items():
             if getattr(self, name) < lowest:
                 raise UsageError(
@@ -138,8 +147,18 @@ class Settings:
             )
         if not _EVEN_ODDS < self.confidence < 1:
             raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")
+        self._check_pass_env()
         self._check_benchmark()
         self._check_ranking()
+
+    def _check_number(self, name: str) -> None:
+        value = getattr(self, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError("BAD_SETTING", f"{name} must be a finite number, not {value}.")
+
+    def _check_pass_env(self) -> None:
+        for why in filter(None, map(why_not_pattern, self.pass_env)):
+            raise UsageError("BAD_SETTING", f"pass_env {why}.")
 
     def _check_benchmark(self) -> None:
         path, separator, name = self.benchmark.partition("::")

@@ -131,6 +131,25 @@ class ChannelClosed(Exception):  # noqa: N818 - a state, not an error of ours
     """The other end of a channel is gone."""
 
 
+class ForkServer(Protocol):
+    """A bare interpreter from which children are forked: `process.forkserver.ForkServer` implements it.
+
+    Its children share where the interpreter's code lies in memory.
+    """
+
+    async def open(self, command: Command, /) -> Channel:
+        """Fork a child with a control channel, which does what the command says.
+
+        Raises:
+            ServerGone: the server has died or does not answer.
+        """
+        ...
+
+    async def close(self) -> Exit:
+        """End the server; its children go on. A second call returns the same."""
+        ...
+
+
 class Runner(Protocol):
     """Starts children; implemented by `process.launcher.Launcher`."""
 
@@ -140,6 +159,14 @@ class Runner(Protocol):
 
     async def open(self, command: Command, /) -> Channel:
         """Start a child with a control channel."""
+        ...
+
+    async def fork_server(self, command: Command, deadline_s: float, /) -> ForkServer:
+        """Start a bare interpreter from which children can be forked, and wait until it is up.
+
+        Raises:
+            ServerGone: it does not come up.
+        """
         ...
 
 
@@ -187,7 +214,8 @@ class Server(Protocol):
         Cancelling kills the fork's whole tree before the cancellation goes on; the server stays usable.
 
         Raises:
-            ServerGone: the template has died or does not answer; nothing of the check has run.
+            ServerGone: the template has died or does not answer. The check has not begun, or was killed in
+                its first steps: the launcher lets it go on before we hear of it.
         """
         ...
 

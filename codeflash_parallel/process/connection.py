@@ -11,13 +11,24 @@ import anyio
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import ChannelClosed, Exit, Limits
-from codeflash_parallel.process.streams import RECORDS_BYTES, Clip, Drain, Outlet, Records, Sink
+from codeflash_parallel.process.streams import (
+    AS_MADE,
+    CHUNK_BYTES,
+    RECORDS_BYTES,
+    Clip,
+    Drain,
+    Outlet,
+    Records,
+    Sink,
+)
 from codeflash_parallel.process.wire import Message
 
 #: Longest line a child may send; more is no protocol of ours.
 _LINE_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 RECORD_FLOOD = "record flood"
+#: What a pipe of a child that runs to its end should hold.
+_ROOM_BYTES = {"stdout": CHUNK_BYTES, "stderr": CHUNK_BYTES, "records": RECORDS_BYTES}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,10 +80,10 @@ class Connection:
             if name == "control":
                 self.control, self._child_control = socket.socketpair()
                 self.control.setblocking(False)
-            elif name == "records" and "control" not in pipes:  # who is told what to do writes little at once
-                self._outlets[name] = Outlet(sinks[name], RECORDS_BYTES)
+            elif "control" in pipes:  # who is told what to do writes little at once, and is there for long
+                self._outlets[name] = Outlet(sinks[name], AS_MADE)
             else:
-                self._outlets[name] = Outlet(sinks[name])
+                self._outlets[name] = Outlet(sinks[name], _ROOM_BYTES[name])
 
     def descriptors(self) -> dict[str, int]:
         """Return the child's ends of the pipes, in the order in which they were made."""

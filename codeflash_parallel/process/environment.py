@@ -1,12 +1,14 @@
-"""The environment of the project's processes: the user's own, less what breaks or betrays a slot.
+"""The environment of the project's processes: built from an allowlist.
 
 Pure: mappings and paths in, mappings and paths out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from codeflash_parallel.model.variables import passed_names
 
 #: Tells tests which slot they are in, so that they can choose ports and database names.
 SLOT_VARIABLE = "CODEFLASH_PARALLEL_SLOT"
@@ -29,30 +31,8 @@ _FOLDERS = {
 #: Slots share the cores, and a process in which a library has started threads cannot be forked. The same in
 #: every process of a run: with other threads, sums of floats come out otherwise.
 _THREAD_CAPS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_REMOVED = frozenset(
-    {
-        # How the interpreter starts: the guest decides, and the user's shell must not.
-        *(
-            "PYTHONSAFEPATH",
-            "PYTHONSTARTUP",
-            "PYTHONINSPECT",
-            "PYTHONBREAKPOINT",
-            "PYTHONOPTIMIZE",
-            "PYTHONHOME",
-        ),
-        # Would put byte code outside the slot.
-        "PYTHONPYCACHEPREFIX",
-        # Tracing started by a parent that measures coverage of *us*.
-        *("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"),
-        # We may run below a pytest; the project's pytest must not think that it does.
-        *("PYTEST_CURRENT_TEST", "PYTEST_VERSION"),
-        # Colour codes in messages would depend on who started us.
-        *("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "PYTHON_COLORS", "CLICOLOR", "CLICOLOR_FORCE"),
-        # Other names for TMPDIR, and a shell's idea of where it is: the user's tree.
-        *("TEMP", "TMP", "PWD", "OLDPWD"),
-    }
-)
-_REMOVED_PREFIXES = ("GIT_", "PYTEST_XDIST_", "COV_CORE_")
+#: They change from window to window, and no test may depend on them in a slot anyway.
+_OF_THE_WINDOW = frozenset({"TERM", "COLORTERM", "COLUMNS", "LINES"})
 
 
 def project_environment(
@@ -60,21 +40,20 @@ def project_environment(
     *,
     private: Path,
     number: int,
+    pass_env: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Build the complete environment of a slot's children.
 
     Args:
-        base: the environment that we were started with.
+        base: the environment that we were started with; only what `model.variables` allows is taken from it.
         private: the slot's private folder; `private_folders` are to be created in it.
         number: the slot's number, 0 for the baseline's.
+        pass_env: names and patterns of variables that are passed on besides.
         extra: set last, over everything else.
     """
-    kept = {name: value for name, value in base.items() if not _is_removed(name)}
     return {
-        **kept,
-        **numeric_threads(base),
-        **_user_base(base),
+        **_taken_over(base, pass_env),
         **{name: str(private / folder) for name, folder in _FOLDERS.items()},
         # Children of tests write no byte code; the guest turns writing on for the slot itself.
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -84,9 +63,15 @@ def project_environment(
     }
 
 
-def numeric_threads(base: Mapping[str, str]) -> dict[str, str]:
-    """Return how many threads numeric libraries may start: one, unless the user has said how many."""
-    return {name: base.get(name, "1") for name in _THREAD_CAPS}
+def identity(base: Mapping[str, str], pass_env: Sequence[str]) -> list[tuple[str, str]]:
+    """Return what findings about the baseline depend on, of the user's environment: names and values, sorted.
+
+    Args:
+        base: the environment that we were started with.
+        pass_env: names and patterns of variables that are passed on besides.
+    """
+    taken = _taken_over(base, pass_env)
+    return sorted((name, value) for name, value in taken.items() if name not in _OF_THE_WINDOW)
 
 
 def private_folders(private: Path) -> tuple[Path, ...]:
@@ -94,8 +79,15 @@ def private_folders(private: Path) -> tuple[Path, ...]:
     return tuple(private / folder for folder in _FOLDERS.values())
 
 
-def _is_removed(name: str) -> bool:
-    return name in _REMOVED or name.startswith(_REMOVED_PREFIXES)
+def _taken_over(base: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
+    """Return what comes from the user's environment."""
+    passed = {name: base[name] for name in passed_names(base, pass_env)}
+    return {**passed, **_numeric_threads(base), **_user_base(base)}
+
+
+def _numeric_threads(base: Mapping[str, str]) -> dict[str, str]:
+    """Return how many threads numeric libraries may start: one, unless the user has said how many."""
+    return {name: base.get(name, "1") for name in _THREAD_CAPS}
 
 
 def _user_base(base: Mapping[str, str]) -> dict[str, str]:

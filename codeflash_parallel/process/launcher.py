@@ -13,11 +13,13 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from codeflash_parallel.model.errors import EnvironmentFault, InternalError
+from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Command, Exit, Limits
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel, Marks
+from codeflash_parallel.process.forkserver import ForkServer, start_fork_server
+from codeflash_parallel.process.gate import no_pipes
 from codeflash_parallel.process.launcher_process import ANSWER_S, LauncherProcess, start_launcher_process
 from codeflash_parallel.process.link import Link
 from codeflash_parallel.process.orders import adopt_order, kill_order, rest_order, start_order
@@ -106,6 +108,20 @@ class Launcher:
         """
         begin = partial(self._start, command, [*_pipes(command), "control"])
         return await self.hold(self.reserve(command.limits), begin)
+
+    async def fork_server(self, command: Command, deadline_s: float, /) -> ForkServer:
+        """Start a bare interpreter from which children can be forked.
+
+        Args:
+            command: made by `guest_command` with `Control.LINES`, of a spec with the mode `forkserver`.
+            deadline_s: how long it may take to come up.
+
+        Raises:
+            ServerGone: it does not come up.
+            InternalError: the launcher is gone.
+            EnvironmentFault: no descriptors are left.
+        """
+        return await start_fork_server(self, command, deadline_s)
 
     # --- processes that somebody else starts -----------------------------------------------------------
 
@@ -258,12 +274,3 @@ class Launcher:
 def _pipes(command: Command) -> list[str]:
     asked = any("{records}" in argument for argument in command.argv)
     return ["stdout", "stderr", "records"] if asked else ["stdout", "stderr"]
-
-
-def no_pipes(error: OSError) -> EnvironmentFault:
-    """Return the fault of a machine on which we get no descriptors."""
-    return EnvironmentFault(
-        "TOO_MANY_FILES",
-        f"No pipes can be made for a child: {error}.",
-        "Raise the limit of open files (ulimit -n).",
-    )

@@ -10,8 +10,6 @@ whose `go` ends without that byte leaves by itself.
 from __future__ import annotations
 
 import json
-import os
-import select
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -23,8 +21,9 @@ from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import ChannelClosed, Command, Exit, Limits, Ready, ServerGone
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel
+from codeflash_parallel.process.gate import Gate
 from codeflash_parallel.process.guest import parse_records
-from codeflash_parallel.process.launcher import Launcher, no_pipes
+from codeflash_parallel.process.launcher import Launcher
 
 __all__ = ["Ready", "ServerGone", "WarmServer", "start_server"]
 
@@ -60,12 +59,13 @@ class WarmServer:
             limits: of the fork and its descendants; its wall clock starts when it is adopted.
 
         Raises:
-            ServerGone: the template has died or does not answer; nothing of the check has run.
+            ServerGone: the template has died or does not answer. The check has not begun, or was killed in
+                its first steps: the launcher lets it go on before we hear of it.
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
         async with self._running:
-            with closing(_Gate()) as gate:
+            with closing(Gate()) as gate:
                 connection = self._launcher.reserve(limits, self._generation + 1)
                 begin = partial(self._fork, gate, str(spec_path), "")
                 ended = await self._launcher.follow(connection, begin)
@@ -86,7 +86,7 @@ class WarmServer:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
-        with closing(_Gate()) as gate:
+        with closing(Gate()) as gate:
             connection = self._launcher.reserve(self._command.limits, self._generation + 1)
             begin = partial(self._fork, gate, str(spec_path or self._command.argv[2]), until)
             channel = await self._launcher.hold(connection, begin)
@@ -104,7 +104,7 @@ class WarmServer:
 
     # --- forking ---------------------------------------------------------------------------------------
 
-    async def _fork(self, gate: _Gate, spec: str, until: str, connection: Connection) -> None:
+    async def _fork(self, gate: Gate, spec: str, until: str, connection: Connection) -> None:
         """Have the template forked, the fork adopted, and let it run; not to be cancelled in between."""
         connection.connect([*_PIPES, "control"] if until else _PIPES)
         async with self._talking:
@@ -115,7 +115,7 @@ class WarmServer:
                     raise _gone(await self._channel.close(), error) from error
         self.forks += not until
 
-    async def _fork_in_time(self, gate: _Gate, spec: str, until: str, connection: Connection) -> None:
+    async def _fork_in_time(self, gate: Gate, spec: str, until: str, connection: Connection) -> None:
         order = {
             "op": "fork",
             "order": connection.number,
@@ -146,26 +146,6 @@ class WarmServer:
 
 class _Refusal(Exception):  # noqa: N818 - a state of the template
     """The template cannot or will not fork."""
-
-
-class _Gate:
-    """The pipe before which a fork waits: it goes on when it has read a byte, and leaves when it ends."""
-
-    def __init__(self) -> None:
-        try:
-            self.entrance, self.key = os.pipe2(os.O_CLOEXEC)
-        except OSError as error:
-            raise no_pipes(error) from error
-
-    def is_passed(self) -> bool:
-        """Tell, once the launcher has opened it, whether the fork has gone on."""
-        poll = select.poll()
-        poll.register(self.entrance, select.POLLIN)
-        return not poll.poll(0)
-
-    def close(self) -> None:
-        os.close(self.entrance)
-        os.close(self.key)
 
 
 async def start_server(launcher: Launcher, command: Command, deadline_s: float) -> WarmServer:

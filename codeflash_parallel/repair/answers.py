@@ -14,6 +14,7 @@ from codeflash_parallel.model.candidate import (
     PatchText,
     Replacement,
 )
+from codeflash_parallel.model.contents import encoding_fault
 from codeflash_parallel.model.providers import Answer
 
 #: More answers than this to one request are a provider gone wild.
@@ -89,3 +90,6 @@ def _check_content(content: object) -> None:
             raise MalformedAnswer(f"{type(content).__name__} is no content of a candidate, or an empty one")
     if not all(isinstance(t, str) for t in (*needed, *optional)) or not all(str(t).strip() for t in needed):
         raise MalformedAnswer(f"{type(content).__name__} must hold texts, and not empty ones")
+    fault = next(filter(None, (encoding_fault(str(text)) for text in (*needed, *optional))), "")
+    if fault:
+        raise MalformedAnswer(f"{type(content).__name__} cannot be written to a file: {fault}")

@@ -9,6 +9,8 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 from codeflash_parallel.model.errors import UsageError
@@ -97,8 +99,27 @@ def command_refiner(text: str, *, deadline_s: float, cwd: str = "") -> CommandRe
     return CommandRefiner(argv=_argv(text, "refine", cwd), deadline_s=deadline_s, cwd=cwd)
 
 
+def _must_be_there(text: str, kind: str, cwd: str) -> None:
+    """Refuse a callable whose file or package is not there; nothing of it is run."""
+    where = text.rpartition(":")[0]
+    folder = Path(cwd).resolve()
+    there = (folder / where).is_file() if where.endswith(".py") else _is_module(where, folder)
+    if not there:
+        raise UsageError(
+            "BAD_COMMAND", f"The {kind} callable {text!r} cannot be loaded: there is no {where} in {folder}."
+        )
+
+
+def _is_module(name: str, folder: Path) -> bool:
+    """Tell whether there is the outermost package of a module: to look further would run it."""
+    top = name.partition(".")[0]
+    found = top in sys.modules or PathFinder.find_spec(top, [str(folder)]) or find_spec(top)
+    return bool(found)
+
+
 def _argv(text: str, kind: str, cwd: str) -> tuple[str, ...]:
     if _CALLABLE.fullmatch(text):
+        _must_be_there(text, kind, cwd)
         root = str(Path(__file__).resolve().parents[2])
         return (sys.executable, "-c", _WORKER, root, kind, text)
     try:

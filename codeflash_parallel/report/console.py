@@ -23,6 +23,7 @@ from codeflash_parallel.report.profiles import profiles
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.timings import footer, served_by_candidate
 from codeflash_parallel.report.words import (
+    flags_words,
     origin_cell,
     race_sentence,
     ranked,
@@ -56,6 +57,10 @@ _BEST = frozenset({Status.WON, Status.TIED})
 
 #: Lines of a diff that are shown unless everything is asked for.
 _DIFF_LINES = 60
+
+#: Candidates whose flags are shown, and flags of one; the document has all of them.
+_FLAGGED = 3
+_FLAGS = 3
 
 STYLES = {
     Status.WON: "bold green",
@@ -204,6 +209,10 @@ def _diff(candidate: CandidateResult, detail: Detail) -> RenderableType:
 def _remarks(result: RunResult) -> Iterator[RenderableType]:
     for warning in result.warnings:
         yield Text.assemble(("warning: ", "yellow"), one_line(warning))
+    if flagged := [candidate for candidate in ranked(result) if candidate.flags]:
+        named = (f"{one_line(c.id)} adds {flags_words(c.flags, _FLAGS)}" for c in flagged[:_FLAGGED])
+        others = f"; {len(flagged) - _FLAGGED} more add such things" if len(flagged) > _FLAGGED else ""
+        yield Text.assemble(("look closer, no verdict: ", "yellow"), "; ".join(named), others)
     if result.quarantined:
         ids = ", ".join(one_line(test) for test in result.quarantined[:5])
         more = f" and {len(result.quarantined) - 5} more" if len(result.quarantined) > 5 else ""  # noqa: PLR2004

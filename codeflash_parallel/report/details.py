@@ -9,7 +9,7 @@ from rich.text import Text
 
 from codeflash_parallel.model.result import CandidateResult, FailedTest, FirstDifference
 from codeflash_parallel.report.text import one_line, printable
-from codeflash_parallel.report.words import race_lines, speedup_cell, verdict_cell
+from codeflash_parallel.report.words import flags_words, race_lines, speedup_cell, verdict_cell
 
 #: Characters of a value or a message that are shown; the document has more.
 _LIMIT = 2_000
@@ -29,6 +29,8 @@ def details(candidate: CandidateResult) -> RenderableType:
     parts += _lists(candidate)
     if candidate.tests.not_run:
         parts.append(Text(f"tests not started after that: {candidate.tests.not_run}", style="dim"))
+    if candidate.flags:
+        parts.append(Text.assemble(("its code adds: ", "yellow"), flags_words(candidate.flags)))
     parts += [Text(one_line(note), style="dim") for note in candidate.notes]
     parts += [Text.assemble((f"{name}: ", "dim"), words) for name, words in race_lines(candidate)]
     parts += _groups(candidate)

@@ -7,13 +7,14 @@ from typing import Any
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import (
     SCHEMA_VERSION,
     CandidateResult,
     FailedTest,
     Fault,
     FirstDifference,
+    Flag,
     LineProfile,
     LineTiming,
     RaceFigures,
@@ -61,6 +62,7 @@ def _run(data: Document) -> RunResult:
         **{name: data[name] for name in _SAME},
         **_later(data),
         race=data.get("race", {}),
+        pass_env=tuple(data.get("pass_env", ())),
         error=Fault(**data["error"]) if data["error"] else None,
         verdict=Verdict(data["verdict"]) if data["verdict"] else None,
         winner=_id(data["winner"]),
@@ -97,6 +99,7 @@ def _candidate(data: Document) -> CandidateResult:
         group_speedups=tuple(_group(group) for group in data["group_speedups"]),
         notes=tuple(data["notes"]),
         race=_race(data.get("race")),
+        flags=tuple(Flag(**{**flag, "kind": FlagKind(flag["kind"])}) for flag in data.get("flags", ())),
     )
 
 

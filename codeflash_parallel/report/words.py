@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from codeflash_parallel.model.outcome import Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, LineProfile, RaceFigures, RunResult, Speedup
+from codeflash_parallel.model.result import (
+    CandidateResult,
+    Flag,
+    LineProfile,
+    RaceFigures,
+    RunResult,
+    Speedup,
+)
 from codeflash_parallel.report.text import one_line
 
 #: The best first; the order of tables.
@@ -118,6 +127,17 @@ def verdict_cell(candidate: CandidateResult) -> str:
     if candidate.status in {Status.WON, Status.TIED}:
         return candidate.status.value
     return f"{candidate.status.value} {candidate.code.value}"
+
+
+def flags_words(flags: Sequence[Flag], limit: int = 0) -> str:
+    """Return what a candidate's code adds, each with its place, on one line; at most `limit` (0: all)."""
+    shown = flags[:limit] if limit else flags
+    words = [one_line(f"{flag.what} ({flag.kind.value}, {_place(flag)})") for flag in shown]
+    return ", ".join(words) + (f" and {len(flags) - len(shown)} more" if len(flags) > len(shown) else "")
+
+
+def _place(flag: Flag) -> str:
+    return f"{flag.path}:{flag.line}" if flag.line else flag.path
 
 
 def origin_cell(candidate: CandidateResult) -> str:

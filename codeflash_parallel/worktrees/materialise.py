@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from codeflash_parallel.model.candidate import (
     Candidate,
+    Content,
     FileTexts,
     GitRef,
     PatchText,
@@ -18,6 +19,7 @@ from codeflash_parallel.model.candidate import (
     Submission,
     Unappliable,
 )
+from codeflash_parallel.model.contents import encoding_fault
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.functions import functions_of
 from codeflash_parallel.model.outcome import Code
@@ -62,6 +64,7 @@ async def materialise(
         EnvironmentFault: the mirror or its disk.
     """
     try:
+        _must_encode(submission.content)
         draft = await _draft(mirror, snapshot, submission, targets)
         _pass_the_gate(mirror, snapshot, draft, targets)
         await _must_parse(mirror, snapshot, draft, interpreter)
@@ -75,6 +78,22 @@ async def materialise(
         parent=submission.parent,
         explanation=submission.explanation,
     )
+
+
+def _must_encode(content: Content) -> None:
+    """Refuse what no file can hold; whole files are looked at one by one, in their own encodings."""
+    match content:
+        case PatchText(patch=text):
+            code, what = Code.DOES_NOT_APPLY, "The patch"
+        case GitRef(ref=text):
+            code, what = Code.DOES_NOT_APPLY, "The ref"
+        case Replacement(code=text):
+            code, what = Code.DOES_NOT_PARSE, "The replacement"
+        case FileTexts():
+            return
+    fault = encoding_fault(text)
+    if fault:
+        raise _Refused(code, f"{what} cannot be written: {fault}.")
 
 
 async def _draft(

@@ -32,6 +32,23 @@ def build(tmp_path: Path) -> Builder:
     return built
 
 
+@pytest.fixture(scope="module")
+def build_once(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """Return a function like `build`'s, of whose repositories and caches all tests of a module make use.
+
+    None of them may change the repository.
+    """
+    made: dict[str, Place] = {}
+
+    def built(fixture: str | Fixture) -> Place:
+        found = load_fixture(fixture) if isinstance(fixture, str) else fixture
+        if found.name not in made:
+            made[found.name] = build_repository(found, tmp_path_factory.mktemp("module") / "user")
+        return made[found.name]
+
+    return built
+
+
 def build_repository(fixture: Fixture, folder: Path) -> Place:
     """Make a repository of a fixture's project, with the surroundings that its expectations ask for."""
     expected = fixture.expected

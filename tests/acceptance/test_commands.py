@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from expectations import assert_expected
 from harness import Place, assert_nothing_left, assert_same, git, load_fixture, picture
+from test_fixtures import SHOWN, arguments
 
 RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
 TARGET = ("--function", "words.py::shout")
+WRONG_COUNT = "def count_pairs(numbers, total):\n    return len(numbers)\n"
 
 
 @pytest.fixture
@@ -21,27 +26,75 @@ def place(build: Callable[[str], Place]) -> Place:
     return build("import_error")
 
 
+@pytest.mark.slow
 def test_from_run_to_apply(build: Callable[[str], Place]) -> None:
+    """One race for all: the user rewrites history meanwhile; then what is stored is shown, judged again, applied."""
     place = build("clear_winner")
     fixture = load_fixture("clear_winner")
+    candidates = place.state / "candidates"
+    shutil.copytree(fixture.candidates, candidates)
+    (candidates / "wrong.py").write_text(WRONG_COUNT, encoding="utf-8")
+    started = place.start(
+        "run",
+        "--candidates",
+        str(candidates),
+        *("--function", *fixture.expected["functions"]),
+        "-j",
+        "2",
+        "--seed",
+        "7",
+    )
+    started.wait_until_it_says("behavior")
+    rewrite_history(place)
     before = picture(place.repository)
-    run = place.run("run", "--candidates", str(fixture.candidates), "--function", "pairs.py::count_pairs")
-    said = run.stdout.decode()
+    run = started.finish()
     assert run.status == 0, run
-    assert "count_seen" in said
-    assert (
-        "seen.get(total - number, 0)" in said
-    )  # the winner's diff, and its line profile beside the baseline's
-    assert "for second in numbers[i + 1 :]:" in said
+    assert_says_who_won(run.stdout.decode())
 
-    listed = place.run("list").stdout.decode()
-    run_id = said.split("apply ")[1].split()[0]
-    assert run_id in listed
-
+    run_id = run.stdout.decode().split("apply ")[1].split()[0]
+    assert run_id in place.run("list").stdout.decode()
     shown = place.run("show", run_id, "--candidate", "list_them_first").stdout.decode()
     assert "NOT_FASTER" in shown
+    as_stored = place.run("show", "last", "--output-format", "json")
+    wrong = {"status": "rejected", "code": "TESTS_FAILED"}
+    rules = {**fixture.expected, "candidates": {**fixture.expected["candidates"], "wrong": wrong}}
+    assert_expected(rules, as_stored)
+    assert_judged_as_it_was(place, as_stored.document)
     assert_same(before, picture(place.repository))
+    assert git(place.repository, "status", "--porcelain") == ""
+    git(place.repository, "fsck", "--strict")
+    assert_nothing_left(place)
+    assert_applied_once(place, run_id)
 
+
+def rewrite_history(place: Place) -> None:
+    """Amend, expire the reflog and prune, as a user may: the run has its own copy of everything."""
+    git(place.repository, "commit", "--quiet", "--amend", "--message", "another one", "--date", "2001-01-01")
+    git(place.repository, "reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
+    git(place.repository, "gc", "--quiet", "--prune=now")
+
+
+def assert_says_who_won(said: str) -> None:
+    """The winner, its diff, and its line profile beside the baseline's."""
+    assert "count_seen" in said
+    assert "seen.get(total - number, 0)" in said
+    assert "for second in numbers[i + 1 :]:" in said
+
+
+def assert_judged_as_it_was(place: Place, stored: dict[str, Any]) -> None:
+    """The records of the race give the verdict once more."""
+    again = place.run("replay", "--output-format", "json")
+    assert again.status == 0, again
+    judged = json.loads(again.stdout)
+    assert judged["differences"] == []
+    assert (judged["run_id"], judged["seed"], judged["races"]) == (stored["run_id"], 7, 1)
+    assert judged["recomputed"]["verdict"] == stored["verdict"] == "winner"
+    assert judged["recomputed"]["winner"] == stored["winner"] == "count_seen"
+    assert judged["rounds"] > 0
+
+
+def assert_applied_once(place: Place, run_id: str) -> None:
+    """The winner's change goes into the tree, once, and not over something else."""
     applied = place.run("apply", run_id)
     assert applied.status == 0, applied
     assert git(place.repository, "status", "--porcelain").split() == ["M", "pairs.py"]
@@ -60,14 +113,17 @@ def test_from_run_to_apply(build: Callable[[str], Place]) -> None:
 
 
 def test_show_says_what_differs(build: Callable[[str], Place]) -> None:
-    place = build("weak_tests")
-    fixture = load_fixture("weak_tests")
-    functions = [text for name in fixture.expected["functions"] for text in ("--function", name)]
-    place.run("check", *functions, "--candidates", str(fixture.candidates))
+    """The run that its fixture describes, as it is stored."""
+    place, fixture = build(SHOWN), load_fixture(SHOWN)
+    before = picture(place.repository)
+    assert_expected(fixture.expected, place.run(*arguments(fixture, place)))
+    assert_same(before, picture(place.repository))
+    assert_nothing_left(place)
     shown = place.run("show", "--candidate", "gives_back_its_input").stdout.decode()
     for words in ("VALUE_DIFFERS", "[3, 1, 2]", "[3, 2, 1]", "test_ranking.py::test_rank_runs"):
         assert words in shown
     shown = place.run("show", "last", "--output-format", "json")
+    assert_expected(fixture.expected, shown)
     assert {c["code"] for c in shown.document["candidates"]} == {
         *("VALUE_DIFFERS", "TYPE_DIFFERS", "INPUT_MUTATED", "FLOAT_DIFFERS", "NOT_RACED"),
     }

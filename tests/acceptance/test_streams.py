@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,23 @@ RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
 
 
 @pytest.fixture
-def place(build: Callable[[str], Place]) -> Place:
+def place(build_once: Callable[[str], Place], tmp_path: Path) -> Place:
+    """Return a repository that no test changes, and a folder for state of this test's own."""
+    state = tmp_path / "state"
+    state.mkdir()
+    return replace(build_once("import_error"), state=state)
+
+
+@pytest.fixture
+def own_place(build: Callable[[str], Place]) -> Place:
+    """Return a repository for a test that changes it."""
     return build("import_error")
 
 
 @pytest.fixture
-def folder(place: Place) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder of candidates with one that is right."""
-    folder = place.state / "candidates"
+    folder = tmp_path / "candidates"
     folder.mkdir()
     (folder / "right.py").write_text(RIGHT, encoding="utf-8")
     return folder
@@ -132,10 +142,10 @@ def test_bad_function(place: Place, folder: Path, function: str, words: str) -> 
     assert_one_clear_line(finished, 2, words)
 
 
-def test_unknown_setting(place: Place, folder: Path) -> None:
+def test_unknown_setting(own_place: Place, folder: Path) -> None:
     text = "[tool.codeflash-parallel]\nparalel_candidates = 2\n"
-    (place.repository / "pyproject.toml").write_text(text, encoding="utf-8")
-    finished = place.run("run", *TARGET, "--candidates", str(folder))
+    (own_place.repository / "pyproject.toml").write_text(text, encoding="utf-8")
+    finished = own_place.run("run", *TARGET, "--candidates", str(folder))
     assert_one_clear_line(finished, 2, "paralel_candidates")
 
 
@@ -197,8 +207,8 @@ def test_control_characters_in_a_name(place: Place, folder: Path) -> None:
 
 
 def test_huge_patch(place: Place, folder: Path) -> None:
-    lines = "".join(f"+x{n} = {n}\n" for n in range(100_000))
-    patch = f"--- /dev/null\n+++ b/huge.py\n@@ -0,0 +1,100000 @@\n{lines}"
+    lines = "".join(f"+x{n} = {n}\n" for n in range(300_000))
+    patch = f"--- /dev/null\n+++ b/huge.py\n@@ -0,0 +1,300000 @@\n{lines}"
     (folder / "huge.patch").write_text(patch, encoding="utf-8")
     finished = place.run("check", *TARGET, "--candidates", str(folder), "--output-format", "json")
     found = {c["id"]: c["status"] for c in finished.document["candidates"]}
@@ -207,16 +217,16 @@ def test_huge_patch(place: Place, folder: Path) -> None:
     assert_nothing_left(place)
 
 
-def test_patch_that_is_not_utf_8(place: Place, folder: Path) -> None:
-    (place.repository / "latin.py").write_bytes(b'# coding: latin-1\nNAME = "caf\xe9"\n')
-    git(place.repository, "add", "latin.py")
-    git(place.repository, "commit", "-q", "-m", "latin")
+def test_patch_that_is_not_utf_8(own_place: Place, folder: Path) -> None:
+    (own_place.repository / "latin.py").write_bytes(b'# coding: latin-1\nNAME = "caf\xe9"\n')
+    git(own_place.repository, "add", "latin.py")
+    git(own_place.repository, "commit", "-q", "-m", "latin")
     (folder / "latin.patch").write_bytes(
         b"--- a/latin.py\n+++ b/latin.py\n@@ -1,2 +1,2 @@\n # coding: latin-1\n"
         b'-NAME = "caf\xe9"\n+NAME = "th\xe9"\n'
     )
     (folder / "random.diff").write_bytes(bytes(range(256)) * 40)
-    finished = place.run("check", *TARGET, "--candidates", str(folder), "--output-format", "json")
+    finished = own_place.run("check", *TARGET, "--candidates", str(folder), "--output-format", "json")
     found = {c["id"]: c["status"] for c in finished.document["candidates"]}
     assert found == {"latin": "undecided", "random": "unappliable", "right": "undecided"}
 

@@ -15,7 +15,6 @@ from harness import (
     Place,
     assert_nothing_left,
     assert_same,
-    git,
     load_fixture,
     picture,
     processes_of,
@@ -111,22 +110,6 @@ def test_cache_deleted_during_a_run(build: Callable[[Fixture], Place], fixture: 
     assert processes_of(place.cache) == []
     again = place.run(*arguments(fixture))
     assert again.status == 0, (again.document["error"], again.errors)
-    assert_nothing_left(place)
-
-
-def test_history_rewritten_during_a_run(build: Callable[[Fixture], Place], fixture: Fixture) -> None:
-    """The user amends, expires the reflog and prunes: the run has its own copy of everything."""
-    place = build(fixture)
-    started = place.start(*arguments(fixture, "run"))
-    started.wait_until_it_says("behavior")
-    git(place.repository, "commit", "--quiet", "--amend", "--message", "another one", "--date", "2001-01-01")
-    git(place.repository, "reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
-    git(place.repository, "gc", "--quiet", "--prune=now")
-    finished = started.finish()
-    data = finished.document
-    assert (finished.status, data["winner"]) == (0, "count_seen"), (data["error"], data["verdict"])
-    assert git(place.repository, "status", "--porcelain") == ""
-    git(place.repository, "fsck", "--strict")
     assert_nothing_left(place)
 
 

@@ -82,6 +82,37 @@ def test_work(start):
     assert len(work(items)) == 60
 """
 
+#: Short calls, about 20 microseconds, and tests that make them with so few inputs, again and again.
+SHORT_MODULE = """
+TIMES = 4
+
+
+def mixed(value):
+    for step in range(30):
+        value = (value * 31 + step) % 1000003
+    return value
+
+
+def work(items):
+    for _ in range(TIMES):
+        found = tuple([mixed(item) for item in items])
+    return found
+"""
+
+SHARED_TESTS = """
+import pytest
+
+from mod import work
+
+DISTINCT = {distinct}
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_work(number):
+    start = number % DISTINCT * 10
+    assert len(work(tuple(range(start, start + 4)))) == 4
+"""
+
 #: Calls with a large result. The loop is one in C, or its numbers would cost more where they are larger.
 LARGE_MODULE = """
 from itertools import repeat
@@ -109,6 +140,11 @@ from mod import work
 def test_work(number):
     assert len(work(number)) == 10000
 """
+
+
+#: What the names begin with that a cheat uses where all processes of the host share memory: for every test one
+#: of its own takes its place, because tests run beside each other.
+SHARED = "codeflash-parallel-cheat"
 
 
 @dataclass(frozen=True, kw_only=True)

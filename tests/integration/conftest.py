@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from projects import make_project
 
 
 @pytest.fixture(autouse=True)
@@ -8,3 +11,11 @@ def _only_named_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """Spare the projects under test the plugins of our own environment: a second a start."""
     if request.node.get_closest_marker("engine"):
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a `project`, which no test changes, and room for its `cache`: all of a module share it."""
+    base = tmp_path_factory.mktemp("shop")
+    make_project(base / "project")
+    return base

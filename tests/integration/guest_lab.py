@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.guest import install_guest, parse_records
+from guest_runs import shared_guest
+
+from codeflash_parallel.process.guest import parse_records
 
 #: Interpreters that the guest must run in; the environment names others than the current one.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]
@@ -48,7 +50,7 @@ class Lab:
         self.private = self.base / "private"
         for folder in (self.project, self.private):
             folder.mkdir(exist_ok=True)
-        self.guest = install_guest(self.base / "cache")
+        self.guest = shared_guest()
 
     def file(self, name: str, text: str) -> None:
         path = self.project / name

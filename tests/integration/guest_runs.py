@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import compileall
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +21,22 @@ from codeflash_parallel.process.guest import install_guest, parse_records
 
 #: Interpreters that the guest must run in; the environment names others than the current one.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]
+
+
+@functools.cache
+def shared_guest() -> Path:
+    """Return an installed and compiled guest for all tests of this process: none of them changes it."""
+    cache = Path(tempfile.mkdtemp(prefix="codeflash-parallel-guest-of-tests-"))
+    atexit.register(_remove, cache, os.getpid())
+    guest = install_guest(cache)
+    assert compileall.compile_dir(guest, quiet=1)
+    return guest
+
+
+def _remove(folder: Path, owner: int) -> None:
+    # A fork of the tests' process that comes to its end has the same duties.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -73,16 +94,17 @@ def run_guest(
     root: Path,
     *,
     python: str = sys.executable,
+    guest: Path | None = None,
     user_root: Path | None = None,
     project: Path | None = None,
     environment: Mapping[str, str] | None = None,
     targets: tuple[str, ...] = (),
     **fields: Any,
 ) -> GuestRun:
-    """Run a guest to its end; targets are given as ``path.py::qualname``."""
+    """Run a guest to its end (the shared one unless another is named); targets: ``path.py::qualname``."""
     private = base / "private"
     private.mkdir(exist_ok=True)
-    guest = install_guest(base / "cache")
+    guest = guest or shared_guest()
     spec = {
         "protocol": 1,
         "mode": "tests",

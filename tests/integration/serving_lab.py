@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guest_runs import GuestRun, write_files
+from guest_runs import GuestRun, shared_guest, write_files
 
 from codeflash_parallel.model.workspace import Exit, Limits, Workspace
-from codeflash_parallel.process.guest import Control, guest_command, install_guest, parse_records, write_spec
+from codeflash_parallel.process.guest import Control, guest_command, parse_records, write_spec
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.warm import WarmServer, start_server
 
@@ -59,7 +59,7 @@ class ServingLab:
         self.private = self.base / "private"
         for folder in (self.root, self.private, self.private / "home", self.private / "tmp"):
             folder.mkdir(exist_ok=True)
-        self.guest = install_guest(self.base / "cache")
+        self.guest = shared_guest()
 
     @property
     def workspace(self) -> Workspace:

@@ -46,11 +46,24 @@ class Stadium:
         return await race(self.bench, first, arms, plan or self.plan, random=Random(1), progress=progress)
 
 
+class StandIns:
+    """A runner whose "fork server" starts every arm anew: stand-ins cannot be forked off a guest."""
+
+    def __init__(self, launcher) -> None:
+        self.run, self.open = launcher.run, launcher.open
+
+    async def fork_server(self, _command, _deadline_s):
+        return self
+
+    async def close(self):
+        """There is nothing to be closed."""
+
+
 @asynccontextmanager
 async def open_stadium(folder: Path, groups: int = 1) -> AsyncIterator[Stadium]:
     package = folder / "guest" / "_codeflash_guest"
     package.mkdir(parents=True)
     (package / "__main__.py").write_bytes(FAKE.read_bytes())
     async with open_launcher() as launcher:
-        bench = Bench(runner=launcher, guest_dir=folder / "guest", limits=Limits(wall_s=60))
+        bench = Bench(runner=StandIns(launcher), guest_dir=folder / "guest", limits=Limits(wall_s=60))
         yield Stadium(folder, bench, groups)

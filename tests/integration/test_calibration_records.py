@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -22,6 +23,8 @@ from codeflash_parallel.benchmark.unit import Bench
 from codeflash_parallel.process.guest import install_guest
 from codeflash_parallel.process.launcher import open_launcher
 
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "race_calibration.py"
+
 
 def test_lines_are_kept_and_broken_ones_passed_over(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "state" / "lines.jsonl")
@@ -40,6 +43,16 @@ def test_the_background_ends_with_its_block() -> None:
     with background_load(2):
         assert len(children.read_text().split()) == len(before.split()) + 2
     assert children.read_text() == before
+
+
+@pytest.mark.parametrize("step", ["record", "live"])
+def test_where_no_work_can_be_run_that_is_said_in_one_line(tmp_path: Path, step: str) -> None:
+    python = tmp_path / "bare" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    command = [sys.executable, str(SCRIPT), str(tmp_path), "--python", str(python), step, "--works"]
+    done = subprocess.run([*command, "numpy-1ms"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (1, [f"skipped: numpy-1ms: {python} has no numpy"])
+    assert done.stderr == f"nothing to do: {python} can run none of numpy-1ms\n"
 
 
 @pytest.mark.engine

@@ -67,15 +67,6 @@ async def lab(tmp_path: Path) -> Any:
         yield lab
 
 
-async def test_fresh_checks(lab: CheckLab) -> None:
-    short = Limits(wall_s=60, cpu_s=2)
-    for name, (make, code, _) in CASES.items():
-        outcome = await lab.check(make(lab), fresh=True, limits=short)
-        assert outcome.code is code, (name, outcome)
-        assert (outcome.served, outcome.served_why) == ("fresh", "a new process was asked for")
-        assert_accounted(outcome)
-
-
 async def test_what_a_sound_candidate_leaves(lab: CheckLab) -> None:
     outcome = await lab.check(lab.body("result = value + result"))
     assert outcome.tests.passed == outcome.tests.expected == 5
@@ -165,12 +156,15 @@ async def start_all(lab: CheckLab) -> None:
 
 async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
     await start_all(lab)
-    short = Limits(wall_s=60, cpu_s=2)
+    short = Limits(wall_s=60, cpu_s=1)
     for name, (make, code, point) in CASES.items():
         candidate = make(lab)
         served = await lab.check(candidate, SomeServers(lab.servers), limits=short)
         fresh = await lab.check(candidate, fresh=True, limits=short)
         assert served.code is code, (name, served)
+        assert fresh.code is code, (name, fresh)
+        assert (fresh.served, fresh.served_why) == ("fresh", "a new process was asked for")
+        assert_accounted(fresh)
         assert essence(served) == essence(fresh), name
         assert served.served == point, (name, served.served_why)
         assert bool(served.served_why) == (point is not Point.F2), name

@@ -90,15 +90,15 @@ async def test_an_order_that_the_baseline_does_not_bear_is_not_used(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_no_more_are_judged_once_enough_are_right(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_no_more_are_judged_once_enough_are_right(shop: Path) -> None:
+    project = shop / "project"
     submissions = [
         candidate("wrong", WRONG_BODY),
         candidate("right", BODY),
         candidate("late", body("v")),
         candidate("later", body("w")),
     ]
-    result = await judged(project, settings(tmp_path, parallel_candidates=1, stop_after=1), submissions)
+    result = await judged(project, settings(shop, parallel_candidates=1, stop_after=1), submissions)
     assert [c.status for c in result.candidates] == [
         Status.REJECTED,
         Status.UNDECIDED,
@@ -110,14 +110,14 @@ async def test_no_more_are_judged_once_enough_are_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_endless_source_is_left_once_enough_are_right(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_an_endless_source_is_left_once_enough_are_right(shop: Path) -> None:
+    project = shop / "project"
 
     def produce():
         for number in range(10**6):
             yield candidate(f"c{number}", body(f"v{number}"))
 
-    async with Evaluator(project, settings(tmp_path, parallel_candidates=1, stop_after=2)) as evaluator:
+    async with Evaluator(project, settings(shop, parallel_candidates=1, stop_after=2)) as evaluator:
         result = await evaluator.evaluate(produce(), race=RaceMode.CHECK)
     assert sum(c.status is Status.UNDECIDED for c in result.candidates) == 2
 
@@ -125,6 +125,44 @@ async def test_an_endless_source_is_left_once_enough_are_right(tmp_path: Path) -
 #: A second function in the target's file, whose test does not execute the target.
 SHOP = SLOW_TOTAL + "\n\nRATE = 3\n\n\ndef price(value):\n    return RATE * value\n"
 TEST_PRICE = "from shop.sums import price\n\n\ndef test_price():\n    assert price(2) == 6\n"
+
+
+@pytest.mark.anyio
+async def test_who_owes_tests_is_not_yet_right(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE)
+    wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
+    own = settings(tmp_path, parallel_candidates=1, stop_after=1)
+    result = await judged(project, own, [wrong, candidate("right", BODY), candidate("late", body("v"))])
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (Status.REJECTED, Code.TESTS_FAILED),
+        (Status.UNDECIDED, Code.NOT_RACED),
+        (Status.CANCELLED, Code.CANCELLED),
+    ]
+    assert result.candidates[0].tests.failed_ids == ("tests/test_price.py::test_price",)
+
+
+#: The test that was left out takes longer than the budget.
+TEST_PRICE_LATE = """
+    import time
+    from pathlib import Path
+    from shop.sums import price
+
+    def test_price():
+        if price(2) != 6:
+            time.sleep(60)
+"""
+
+
+@pytest.mark.anyio
+async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE_LATE)
+    slow = patch_of(project, "slow", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
+    waits = patch_of(project, "waits", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 5"))
+    own = settings(tmp_path, parallel_candidates=1, wall_budget=12.0)
+    result = await judged(project, own, [slow, waits])
+    assert [(c.status, c.code) for c in result.candidates] == [(Status.CANCELLED, Code.CANCELLED)] * 2
+    assert all("screening left out" in c.reason for c in result.candidates)
+    assert (result.complete, result.verdict) == (False, None)
 
 
 @pytest.mark.anyio
@@ -190,7 +228,7 @@ async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
     monkeypatch.setenv("FIXTURE_STATE", str(tmp_path))
     monkeypatch.setattr(race_phase, "_race", simulated({"right": 1.5}))
     project = make_project(tmp_path / "project", tests__test_shaky_py=shaky)
-    async with Evaluator(project, settings(tmp_path)) as evaluator:
+    async with Evaluator(project, settings(tmp_path, pass_env=("FIXTURE_STATE",))) as evaluator:
         result = await evaluator.evaluate([candidate("right", BODY)])
     assert result.candidates[0].status is Status.WON
     assert any("test_passes_once" in warning for warning in result.warnings)
@@ -212,11 +250,11 @@ def total(values):
 
 @pytest.mark.anyio
 async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(race_phase, "_race", simulated({"cheats": 1.5, "honest": 1.2}))
-    project = make_project(tmp_path / "project")
-    async with Evaluator(project, settings(tmp_path)) as evaluator:
+    project = shop / "project"
+    async with Evaluator(project, settings(shop)) as evaluator:
         result = await evaluator.evaluate([candidate("cheats", CHEATS), candidate("honest", BODY)])
     cheats, honest = result.candidates
     assert (cheats.status, cheats.code) == (Status.REJECTED, Code.DIFFERS_IN_CLEAN_PROCESS)

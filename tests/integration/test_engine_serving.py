@@ -229,13 +229,14 @@ async def test_numeric_libraries_get_one_thread_unless_the_user_has_said_how_man
             Path(os.environ["FIXTURE_STATE"], "threads").write_text(os.environ["OMP_NUM_THREADS"])
     """
     project = make_project(tmp_path / "project", tests__test_threads_py=sees)
+    alone = settings(tmp_path, parallel_candidates=1, pass_env=("FIXTURE_STATE",))
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("OMP_NUM_THREADS", raising=False)
         patch.setenv("FIXTURE_STATE", str(tmp_path))
-        await judged(project, settings(tmp_path, parallel_candidates=1), [candidate("right", BODY)])
+        await judged(project, alone, [candidate("right", BODY)])
         assert (tmp_path / "threads").read_text() == "1"
         patch.setenv("OMP_NUM_THREADS", "3")
-        await judged(project, settings(tmp_path, parallel_candidates=1), [candidate("right", BODY)])
+        await judged(project, alone, [candidate("right", BODY)])
         assert (tmp_path / "threads").read_text() == "3"
 
 

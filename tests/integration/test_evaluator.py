@@ -43,8 +43,8 @@ def settings(tmp_path: Path, **fields: object) -> Settings:
 
 
 @pytest.mark.anyio
-async def test_a_source_that_still_produces_and_results_as_they_come(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_a_source_that_still_produces_and_results_as_they_come(shop: Path) -> None:
+    project = shop / "project"
     judged = anyio.Event()
 
     async def produce() -> AsyncIterator[Submission]:
@@ -54,7 +54,7 @@ async def test_a_source_that_still_produces_and_results_as_they_come(tmp_path: P
 
     seen = []
     async with (
-        Evaluator(project, settings(tmp_path)) as evaluator,
+        Evaluator(project, settings(shop)) as evaluator,
         evaluator.stream(produce(), race=CHECK) as results,
     ):
         async for result in results:
@@ -95,25 +95,25 @@ async def test_a_changed_tree_is_a_new_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_observer_that_raises_is_dropped_and_changes_nothing(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_an_observer_that_raises_is_dropped_and_changes_nothing(shop: Path) -> None:
+    project = shop / "project"
 
     def observe(_event: Event) -> None:
         raise RuntimeError("observers may fail")
 
-    async with Evaluator(project, settings(tmp_path)) as evaluator:
+    async with Evaluator(project, settings(shop)) as evaluator:
         result = await evaluator.evaluate([candidate("c")], race=CHECK, observers=[observe])
     assert result.candidates[0].status is Status.UNDECIDED
     assert any("observers may fail" in warning for warning in result.warnings)
 
 
 @pytest.mark.anyio
-async def test_an_interrupt_in_the_middle_keeps_what_is_finished(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_an_interrupt_in_the_middle_keeps_what_is_finished(shop: Path) -> None:
+    project = shop / "project"
     before = picture(project)
     endless = "def total(values):\n    while True:\n        pass\n"
     submissions = [candidate("wrong", WRONG_TOTAL), candidate("endless", endless), candidate("waits")]
-    async with Evaluator(project, settings(tmp_path, parallel_candidates=1)) as evaluator:
+    async with Evaluator(project, settings(shop, parallel_candidates=1)) as evaluator:
 
         def observe(event: Event) -> None:
             moved = isinstance(event, CandidateMoved) and event.candidate == "endless"
@@ -126,12 +126,12 @@ async def test_an_interrupt_in_the_middle_keeps_what_is_finished(tmp_path: Path)
     assert (result.error.family, result.error.code) == ("interrupted", "SIGINT")
     assert [c.status for c in result.candidates] == [Status.REJECTED, Status.CANCELLED, Status.CANCELLED]
     assert_same(before, picture(project))
-    assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
+    assert (processes_of(shop / "cache"), worktrees_left(shop / "cache")) == ([], [])
 
 
 @pytest.mark.anyio
-async def test_cancelling_the_caller_leaves_nothing(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_cancelling_the_caller_leaves_nothing(shop: Path) -> None:
+    project = shop / "project"
     before = picture(project)
     endless = "def total(values):\n    while True:\n        pass\n"
     with anyio.CancelScope() as scope:
@@ -140,28 +140,29 @@ async def test_cancelling_the_caller_leaves_nothing(tmp_path: Path) -> None:
             if isinstance(event, CandidateMoved) and event.stage is Stage.CHECKING:
                 scope.cancel()
 
-        async with Evaluator(project, settings(tmp_path)) as evaluator:
+        async with Evaluator(project, settings(shop)) as evaluator:
             await evaluator.evaluate([candidate("endless", endless)], observers=[observe])
     assert scope.cancelled_caught
     assert_same(before, picture(project))
-    assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
+    assert (processes_of(shop / "cache"), worktrees_left(shop / "cache")) == ([], [])
 
 
 @pytest.mark.anyio
-async def test_budgets_cancel_what_they_do_not_reach(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_budgets_cancel_what_they_do_not_reach(shop: Path) -> None:
+    project = shop / "project"
     submissions = [candidate("one", WRONG_TOTAL), candidate("two")]
-    async with Evaluator(project, settings(tmp_path, max_candidates=1)) as evaluator:
+    async with Evaluator(project, settings(shop, max_candidates=1)) as evaluator:
         result = await evaluator.evaluate(submissions, race=CHECK)
     assert [(c.status, c.code) for c in result.candidates] == [
         (Status.REJECTED, Code.TESTS_FAILED),
         (Status.CANCELLED, Code.CANCELLED),
     ]
     endless = "def total(values):\n    while True:\n        pass\n"
-    async with Evaluator(project, settings(tmp_path, wall_budget=3.0)) as evaluator:
+    async with Evaluator(project, settings(shop, wall_budget=3.0)) as evaluator:
         result = await evaluator.evaluate([candidate("endless", endless)], race=CHECK)
     assert [c.status for c in result.candidates] == [Status.CANCELLED]
-    assert result.complete
+    assert (result.complete, result.error, result.verdict) == (False, None, None)
+    assert "None of 1 candidates was judged" in result.summary
     assert any("wall budget" in warning for warning in result.warnings)
 
 
@@ -190,6 +191,41 @@ async def test_targets_are_what_the_candidates_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_replacement_that_names_nonsense_or_holds_half_an_emoji_costs_itself_only(
+    shop: Path,
+) -> None:
+    project = shop / "project"
+    nonsense = Replacement(code=FAST_TOTAL, function="nonsense")
+    half = Replacement(code=FAST_TOTAL + "# \ud83d\n", function=TARGET)
+    submissions = [
+        Submission(id=CandidateId("nonsense"), content=nonsense),
+        Submission(id=CandidateId("half"), content=half),
+        candidate("good"),
+    ]
+    async with Evaluator(project, settings(shop, functions=())) as evaluator:
+        result = await evaluator.evaluate(submissions, race=CHECK)
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (Status.UNAPPLIABLE, Code.DOES_NOT_APPLY),
+        (Status.UNAPPLIABLE, Code.DOES_NOT_PARSE),
+        (Status.UNDECIDED, Code.NOT_RACED),
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_target_in_another_encoding(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    text = f"# -*- coding: latin-1 -*-\nNAME = 'é'\n{SLOW_TOTAL}"
+    (project / "shop/sums.py").write_bytes(text.encode("latin-1"))
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        result = await evaluator.evaluate([candidate("fast"), candidate("wrong", WRONG_TOTAL)], race=CHECK)
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (Status.UNDECIDED, Code.NOT_RACED),
+        (Status.REJECTED, Code.TESTS_FAILED),
+    ]
+    assert "forced" not in " ".join(result.warnings)
+
+
+@pytest.mark.anyio
 async def test_a_change_outside_functions_is_judged_by_whole_tests(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__sums_py="FACTOR = 1\n" + SLOW_TOTAL)
     (project / "shop/sums.py").write_text("FACTOR = 2\n" + SLOW_TOTAL)
@@ -203,9 +239,9 @@ async def test_a_change_outside_functions_is_judged_by_whole_tests(tmp_path: Pat
 
 
 @pytest.mark.anyio
-async def test_an_empty_list_returns_at_once(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
-    async with Evaluator(project, settings(tmp_path)) as evaluator:
+async def test_an_empty_list_returns_at_once(shop: Path) -> None:
+    project = shop / "project"
+    async with Evaluator(project, settings(shop)) as evaluator:
         result = await evaluator.evaluate([])
     assert (result.verdict, result.candidates, result.snapshot) == (Verdict.NONE_CORRECT, (), "")
 
@@ -247,14 +283,14 @@ async def test_a_cache_that_cannot_be_is_told_in_one_line(tmp_path: Path, where:
 
 
 @pytest.mark.anyio
-async def test_a_plain_generator_is_a_source(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_a_plain_generator_is_a_source(shop: Path) -> None:
+    project = shop / "project"
 
     def produce() -> Iterator[Submission]:
         yield candidate("one", WRONG_TOTAL)
         yield candidate("one")
 
-    async with Evaluator(project, settings(tmp_path, functions=())) as evaluator:
+    async with Evaluator(project, settings(shop, functions=())) as evaluator:
         result = await evaluator.evaluate(produce(), race=CHECK)
     assert [(c.id, c.status) for c in result.candidates] == [
         ("one", Status.REJECTED),

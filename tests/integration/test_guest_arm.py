@@ -178,6 +178,34 @@ def test_calls_that_cannot_be_made_are_named(lab: Lab) -> None:
         assert (ready["calls"], ready["skipped"]) == ([1], [1, 2, 99])
 
 
+BREAKS = """
+class Breaks:
+    def __reduce__(self):
+        return {}.__getitem__, ("no such key",)
+"""
+
+
+def test_arguments_of_which_the_copy_raises_a_key_error_are_named(lab: Lab) -> None:
+    lab.file("mod.py", MODULE + BREAKS)
+    nothing = lab.target("nothing")
+    calls = [lab.call(nothing, "1"), lab.call(nothing, "__import__('mod').Breaks()")]
+    with lab.arm([group(*calls)]) as arm:
+        ready = arm.hear()
+        assert (ready["calls"], ready["skipped"]) == ([1], [1])
+        arm.ask(op="unit", core=None, unit=0)
+        assert arm.block(0, 4)["inputs"] == 1
+
+
+def test_without_values_only_raising_is_an_outcome(lab: Lab) -> None:
+    calls = [lab.call(lab.target("nothing"), text) for text in ("1", "1.0")]
+    calls.append(lab.call(lab.target("fail"), "1"))
+    with lab.arm([group(call) for call in calls], compare="returns") as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        one, other, raised = (arm.block(number, 3)["digest"] for number in range(3))
+        assert one == other != raised
+
+
 def test_the_template_leaves_when_the_evaluator_is_gone(lab: Lab) -> None:
     call = lab.call(lab.target("nothing"), "1")
     with lab.arm([group(call)]) as arm:

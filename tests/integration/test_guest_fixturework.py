@@ -68,6 +68,9 @@ def test_as_decorator(benchmark):
         return 3
     assert result == 3
 
+def test_differs(benchmark, seen=[]):
+    benchmark(lambda: seen.append(1) or len(seen))
+
 def test_raises(benchmark):
     with pytest.raises(KeyError):
         benchmark({}.__getitem__, 1)
@@ -98,10 +101,10 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     return made
 
 
-def arm(lab: Lab, *groups: list[str]) -> Any:
+def arm(lab: Lab, *groups: list[str], **extra: Any) -> Any:
     named = [{"name": "g", "calls": [], "tests": [f"test_it.py::{n}" for n in names]} for names in groups]
     more = {"args": ["-q", "-p", "no:cacheprovider", "test_it.py"], "select": None, "wrap": "none"}
-    return lab.arm(named, work="pytest-benchmark", **more)
+    return lab.arm(named, work="pytest-benchmark", **more, **extra)
 
 
 def spent_ms(found: Any, pid: int, group: int, calls: int) -> tuple[float, dict[str, Any]]:
@@ -125,6 +128,16 @@ def test_what_is_handed_over_is_timed_and_nothing_else(lab: Lab) -> None:
                 assert (checked["inputs"], checked["raised"]) == (1, False)
         assert found.ask(op="end")["status"] == 0
     assert "never" not in (lab.project / "log").read_text()
+
+
+def test_of_an_unsteady_test_the_values_are_not_compared(lab: Lab) -> None:
+    groups = ["test_differs"], ["test_as_decorator"], ["test_raises"]
+    with arm(lab, *groups, unsteady=["test_it.py::test_differs"]) as found:
+        found.hear()
+        found.ask(op="unit", core=None, unit=0)
+        first, again, steady, raises = (found.block(n, 1)["digest"] for n in (0, 0, 1, 2))
+        assert first == again
+        assert len({first, steady, raises}) == 3
 
 
 def test_tests_of_one_group_wait_side_by_side_with_their_fixtures(lab: Lab) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from guest_runs import GuestRun, run_guest, write_files
 
+from codeflash_parallel.process.guest import install_guest
+
 SETUPTOOLS = """
 [build-system]
 requires = ["setuptools"]
@@ -338,7 +340,7 @@ def test_a_slot_inside_the_users_tree_is_the_slots(tmp_path: Path) -> None:
     slot = make_slot(user, user / ".cache" / "slot")
     write_files(slot, {"test_it.py": PLACES.format("demo.sub"), "pytest.ini": "[pytest]\npythonpath = src\n"})
     (user / ".cache" / "private").mkdir()
-    run = run_guest(user / ".cache", slot, user_root=user)
+    run = run_guest(user / ".cache", slot, user_root=user, guest=install_guest(user / ".cache" / "cache"))
     assert run.outcomes == {"test_place": "passed"}, run.output
 
 

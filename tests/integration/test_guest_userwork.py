@@ -26,13 +26,13 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     return made
 
 
-def callable_arm(lab: Lab, source: str, name: str = "main") -> Any:
+def callable_arm(lab: Lab, source: str, name: str = "main", **more: Any) -> Any:
     given = {"path": "tools/speed.py", "name": name, "source": source}
-    return lab.arm(GROUPS, work="callable", callable=given)
+    return lab.arm(GROUPS, work="callable", callable=given, **more)
 
 
-def checked(lab: Lab, source: str, calls: int = 3) -> dict[str, Any]:
-    with callable_arm(lab, source) as arm:
+def checked(lab: Lab, source: str, calls: int = 3, **more: Any) -> dict[str, Any]:
+    with callable_arm(lab, source, **more) as arm:
         assert arm.hear()["calls"] == [1]
         assert arm.ask(op="unit", core=None, unit=0)["t"] == "unit"
         found = arm.block(0, calls)
@@ -107,12 +107,12 @@ def test_a_callable_that_is_not_there(lab: Lab, source: str, said: str) -> None:
         assert said in (lab.private / "records").read_text()
 
 
-def command_arm(lab: Lab, *words: str) -> Any:
-    return lab.arm(GROUPS, work="command", command=list(words))
+def command_arm(lab: Lab, *words: str, **more: Any) -> Any:
+    return lab.arm(GROUPS, work="command", command=list(words), **more)
 
 
-def run_of(lab: Lab, *words: str, calls: int = 2) -> dict[str, Any]:
-    with command_arm(lab, *words) as arm:
+def run_of(lab: Lab, *words: str, calls: int = 2, **more: Any) -> dict[str, Any]:
+    with command_arm(lab, *words, **more) as arm:
         assert arm.hear()["calls"] == [1]
         arm.ask(op="unit", core=None, unit=0)
         arm.ask(op="block", group=0, calls=calls)
@@ -130,6 +130,14 @@ def test_a_command_runs_in_the_project_with_its_interpreter(lab: Lab) -> None:
     again = run_of(lab, "echo", str(Path(lab.python).parent.parent), str(lab.project), "3")
     assert (found["raised"], found["inputs"], again["raised"]) == (False, 1, False)
     assert found["digest"] == again["digest"] != run_of(lab, "echo", "other")["digest"]
+
+
+def test_without_values_only_failures_are_outcomes(lab: Lab) -> None:
+    one, other = (run_of(lab, "echo", word, compare="returns")["digest"] for word in ("one", "other"))
+    assert one == other != run_of(lab, "false", compare="returns")["digest"]
+    sources = ("return 1", "return 1.0", "raise ValueError")
+    found = [checked(lab, f"def main():\n    {body}\n", compare="returns")["digest"] for body in sources]
+    assert found[0] == found[1] != found[2]
 
 
 def test_the_time_of_its_processes_is_told(lab: Lab) -> None:

@@ -193,6 +193,21 @@ async def test_the_encoding_of_a_file_is_kept(world: World) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (PatchText(patch="--- a/pkg/mod.py\n+++ b/pkg/mod.py\n+# \ud83d\n"), "DOES_NOT_APPLY"),
+        (GitRef(ref="\ud83d"), "DOES_NOT_APPLY"),
+        (Replacement(code="def double(x):\n    return x  # \ud83d\n"), "DOES_NOT_PARSE"),
+        (Replacement(code="def double(x):\n    return x\n", function="\ud83d.py::f"), "DOES_NOT_APPLY"),
+        (FileTexts(files=(FileText(path="a.py", text="# \ud83d\n"),)), "DOES_NOT_APPLY"),
+    ],
+)
+async def test_half_an_emoji_is_the_candidates_own_trouble(world: World, content: object, code: str) -> None:
+    world.init()
+    refused(await only(world, content, "pkg/mod.py::double"), code)
+
+
 async def test_whole_files(world: World) -> None:
     world.init({"a.py": "a = 1\n", "b.py": "b = 1\n", "deep/c.py": "c = 1\n"})
     files = (

@@ -102,7 +102,7 @@ def test_doctor_says_what_slots_would_be(tmp_path: Path, capsys, monkeypatch: py
 
 
 def test_doctor_tells_a_cache_that_cannot_be(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "1000")
     (tmp_path / "file").touch()
     code = main(["doctor", "--python", sys.executable, "--cache-dir", str(tmp_path / "file" / "cache")])
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("cache  "))

@@ -59,15 +59,15 @@ def settings(cache: Path, **fields: object) -> Settings:
 
 
 @pytest.mark.anyio
-async def test_a_repair_has_evidence_and_comes_back_as_a_candidate(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_a_repair_has_evidence_and_comes_back_as_a_candidate(shop: Path) -> None:
+    project = shop / "project"
     asked: list[RepairRequest] = []
 
     def repair(request: RepairRequest) -> Answer:
         asked.append(request)
         return Answer(content=Replacement(code=FAST_TOTAL), explanation="square them")
 
-    async with Evaluator(project, settings(tmp_path / "cache")) as evaluator:
+    async with Evaluator(project, settings(shop / "cache")) as evaluator:
         result = await evaluator.evaluate(
             [candidate("wrong", WRONG_TOTAL)], repairer=repair, race=RaceMode.CHECK
         )
@@ -84,15 +84,15 @@ async def test_a_repair_has_evidence_and_comes_back_as_a_candidate(tmp_path: Pat
 
 
 @pytest.mark.anyio
-async def test_repairs_stop_at_the_budget(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_repairs_stop_at_the_budget(shop: Path) -> None:
+    project = shop / "project"
     asked: list[str] = []
 
     def repair(request: RepairRequest) -> Answer:
         asked.append(request.candidate)
         return Answer(content=Replacement(code=f"def total(values):\n    return {len(asked)}\n"))
 
-    own = settings(tmp_path / "cache", repairs_per_candidate=2)
+    own = settings(shop / "cache", repairs_per_candidate=2)
     async with Evaluator(project, own) as evaluator:
         result = await evaluator.evaluate(
             [candidate("wrong", WRONG_TOTAL)], repairer=repair, race=RaceMode.CHECK
@@ -102,8 +102,8 @@ async def test_repairs_stop_at_the_budget(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_provider_that_fails_costs_its_own_request_only(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_a_provider_that_fails_costs_its_own_request_only(shop: Path) -> None:
+    project = shop / "project"
     release = threading.Event()
 
     def repair(request: RepairRequest) -> Answer:
@@ -120,7 +120,7 @@ async def test_a_provider_that_fails_costs_its_own_request_only(tmp_path: Path) 
         candidate("hangs", "def total(values):\n    return -3\n"),
         candidate("right", FAST_TOTAL),
     ]
-    own = settings(tmp_path / "cache", provider_timeout=1.0)
+    own = settings(shop / "cache", provider_timeout=1.0)
     try:
         async with Evaluator(project, own) as evaluator:
             result = await evaluator.evaluate(submissions, repairer=repair, race=RaceMode.CHECK)

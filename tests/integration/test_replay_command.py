@@ -11,15 +11,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from projects import FAST_TOTAL, WRONG_TOTAL, make_project
 from simulated_races import CONFIRM, PLAN, RUN, held, recorded
 
-from codeflash_parallel import Replacement, Settings, Submission, evaluate
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.engine.samples import Recorder, load_records
 from codeflash_parallel.engine.store import save_run
-from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.result import RunResult
 from codeflash_parallel.worktrees.repository import find_repository
 
@@ -132,31 +129,3 @@ def test_damaged_records_are_said_in_one_line(run_dir, records, capsys, number, 
     error = capsys.readouterr().err
     assert said in error
     assert len([line for line in error.splitlines() if not line.startswith("  ")]) == 1
-
-
-@pytest.mark.engine
-def test_a_real_run_is_judged_as_it_was(tmp_path, monkeypatch, capsys) -> None:
-    project = make_project(tmp_path / "project")
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(tmp_path / "cache"))
-    submissions = [
-        Submission(id=CandidateId(name), content=Replacement(code=code))
-        for name, code in (("fast", FAST_TOTAL), ("wrong", WRONG_TOTAL))
-    ]
-    settings = Settings(
-        functions=("shop/sums.py::total",),
-        parallel_candidates=2,
-        seed=7,
-        cache_dir=str(tmp_path / "cache"),
-    )
-    result = evaluate(submissions, project, settings)
-
-    code, document = asked(capsys)
-
-    assert (code, document["differences"]) == (ExitCode.OK, [])
-    assert document["run_id"] == result.run_id
-    assert (document["seed"], document["races"]) == (7, 1)
-    assert (document["recomputed"]["verdict"], document["recomputed"]["winner"]) == (
-        result.verdict, result.winner or "",
-    )  # fmt: skip
-    assert document["rounds"] > 0

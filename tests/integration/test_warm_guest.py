@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest_runs import spelled_out, write_files
+from guest_runs import shared_guest, spelled_out, write_files
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Exit, Limits, ServerGone, Workspace
-from codeflash_parallel.process.guest import Control, guest_command, install_guest, parse_records, write_spec
+from codeflash_parallel.process.guest import Control, guest_command, parse_records, write_spec
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.warm import WarmServer, start_server
 
@@ -50,7 +50,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.root = write_files(folder / "root", FILES)
-        self.guest_dir = install_guest(folder / "cache")
+        self.guest_dir = shared_guest()
         (folder / "private").mkdir()
         self.workspace = Workspace(
             root=self.root,

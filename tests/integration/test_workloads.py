@@ -60,10 +60,18 @@ def race_of(phases: list[PhaseStarted]) -> str:
     return next(event.detail for event in phases if event.phase == "race")
 
 
+def assert_faster_or_open(result: RunResult) -> None:
+    """One faster candidate, for which the budget may be too short; nothing may be said against it."""
+    (candidate,) = result.candidates
+    said = (result.verdict, candidate.status, candidate.code)
+    won, open_ = (Verdict.WINNER, Status.WON), (Verdict.TOO_NOISY, Status.UNDECIDED)
+    assert said in {(*won, Code.OK), (*open_, Code.TOO_NOISY), (*open_, Code.NOT_CONFIRMED)}, candidate.reason
+
+
 def test_captured_calls_and_the_budget_are_told_before_the_race(tmp_path: Path) -> None:
-    result, phases = run(project_at(tmp_path), tmp_path / "cache", FAST, time_budget=8.0)
+    result, phases = run(project_at(tmp_path), tmp_path / "cache", FAST, time_budget=1.0)
     assert race_of(phases) == (
-        "workload calls: 1 captured call, because they are the calls that the tests make; budget 8 s"
+        "workload calls: 1 captured call, because they are the calls that the tests make; budget 1 s"
     )
     assert result.race["workload"] == "calls"
 
@@ -71,7 +79,7 @@ def test_captured_calls_and_the_budget_are_told_before_the_race(tmp_path: Path) 
 @pytest.mark.campaign
 def test_the_automatic_budget_is_no_less_than_twenty_seconds(tmp_path: Path) -> None:
     _, phases = run(project_at(tmp_path), tmp_path / "cache", FAST)
-    assert race_of(phases).endswith("budget 20 s")
+    assert race_of(phases).endswith("budget 30 s")
 
 
 SPEED = """
@@ -155,11 +163,12 @@ def test_total(tmp_path, monkeypatch):
 
 def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=WITH_A_FILE)
-    result, phases = run(project, tmp_path / "cache", FAST, time_budget=6.0)
+    result, phases = run(project, tmp_path / "cache", FAST, time_budget=3.0)
     assert race_of(phases).startswith("workload tests: 1 test, because no call of the targets can be made")
     assert result.race["workload"] == "tests"
     assert any(warning.startswith("Whole tests are timed: no call") for warning in result.warnings)
-    assert result.candidates[0].status in {Status.WON, Status.LOST, Status.UNDECIDED}
+    assert result.race["rounds"] > 0, result.candidates[0].reason
+    assert_faster_or_open(result)
 
 
 @pytest.mark.campaign
@@ -171,6 +180,24 @@ def test_a_candidate_whose_command_says_something_else_is_out(tmp_path: Path) ->
     result, _ = run(project, tmp_path / "cache", code, **settings)
     assert result.winner is None
     assert "outcomes in a timed unit differ" in result.candidates[0].reason
+
+
+BENCHMARKS = {
+    "raises": ("def main():\n    raise ValueError('no data')\n", "it raises ValueError: no data"),
+    "never_returns": ("def main():\n    while True:\n        pass\n", "was not done after 1 s"),
+    "sleeps": ("import time\ndef main():\n    time.sleep(3)\n", "was not done after 1 s"),
+    "takes_all_memory": ("def main():\n    return len(bytes(1 << 40))\n", "it raises MemoryError"),
+    "is_none": ("main = None\n", "tools/is_none.py::main is no callable"),
+    "imports_nothing": ("import no_such_thing\n", "No module named 'no_such_thing'"),
+    "exits": ("import os\ndef main():\n    os._exit(3)\n", "ended with status 3"),
+}
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project with every callable that cannot be timed: runs that are refused leave it as it was."""
+    sources = {f"tools__{kind}_py": source for kind, (source, _) in BENCHMARKS.items()}
+    return project_at(tmp_path_factory.mktemp("refusing"), **sources)
 
 
 @pytest.mark.parametrize(
@@ -187,44 +214,28 @@ def test_a_candidate_whose_command_says_something_else_is_out(tmp_path: Path) ->
     ],
 )
 def test_what_cannot_be_used_is_said_before_anybody_is_judged(
-    tmp_path: Path, fields: dict[str, object], said: str
+    refusing: Path, fields: dict[str, object], said: str
 ) -> None:
     with pytest.raises(UsageError, match=said) as caught:
-        run(project_at(tmp_path), tmp_path / "cache", FAST, **fields)
+        run(refusing, refusing.with_name("cache"), FAST, **fields)
     assert "\n" not in str(caught.value)
 
 
-BENCHMARKS = {
-    "raises": ("def main():\n    raise ValueError('no data')\n", "it raises ValueError: no data"),
-    "never_returns": ("def main():\n    while True:\n        pass\n", "was not done after 1 s"),
-    "sleeps": ("import time\ndef main():\n    time.sleep(3)\n", "was not done after 1 s"),
-    "takes_all_memory": ("def main():\n    return len(bytes(1 << 40))\n", "it raises MemoryError"),
-    "is_none": ("main = None\n", "tools/speed.py::main is no callable"),
-    "imports_nothing": ("import no_such_thing\n", "No module named 'no_such_thing'"),
-    "exits": ("import os\ndef main():\n    os._exit(3)\n", "ended with status 3"),
-}
-
-
 @pytest.mark.parametrize("kind", BENCHMARKS)
-def test_a_callable_that_cannot_be_timed_on_the_baseline(tmp_path: Path, kind: str) -> None:
-    source, said = BENCHMARKS[kind]
-    project = project_at(tmp_path, tools__speed_py=source)
+def test_a_callable_that_cannot_be_timed_on_the_baseline(refusing: Path, kind: str) -> None:
+    _, said = BENCHMARKS[kind]
     with pytest.raises(EnvironmentFault) as caught:
-        run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=1.0)
+        run(refusing, refusing.with_name("cache"), FAST, benchmark=f"tools/{kind}.py::main", time_budget=1.0)
     text = str(caught.value)
-    assert text.startswith("tools/speed.py::main cannot be timed on the baseline: ")
+    assert text.startswith(f"tools/{kind}.py::main cannot be timed on the baseline: ")
     assert said in text
     assert "\n" not in text
 
 
-def test_a_command_that_fails_on_the_baseline(tmp_path: Path) -> None:
+def test_a_command_that_fails_on_the_baseline(refusing: Path) -> None:
+    command = "python -c \"import sys; sys.exit('no data')\""
     with pytest.raises(EnvironmentFault, match="it ends with status 1: no data"):
-        run(
-            project_at(tmp_path),
-            tmp_path / "cache",
-            FAST,
-            benchmark_command="python -c \"import sys; sys.exit('no data')\"",
-        )
+        run(refusing, refusing.with_name("cache"), FAST, benchmark_command=command)
 
 
 @pytest.mark.campaign
@@ -240,9 +251,11 @@ def test_one_call_that_is_longer_than_the_budget(tmp_path: Path) -> None:
 def test_a_callable_that_gives_something_else_each_time_is_named(tmp_path: Path) -> None:
     source = "from shop.sums import total\nSEEN = []\ndef main():\n    SEEN.append(total([1] * 200))\n    return len(SEEN)\n"
     project = project_at(tmp_path, tools__speed_py=source)
-    result, _ = run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=8.0)
+    result, _ = run(project, tmp_path / "cache", FAST, benchmark="tools/speed.py::main", time_budget=2.0)
     assert any("tools/speed.py::main is non-deterministic" in warning for warning in result.warnings)
-    assert result.verdict is not None
+    assert result.race["workload"] == "callable"
+    assert result.race["rounds"] > 0, result.candidates[0].reason
+    assert_faster_or_open(result)
 
 
 @pytest.mark.campaign

@@ -48,10 +48,10 @@ def test_verdicts(name: str, build: Callable[[Project], Place]) -> None:
 
 
 def test_any_number_of_slots_gives_the_same_verdicts(build: Callable[[Project], Place]) -> None:
-    """Eight candidates, one, two and four at a time."""
+    """Eight candidates, one and four at a time; two at a time are `test_verdicts[packaging]`."""
     project = load("packaging")
     assert len(project.expected["candidates"]) == 8
     place = build(project)
-    found = [run(project, place, "-j", str(slots)).document for slots in (1, 2, 4)]
-    assert [verdicts(data) for data in found] == [expected_verdicts(project)] * 3
-    assert [data["winner"] for data in found] == ["faster"] * 3
+    found = [run(project, place, "-j", str(slots)).document for slots in (1, 4)]
+    assert [verdicts(data) for data in found] == [expected_verdicts(project)] * 2
+    assert [data["winner"] for data in found] == ["faster"] * 2

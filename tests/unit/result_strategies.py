@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import (
     STEPS,
     CandidateResult,
     FailedTest,
     Fault,
     FirstDifference,
+    Flag,
     LineProfile,
     LineTiming,
     RaceFigures,
@@ -96,6 +97,7 @@ values = st.builds(
 differences = st.builds(
     FirstDifference, target=text, test=text, call=count, inputs=text, expected=text, got=text
 )
+flags = st.builds(Flag, kind=st.sampled_from(FlagKind), what=text, path=text, line=count)
 failures = st.builds(FailedTest, id=text, phase=text, message=text)
 profiles = st.builds(
     LineProfile,
@@ -146,6 +148,7 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         served=draw(st.sampled_from(["", "F2", "F1", "F0", "fresh"])),
         served_why=draw(text),
         race=draw(st.none() | figures),
+        flags=draw(st.lists(flags, max_size=2).map(tuple)),
     )
 
 
@@ -170,6 +173,7 @@ def run_results(draw: st.DrawFn) -> RunResult:
         verdict=verdict,
         winner=first,
         tie_set=tuple(c.id for c in judged[:2]) if verdict == Verdict.TIE else (),
+        pass_env=draw(st.lists(text, max_size=2).map(tuple)),
         targets=draw(st.lists(text, max_size=2).map(tuple)),
         snapshot=draw(st.sampled_from(["", "a" * 40])),
         base=draw(text),

@@ -33,6 +33,13 @@ def test_code_that_is_only_written_otherwise_is_no_change() -> None:
     assert not found.is_none(candidate("two", m=OLD.replace(b"1", b"2")))
 
 
+def test_what_the_code_adds_is_known_of_every_candidate() -> None:
+    found = changes()
+    flags = found.flags_of(candidate("looks", m=OLD.replace(b"return 1", b"import gc; return 1")))
+    assert [(flag.what, flag.path, flag.line) for flag in flags] == [("gc", "m.py", 2)]
+    assert found.flags_of(candidate("two", m=OLD.replace(b"1", b"2"))) == ()
+
+
 def test_equal_code_has_equal_fingerprints() -> None:
     found = changes()
     two = OLD.replace(b"1", b"2")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from codeflash_parallel.benchmark.rank import Ranked, Ranking
 from codeflash_parallel.engine.conclusion import conclusion, finish_all, sentence
 from codeflash_parallel.engine.ledger import Ledger
@@ -59,6 +61,49 @@ def test_a_later_race_that_is_cut_short_does_not_take_back_what_the_first_said()
         "refined": (Status.UNDECIDED, Code.CANCELLED),
     }
     assert conclusion(ledger, finding, with_race=True) == (Verdict.WINNER, "first is faster.")
+
+
+def test_a_budget_that_ends_in_the_clean_process_leaves_the_leader_undecided() -> None:
+    ledger = ledger_of(leader=(*TO_PASSED, Step.RACE, Step.MEASURE, Step.CONFIRM))
+    finish_all(ledger, RaceFinding(), with_race=True)
+    assert ended(ledger) == {"leader": (Status.UNDECIDED, Code.CANCELLED)}
+    assert conclusion(ledger, RaceFinding(), with_race=True)[0] is Verdict.TOO_NOISY
+
+
+def test_a_second_look_that_is_cut_short_does_not_take_back_what_the_race_said() -> None:
+    ledger = ledger_of(first=(*TO_PASSED, Step.RACE, Step.MEASURE, Step.CONFIRM))
+    won = Ranked(id="first", status=Status.WON, code=Code.OK, reason="2x, confirmed")
+    ranking = Ranking(verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster.")
+    finish_all(ledger, RaceFinding(ranking=ranking), with_race=True)
+    assert ended(ledger) == {"first": (Status.WON, Code.OK)}
+
+
+def test_who_owes_tests_is_not_said_to_be_equivalent() -> None:
+    ledger = ledger_of(owes=TO_PASSED, passed=TO_PASSED)
+    ledger.get(CandidateId("owes")).owes_tests = True
+    finish_all(ledger, RaceFinding(), with_race=False)
+    assert ended(ledger) == {
+        "owes": (Status.CANCELLED, Code.CANCELLED),
+        "passed": (Status.UNDECIDED, Code.NOT_RACED),
+    }
+
+
+@pytest.mark.parametrize("with_race", [True, False])
+def test_nobody_judged_is_no_verdict(with_race: bool) -> None:
+    ledger = ledger_of(waits=(Step.PREPARE, Step.ENQUEUE), broken=(Step.PREPARE, Step.ENQUEUE))
+    ledger.finish(ledger.get(CandidateId("broken")), Status.INFRA, Code.INFRA_SLOT, "It broke.")
+    finish_all(ledger, RaceFinding(), with_race=with_race)
+    verdict, summary = conclusion(ledger, RaceFinding(), with_race=with_race)
+    assert (verdict, summary) == (None, "None of 2 candidates was judged: nothing is known of them.")
+
+
+def test_some_wrong_and_others_not_judged_is_no_verdict() -> None:
+    ledger = ledger_of(wrong=(Step.PREPARE, Step.ENQUEUE, Step.STAGE), waits=())
+    ledger.finish(ledger.get(CandidateId("wrong")), Status.REJECTED, Code.TESTS_FAILED, "It fails.")
+    finish_all(ledger, RaceFinding(), with_race=False)
+    verdict, summary = conclusion(ledger, RaceFinding(), with_race=False)
+    assert verdict is None
+    assert summary.startswith("1 of 2 candidates were not judged; none of the 1 that were is")
 
 
 def test_nothing_equivalent() -> None:

@@ -58,6 +58,14 @@ def test_a_baseline_that_contradicts_itself_condemns_nobody():
     assert unstable_groups([shaky]) == {0}
 
 
+def test_a_group_that_is_unstable_in_one_layout_is_compared_in_none():
+    shaky = digests((BASELINE, "x"), ("a", "x"), (BASELINE, "z"))
+    lucky = digests((BASELINE, "x"), ("a", "y"), (BASELINE, "x"), layout=1)
+
+    assert disagreeing([lucky]) == {"a"}
+    assert disagreeing([shaky, lucky]) == frozenset()
+
+
 def test_the_null_arm_is_a_witness_too():
     assert disagreeing([digests((BASELINE, "x"), (NULL, "x"), ("a", "y"))]) == {"a"}
     assert disagreeing([digests((BASELINE, "x"), (NULL, "q"), ("a", "y"))]) == frozenset()

@@ -38,6 +38,7 @@ TOML = {
 OWN = {
     "max_cpu_cost": ("1.75", 1.75, "1.75"),
     "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
+    "pass_env": ("TOKEN DB_*", ("TOKEN", "DB_*"), '["TOKEN", "DB_*"]'),
     "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
 }
 
@@ -157,6 +158,9 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
         ({"ranking": ":name"}, "module:name"),
         ({"max_cpu_cost": 0.5}, "at least 1"),
         ({"time_budget": -1.0}, "at least 0"),
+        ({"time_budget": float("inf")}, "finite number"),
+        ({"max_regression": float("nan")}, "finite number"),
+        ({"confidence": float("nan")}, "finite number"),
     ],
 )
 def test_what_a_race_cannot_be_told(project: Path, values: dict[str, object], said: str) -> None:

@@ -20,12 +20,13 @@ from codeflash_parallel.model.events import (
     Warned,
 )
 from codeflash_parallel.model.lifecycle import Stage
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import (
     CandidateResult,
     FailedTest,
     Fault,
     FirstDifference,
+    Flag,
     LineProfile,
     LineTiming,
     RunResult,
@@ -294,3 +295,28 @@ def test_a_stream_that_is_no_terminal_gets_lines() -> None:
     with open_board(stream) as board:
         board(EVENTS[1])
     assert stream.getvalue() == "behavior 3 candidates\n"
+
+
+def flagged(name: str, *constructs: str) -> CandidateResult:
+    flags = tuple(
+        Flag(kind=FlagKind.FRAMES, what=what, path="m.py", line=n) for n, what in enumerate(constructs)
+    )
+    return judged(name, Status.LOST, Code.NOT_FASTER, flags=flags)
+
+
+def test_one_line_says_whose_code_is_worth_a_closer_look() -> None:
+    many = [flagged(f"c{n}", "a", "b", "c", "d") for n in range(5)]
+    everyone = (judged("plain", Status.UNDECIDED, Code.NOT_RACED), flagged("odd", "sys._getframe"), *many)
+    shown = rendered(sample(winner=None, candidates=everyone, verdict=Verdict.NOTHING_FASTER), 2_000)
+    (line,) = [line for line in shown.splitlines() if "look closer" in line]
+    assert "odd adds sys._getframe (frames, m.py)" in line
+    assert "c0 adds a (frames, m.py), b (frames, m.py:1), c (frames, m.py:2) and 1 more" in line
+    assert line.rstrip().endswith("; 3 more add such things")
+    assert "plain adds" not in line
+    assert "d (frames, m.py:3)" in rendered(
+        sample(candidates=(*sample().candidates, *many)), 200, Detail.VERBOSE
+    )
+
+
+def test_where_nothing_is_flagged_nothing_is_said_of_it() -> None:
+    assert "look closer" not in rendered(sample(), 120)

@@ -11,7 +11,7 @@ from result_strategies import run_results
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, Fault, RunResult, Speedup, TestCounts
 from codeflash_parallel.report.document import check_invariants, document, dumps, error_document, schema
 from codeflash_parallel.report.stored import stored_result
@@ -117,7 +117,10 @@ def test_everything_a_result_holds_is_in_the_document_and_in_the_schema() -> Non
     assert data["candidates"][0].keys() == set(schema()["$defs"]["candidate"]["properties"])
 
 
-@pytest.mark.parametrize(("name", "enum"), [("verdict", Verdict), ("status", Status), ("level", Level)])
+@pytest.mark.parametrize(
+    ("name", "enum"),
+    [("verdict", Verdict), ("status", Status), ("level", Level), ("flag_kind", FlagKind)],
+)
 def test_the_schema_names_the_closed_vocabularies(name: str, enum) -> None:
     assert schema()["$defs"][name]["enum"] == [member.value for member in enum]
 
@@ -165,7 +168,8 @@ def test_a_document_of_an_earlier_minor_version_is_read() -> None:
     data = document(RunResult(run_id="r", complete=True, candidates=(candidate(),)))
     for name in ("steps_ms", "slots", "warm"):
         del data[name]
-    for name in ("served", "served_why"):
+    del data["pass_env"]
+    for name in ("served", "served_why", "flags"):
         del data["candidates"][0][name]
     del data["candidates"][0]["tests"]["not_run"]
     assert stored_result(data | {"schema_version": "1.0"}).candidates[0] == candidate()

@@ -5,14 +5,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.environment import private_folders, project_environment
+from codeflash_parallel.process.environment import identity, private_folders, project_environment
 
 PRIVATE = Path("/cache/slot-3/private")
 USER = {"HOME": "/home/user", "PATH": "/bin", "LANG": "C.UTF-8"}
 
 
-def build(base=USER, **extra):
-    return project_environment(base, private=PRIVATE, number=3, extra=extra)
+def build(base=USER, pass_env=(), **extra):
+    return project_environment(base, private=PRIVATE, number=3, pass_env=pass_env, extra=extra)
 
 
 def test_a_slot_has_folders_of_its_own():
@@ -41,7 +41,13 @@ def test_what_the_project_needs_is_kept():
         "VIRTUAL_ENV": "/venv",
         "PYTEST_ADDOPTS": "-q",
         "PYTEST_PLUGINS": "x",
-        "DJANGO": "1",
+        "DJANGO_SETTINGS_MODULE": "site.settings",
+        "LC_TIME": "C",
+        "TZ": "UTC",
+        "CI": "true",
+        "LD_LIBRARY_PATH": "/lib",
+        "SSL_CERT_FILE": "/certificates",
+        "OMP_PLACES": "cores",
     }
     environment = build(base)
     assert {name: environment[name] for name in base if name != "HOME"} == {
@@ -72,6 +78,38 @@ def test_what_breaks_or_betrays_a_slot_is_removed():
         "TMP",
     ]
     assert not set(names) & set(build({**USER, **dict.fromkeys(names, "1")}))
+
+
+SECRETS = {"AWS_SECRET_ACCESS_KEY": "s3cret", "MYTOKEN": "s3cret", "https_proxy": "http://me:s3cret@proxy"}
+
+
+def test_nothing_that_is_not_known_to_be_needed_is_passed_on():
+    environment = build({**USER, **SECRETS, "SSH_AUTH_SOCK": "/s3cret", "XLC_ALL": "s3cret"})
+    assert "s3cret" not in repr(environment)
+
+
+def test_what_is_asked_for_is_passed_on():
+    environment = build({**USER, **SECRETS}, pass_env=("AWS_*", "https_proxy"))
+    assert environment["AWS_SECRET_ACCESS_KEY"] == "s3cret"
+    assert environment["https_proxy"] == SECRETS["https_proxy"]
+    assert "MYTOKEN" not in environment
+
+
+def test_a_pattern_for_everything_passes_nothing_that_breaks_a_slot():
+    base = {**USER, **SECRETS, "GIT_DIR": "/repository", "PYTHONOPTIMIZE": "1", "HOME": "/home/user"}
+    environment = build(base, pass_env=("*",))
+    assert SECRETS.items() <= environment.items()
+    assert not {"GIT_DIR", "PYTHONOPTIMIZE"} & set(environment)
+    assert environment["HOME"] == str(PRIVATE / "home")
+
+
+def test_findings_depend_on_what_is_passed_on_and_on_nothing_else():
+    known = identity({**USER, **SECRETS}, ("MYTOKEN",))
+    assert identity({**USER, **SECRETS, "OTHER": "1", "TERM": "vt100"}, ("MYTOKEN",)) == known
+    assert identity({**USER, **SECRETS, "MYTOKEN": "other"}, ("MYTOKEN",)) != known
+    assert identity({**USER, **SECRETS}, ()) != known
+    assert identity({**USER, **SECRETS, "LANG": "de_DE.UTF-8"}, ("MYTOKEN",)) != known
+    assert ("OMP_NUM_THREADS", "1") in known
 
 
 def test_numeric_libraries_use_one_thread_unless_told():

@@ -196,6 +196,65 @@ def test_a_defect_of_the_engine_is_ours(monkeypatch, tmp_path: Path, capsys) -> 
     assert str(tmp_path / "cache") in data["error"]["hint"]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(
+            "--time-budget=3",
+            "--min-speedup=0.1",
+            "--indifference=0.1",
+            "--max-regression=0.1",
+            "--max-cpu-cost=2",
+        ),
+        *("--ranking=fastest", "--confidence=0.9", "--benchmark=m.py::main", "--benchmark-command=true"),
+        *("--refiner=m:f", "--refine-command=true", "--refine-top=1", "--refine-depth=1"),
+    ],
+)
+def test_a_check_refuses_what_it_would_ignore(option: str, pretended, capsys) -> None:
+    assert main(["check", *RUN[1:], option]) == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
+    assert pretended.calls == []
+
+
+def test_a_check_lets_a_file_speak_of_races(tmp_path: Path, pretended) -> None:
+    table = "[tool.codeflash-parallel]\ntime-budget = 3.0\nrefine-command = 'no-such-program'\n"
+    (tmp_path / "pyproject.toml").write_text(table)
+    assert main(["check", *RUN[1:], "-q"]) == 0
+    assert pretended.calls[0][1].time_budget == 3.0
+
+
+@pytest.mark.parametrize("option", ["--output", "--junit-xml", "--markdown"])
+@pytest.mark.parametrize("place", ["c", "c/fast.patch/below", "c/fast.patch/far/below"])
+def test_a_report_that_cannot_be_written_is_noticed_before_the_run(
+    option: str, place: str, pretended, capsys
+) -> None:
+    assert main([*RUN, "-q", option, place]) == 4
+    assert f"{place} cannot be written: " in capsys.readouterr().err
+    assert pretended.calls == []
+
+
+def test_reports_may_lie_in_new_folders_and_be_devices(tmp_path: Path, pretended) -> None:
+    (tmp_path / "old.md").write_text("old")
+    reports = ["--output", "new/far/out", "--junit-xml", "/dev/null", "--markdown", "old.md"]
+    assert main([*RUN, "-q", *reports]) == 0
+    assert "fast" in (tmp_path / "old.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "repairer", ["no_such_module:name", "no_such_file.py:name", "no_such.module:name", "some words"]
+)
+def test_a_repairer_that_is_not_there(repairer: str, pretended, capsys) -> None:
+    assert main([*RUN, "--repairer", repairer]) == 2
+    assert "there is no" in capsys.readouterr().err
+    assert pretended.calls == []
+
+
+def test_a_repairer_that_is_there(tmp_path: Path, pretended) -> None:
+    (tmp_path / "mender.py").write_text("raise SystemExit('nothing of it is run')\n")
+    for repairer in ("mender:mend", "mender.py:mend", "json:loads"):
+        assert main([*RUN, "-q", "--repairer", repairer]) == 0
+
+
 def test_no_candidates_named(capsys) -> None:
     assert main(["run"]) == 2
     assert "--candidates" in capsys.readouterr().err

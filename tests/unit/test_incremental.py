@@ -80,6 +80,7 @@ def made(text: bytes, old: bytes = MODULE) -> Any:
         (b"# About imports.\n", b"# About.\n# Imports.\n"),
         (b'"""Doc."""\n', b""),
         (b"x: int = 1\n", b"x: int = 2\n    y: str\n"),
+        (b"count = 0\n", b"if path:\n    class D(C):\n        def m(self): return super().m\n"),
     ],
 )
 def test_it_is_the_code_of_the_whole(before: bytes, after: bytes) -> None:
@@ -95,10 +96,15 @@ def test_it_is_the_code_of_the_whole(before: bytes, after: bytes) -> None:
             b"import os.path as path, sys, a\n",
         ),  # a.first() is compiled otherwise
         (b"count = 0\n", b"count = super\n"),
+        (b"count = 0\n", b"super: int\n"),  # from here on the names in the module's code do not tell
+        (b"count = 0\n", b"count = [super for super in ()]\n"),
+        (b"count = 0\n", b"def new(a=[super for super in ()]): pass\n"),
+        (b"count = 0\n", b"if path:\n    def new(): global super\n"),
         (b"return x.y()\n", b"\n    global super\n    return x.y()\n"),
         (b"count = 0\n", b"count = 1 is 1\n"),
         (b"count = 0\n", b"count = '''\n"),
         (b"count = 0\n", b"count = 0\r\n"),
+        (b"count = 0\n", b"\v\n"),
         (b"count = 0\n", b"from __future__ import annotations\n"),
         (b"return x.y()\n", b"return x.y() \\\n"),
         (b"return x.y()\n", b"return x.y()\n    else: 1\n"),
@@ -126,7 +132,18 @@ def test_a_text_that_looks_like_a_stub_is_compiled_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "old", [b"x = 1", b"x = 1 is 1\n", b"x = super\n", b"x = 1 \\\n\n", b"def f():\n global super\n"]
+    "old",
+    [
+        b"x = 1",
+        b"x = 1 is 1\n",
+        b"x = super\n",
+        b"super: int\n",
+        b"x = [super for super in ()]\n",
+        b"x = 1 \\\n\n",
+        b"x = 1\n \\\n\n",  # for Python 3.9 the next line may be indented
+        b"def f():\n global super\n",
+        b"if 1:\n def f():\n  global super\n",
+    ],
 )
 def test_a_module_that_is_never_compiled_block_by_block(old: bytes) -> None:
     with pytest.raises(incremental.moving.InDoubtError):

@@ -78,7 +78,7 @@ class Examination:
         return self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
 
     def workspace(self, slot: Any, /) -> Workspace:
-        raise AssertionError("no slot is kept")
+        raise AssertionError("a slot is kept")
 
 
 def context(
@@ -207,6 +207,18 @@ async def test_who_just_fails_is_not_tried_again(tmp_path: Path) -> None:
     one = entry()
     await judge(Judging(context(Pool(2, tmp_path))), one, Examination(wrong))
     assert (one.attempts, one.notes) == (1, [])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("first", [STARVED, BROKEN])
+async def test_an_attempt_that_does_not_count_keeps_no_slot(tmp_path: Path, first: CheckOutcome) -> None:
+    surroundings = context(Pool(2, tmp_path))
+    surroundings.settings.keep_slots = True
+    one = entry()
+    assert await judge(Judging(surroundings), one, Examination(first, OK)) is OK
+    assert one.kept_slot == ""
+    with pytest.raises(AssertionError, match="a slot is kept"):
+        await judge(Judging(surroundings), entry(), Examination(first, STARVED))
 
 
 def measured(code: Code) -> CheckOutcome:

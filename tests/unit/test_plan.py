@@ -30,6 +30,36 @@ def test_groups_cover_every_test_once_and_are_few(items):
     assert sum(g.ns for g in groups) == sum(max(ns, 1) for _, _, ns in items)
 
 
+repeated = st.lists(
+    st.tuples(st.sampled_from("abcdef"), st.integers(0, 10**9), st.sampled_from(["", "x", "y", "z"])),
+    min_size=1,
+    max_size=300,
+).map(lambda items: [(index, *call) for index, call in enumerate(items)])
+
+
+@given(repeated)
+def test_of_calls_with_equal_inputs_one_is_timed_and_weighs_as_much_as_all(items):
+    groups = cost_groups(items, cycle_ns=10**15, max_calls=1000)
+
+    timed = [index for group in groups for index in group.calls]
+    unlike = {inputs or index for index, _, _, inputs in items}
+    assert len(timed) == len(unlike)
+    assert {items[index][3] or index for index in timed} == unlike
+    assert sorted(t for g in groups for t in g.tests) == sorted({test for _, test, _, _ in items})
+    assert sum(g.ns for g in groups) == sum(max(ns, 1) for _, _, ns, _ in items)
+
+
+def test_a_test_without_calls_of_its_own_is_stood_for_where_its_calls_are_timed():
+    items = [(0, "big", 700, "x"), (1, "same", 700, "x"), (2, "mid", 600, "y"), (3, "same", 600, "y")]
+
+    groups = cost_groups(items)
+
+    assert [(g.tests, g.calls, g.ns) for g in groups] == [
+        (("big", "same"), (0,), 1400),
+        (("mid",), (2,), 1200),
+    ]
+
+
 @given(calls, st.integers(1, 10**9))
 def test_sampled_calls_belong_to_their_group_and_hold_its_dearest(items, cycle_ns):
     by_index = {index: (test, ns) for index, test, ns in items}

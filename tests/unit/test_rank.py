@@ -11,7 +11,7 @@ from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
 from codeflash_parallel.benchmark.plan import BASELINE, MAX_CONFIRMATIONS, NULL, Group, RacePlan
 from codeflash_parallel.benchmark.policy import POLICIES, fastest
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import contenders, rank
+from codeflash_parallel.benchmark.rank import SHARES, confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, Track
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
@@ -162,6 +162,61 @@ def test_a_leader_that_is_not_confirmed_makes_room_for_the_next():
     assert ranking.of("fluke").speedup.stage == "confirmation"
 
 
+def doubted(arm, gain, plan):
+    """A confirmation of an arm that is fast on inputs that it has seen only."""
+    rounds = tuple(
+        replace(r, blocks=tuple(replace(b, arm=arm) if b.arm == "a" else b for b in r.blocks))
+        for r in cached_rounds(gain, 1)
+    )
+    return held({arm: gain}, plan, rounds=rounds)
+
+
+def test_three_caches_do_not_hide_who_is_faster():
+    caches, confirmations = {"m40": 40.0, "m20": 20.0, "m10": 10.0}, []
+    races = [held({**caches, "honest": 1.5})]
+
+    while ids := contenders(races, confirmations, PLAN, limit=2):
+        again = confirmation_of(races, confirmations, PLAN, ids)
+        (arm,) = ids
+        gain = caches.get(arm)
+        confirmations.append(doubted(arm, gain, again) if gain else held({arm: 1.5}, again))
+    ranking = rank(races, confirmations, PLAN, {})
+
+    assert [c.candidates for c in confirmations] == [("m40",), ("m20",), ("m10",), ("honest",)]
+    assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "honest")
+    assert ranking.of("m40").reason.startswith("suspect")
+
+
+def test_attempts_share_one_error_budget_and_end():
+    caches, confirmations = {f"m{n}": 30.0 - 3 * n for n in range(9)}, []
+    races = [held(caches)]
+
+    while ids := contenders(races, confirmations, PLAN, limit=2):
+        again = confirmation_of(races, confirmations, PLAN, ids)
+        confirmations.append(doubted(ids[0], caches[ids[0]], again))
+
+    assert len(confirmations) == len(SHARES)
+    assert sum(c.plan.share for c in confirmations) <= 1 + 1e-9
+
+
+def test_a_claim_of_an_earlier_round_stands_beside_a_race_that_leaves_it_open():
+    first, later = held({"a": 1.5}, CONFIRM), held({"a": 1.03, "r": 1.0}, sd=0.05, seed=3)
+
+    assert rank([later], [], PLAN, {}).winner == ""
+    assert rank([later], [first], PLAN, {}).winner == "a"
+
+
+def test_who_is_beaten_in_a_race_is_no_winner_beside_who_beat_it():
+    first, race = held({"a": 1.5}, CONFIRM), held({"a": 1.5, "r": 1.6})
+    anew = held({"r": 1.6}, CONFIRM, sd=0.1, seed=4)
+
+    alone, both = rank([race], [first], PLAN, {}), rank([race], [anew, first], PLAN, {})
+
+    assert (alone.verdict, alone.winner) == (Verdict.WINNER, "a")
+    assert (both.verdict, both.winner) == (Verdict.WINNER, "r")
+    assert both.of("a").code is Code.BEATEN
+
+
 def test_attempts_are_limited():
     seen = {f"c{i}": 2.0 - i / 5 for i in range(5)}
 
@@ -296,3 +351,31 @@ def test_every_ranking_is_coherent(truth, sd, seed, limit):
             Code.REGRESSES_TEST,
         }
         assert ranked.code is not Code.BEATEN or ranking.winner
+
+
+def _cut(gains):
+    """A race of a large field that was cut after six rounds, before anything could be shown."""
+    values = {
+        arm: [log(gain) + noise for noise in (0.03, -0.03, 0.02, -0.02, 0.0, 0.0)]
+        for arm, gain in gains.items()
+    }
+    state = Looks(candidates=tuple(gains))
+    for number in range(1, 7):
+        state = look(state, {arm: single(values[arm][:number]) for arm in state.living}, PLAN)
+    return replace(held(gains), looks=state, tracks={arm: single(v) for arm, v in values.items()})
+
+
+def test_who_was_cut_without_seeming_worth_it_is_not_tried_and_does_not_make_a_race_noisy():
+    gains = {f"c{number}": 1.0 + number / 10_000 for number in range(8)}
+    race = _cut(gains)
+
+    assert contenders([race], [], PLAN, limit=8) == ()
+    cut = rank([race], [], PLAN, {}).of("c0")
+    assert (cut.status, cut.code) == (Status.UNDECIDED, Code.NOT_CONFIRMED)
+    assert "field was cut" in cut.reason
+
+
+def test_who_was_cut_and_seemed_worth_it_is_tried():
+    gains = {f"c{number}": 1.025 + number / 10_000 for number in range(8)}
+
+    assert "c3" in contenders([_cut(gains)], [], PLAN, limit=8)

@@ -106,6 +106,15 @@ def test_a_field_that_came_later_has_its_default():
     assert from_json(data) == replace(record, outcome=replace(record.outcome, notes=()))
 
 
+@pytest.mark.parametrize("name", ["plan", "candidates", "rounds", "looks"])
+def test_a_race_without_what_its_figures_need_is_no_record(name):
+    data = to_json(RaceRecord(stage=RaceStage.RACE, outcome=raced([])))
+    del data["outcome"][name]
+
+    with pytest.raises(ValueError, match=f"Raced is incomplete: .*'{name}'"):
+        from_json(data)
+
+
 GOOD = to_json(RunRecord(run_id="r", seed=5, policy="fastest", version="0.1.0"))
 
 

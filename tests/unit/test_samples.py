@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 from math import exp, log
 from random import Random
 
@@ -172,3 +173,82 @@ def test_what_is_not_surely_deferred_is_not_charged(pairs):
 
 def test_where_nothing_is_kept_nothing_is_charged():
     assert track([checking(900_000, 0, kept=0)] * 9, "a", ONE).deferred_ns == 0
+
+
+def noisy(order, random):
+    """A round in which the machine makes every block longer, by an amount of its own."""
+    return round_of(*(block(arm, 8e6 * exp(abs(random.gauss(0, 0.2)))) for arm in order))
+
+
+def palindromes(count, random, arms=("a",)):
+    return [arm for _ in range(count) for arm in block_order(arms, random)]
+
+
+@given(st.integers(0, 1000))
+def test_exchanging_an_arm_and_the_baseline_exchanges_the_sign_and_nothing_else(seed):
+    random = Random(seed)
+    round_ = noisy(palindromes(5, random), random)
+    other = {BASELINE: "a", "a": BASELINE}
+    exchanged = replace(round_, blocks=tuple(replace(b, arm=other[b.arm]) for b in round_.blocks))
+
+    assert track([exchanged], "a", ONE).total[0] == pytest.approx(-track([round_], "a", ONE).total[0])
+
+
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_a_block_is_set_against_one_of_its_own_palindrome(seed, count):
+    """Every palindrome is ten times as slow as the one before it, and nothing of that is seen."""
+    random = Random(seed)
+    arms = {f"c{number}": 1.0 for number in range(count)}
+    orders = [block_order([*arms], random) for _ in range(4)]
+    blocks = [block(arm, 1e5 * 10**slower) for slower, order in enumerate(orders) for arm in order]
+
+    assert all(track([round_of(*blocks)], arm, ONE).total == pytest.approx((0.0,)) for arm in arms)
+
+
+def test_a_block_that_the_machine_made_slow_does_not_move_a_round():
+    order = palindromes(4, Random(1))
+    blocks = [block(arm, 8e6) for arm in order]
+    slow = blocks.index(next(b for b in blocks if b.arm == "a"))
+    blocks[slow] = replace(blocks[slow], cpu_ns=80_000_000)
+
+    assert track([round_of(*blocks)], "a", ONE).total == (0.0,)
+
+
+def test_work_that_is_done_in_some_blocks_only_is_not_overlooked():
+    random = Random(3)
+
+    def puts_off():
+        """The arm does half of the work, and in one block of four three times as much."""
+        costs = cycle([4e6, 4e6, 4e6, 12e6])
+        return round_of(*(block(arm, next(costs) if arm == "a" else 8e6) for arm in palindromes(8, random)))
+
+    # By medians it would be twice as fast.
+    assert [exp(gain) for gain in track([puts_off() for _ in range(12)], "a", ONE).total] == pytest.approx(
+        [8 / 6] * 12
+    )
+
+
+def test_noise_of_the_machine_does_not_make_an_arm_uneven():
+    random = Random(5)
+    rounds = [noisy(palindromes(8, random), random) for _ in range(40)]
+    flipped = [track([round_], "a", ONE).total[0] for round_ in rounds]
+
+    assert track(rounds, "a", ONE).total == pytest.approx(flipped)
+
+
+def test_work_moved_to_the_making_of_inputs_is_charged():
+    def prepared(ns):
+        order = palindromes(3, Random(2))
+        return round_of(
+            *(
+                replace(block(arm, 8e6 if arm == BASELINE else 2e6), prepared_ns=ns if arm == "a" else 10_000)
+                for arm in order
+            )
+        )
+
+    moved = track([prepared(6_010_000)] * 12, "a", ONE)
+    honest = track([prepared(10_300)] * 12, "a", ONE)
+
+    assert exp(moved.total[0]) == pytest.approx(1.0, rel=0.01)
+    assert moved.deferred_ns == pytest.approx(600_000)
+    assert exp(honest.total[0]) == pytest.approx(4.0)

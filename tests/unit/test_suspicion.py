@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.benchmark.caches import claimed, is_proven, remembers
 from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.evidence import bounds
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan
+from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, track
@@ -141,13 +141,33 @@ def test_few_forks_prove_no_cache_and_void_ones_do_not_count():
     assert not remembers(void, "x")
 
 
-def test_a_gain_beyond_ten_needs_proof():
-    hidden = confirmation(1, 30, rounds=8)
-    shown = confirmation(30, 30, rounds=8)
+def test_a_claim_needs_as_many_rounds_as_tell_a_cache():
+    few, enough = (confirmation(3, 3, rounds=rounds) for rounds in (8, 9))
 
+    assert "too few rounds" in doubt(few)
+    assert doubt(enough) == ""
+
+
+def test_a_gain_beyond_ten_needs_proof():
+    """Calls of a fifth of a microsecond: what is remembered hides below what a fork's steps cost."""
+    hidden, shown = confirmation(1, 30), confirmation(30, 30)
+    hidden = replace(hidden, rounds=tuple(map(_without_much_to_learn, hidden.rounds)))
+
+    assert not remembers(hidden, "x")
     assert "does not prove" in doubt(hidden)
     assert not is_proven(hidden, "x")
     assert doubt(shown) == ""
+
+
+def _without_much_to_learn(round_):
+    """A round of the same blocks, in which everything takes a hundredth of the time beside the channel's."""
+    blocks = [
+        replace(
+            b, cpu_ns=CHANNEL + (b.cpu_ns - CHANNEL) // 100, wall_ns=CHANNEL + (b.wall_ns - CHANNEL) // 100
+        )
+        for b in round_.blocks
+    ]
+    return replace(round_, blocks=tuple(blocks))
 
 
 def test_calls_that_are_never_repeated_are_always_new():
@@ -164,6 +184,20 @@ def test_who_reads_files_may_have_them_from_an_earlier_process():
     assert "reads files" in doubt(confirmation(3, 3, reads=4))
     assert doubt(confirmation(1.3, 1.3, reads=4)) == ""
     assert doubt(confirmation(3, 3, reads=4, baseline={"reads": 4})) == ""
+
+
+def test_what_a_command_reads_is_its_own_imports():
+    raced = confirmation(3, 3, reads=40)
+
+    assert doubt(replace(raced, plan=replace(raced.plan, work=Work.COMMAND))) == ""
+
+
+def test_long_calls_may_read_what_they_import():
+    raced = confirmation(3, 3, reads=40)
+    lean = {BlockKind.EMPTY, BlockKind.TIMED}
+    rounds = tuple(replace(r, blocks=tuple(b for b in r.blocks if b.kind in lean)) for r in raced.rounds)
+
+    assert doubt(replace(raced, rounds=rounds)) == ""
 
 
 def test_who_leaves_something_for_its_next_process_is_doubted():

@@ -118,6 +118,8 @@ def test_every_kind_of_answer(text, content):
         "{", "3", '"patch"', "[3]", "{}", '{"patch": 3}', '{"patch": "a", "replacement": "b"}', '{"ref": "main"}',
         '{"edits": 3}', '{"edits": {"a": 3}}', '{"edits": [["a", "b"]]}', '{"edits": [{"path": 1, "text": ""}]}',
         '{"patch": "a", "explanation": 3}', '{"answers": 3}', "[" * 100_000,
+        '{"patch": "\\ud83d"}', '{"replacement": "x = \\"\\ud83d\\""}', '{"edits": {"a.py": "\\ud83d"}}',
+        '{"edits": {"\\ud83d.py": ""}}',
     ],
 )  # fmt: skip
 def test_malformed_answers_are_told(text):
@@ -139,6 +141,7 @@ def endless() -> Iterator[Answer]:
         Answer(content=Replacement(code="x", function=3)), Answer(content=FileTexts(files=())),
         Answer(content=FileTexts(files=[FileText(path="a", text="")])), Answer(content=FileTexts(files=("a",))),
         Answer(content=FileTexts(files=(FileText(path="a", text=3),))), Answer(content=FileTexts(files=(FileText(path="", text=""),))),
+        Answer(content=PatchText(patch="\ud83d")), Answer(content=Replacement(code="x", function="\ud83d")),
         Answer(content=PatchText(patch="p"), explanation=None), Answer(content=PatchText(patch="p"), parent="stranger"),
     ],
 )  # fmt: skip

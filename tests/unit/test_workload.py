@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.report import CallOutcome
 from codeflash_parallel.benchmark.plan import Group, Work
 from codeflash_parallel.engine.race_phase import race_plan
-from codeflash_parallel.engine.workload import Workload, budget_ns
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.engine.workload import Workload, budget_ns, captured_calls, comparing
+from codeflash_parallel.model.settings import Compare, Settings
 
 SECOND = 1_000_000_000
 
@@ -22,7 +26,7 @@ def workload(*costs_ns: int, work: Work = Work.CALLS) -> Workload:
 @pytest.mark.parametrize(
     ("costs_ns", "started_ns", "expected_s"),
     [
-        ((1000,), 0, 20),
+        ((1000,), 0, 30),
         ((SECOND // 4, SECOND // 4), 0, 30),
         ((SECOND // 4,), SECOND // 2, 45),
         ((30 * SECOND,), 0, 1800),
@@ -45,7 +49,46 @@ def test_the_rules_are_those_of_the_settings() -> None:
     plan = race_plan(settings, workload(10, work=Work.COMMAND))
     assert (plan.confidence, plan.min_speedup, plan.indifference) == (0.95, 0.03, 0.04)
     assert (plan.max_regression, plan.max_cpu_cost, plan.work) == (0.2, 3.0, Work.COMMAND)
-    assert plan.budget_ns == 20 * SECOND
+    assert plan.budget_ns == 30 * SECOND
+
+
+def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> None:
+    calls = [CallOutcome(index=i, test=f"t{i}", target=0, kind="return", digest="d") for i in (0, 1)]
+    baseline = Baseline(
+        targets=("m.py::f",),
+        python="3",
+        pytest="8",
+        plugins=(),
+        rootdir=".",
+        inifile="",
+        selected=("t0", "t1", "t2"),
+        expected={},
+        executing=("t0", "t1", "t2"),
+        calls={call.index: call for call in calls},
+        repeats={2: "t2"},
+        costs_ns={0: 10, 1: 10, 2: 10},
+        inputs_of={0: "0 x", 1: "0 x", 2: "0 x"},
+    )
+
+    (group,) = captured_calls(baseline).groups
+
+    assert (group.calls, group.ns, group.tests) == ((0,), 30, ("t0", "t1", "t2"))
+
+
+@pytest.mark.parametrize(
+    ("compare", "work", "unsteady", "expected"),
+    [
+        (Compare.VALUES, Work.CALLS, (), "values"),
+        (Compare.PASS_FAIL, Work.CALLS, (), "returns"),
+        (Compare.VALUES, Work.COMMAND, ("g0",), "returns"),
+        (Compare.VALUES, Work.BENCHMARKS, ("t0",), "values"),
+    ],
+)
+def test_values_are_compared_unless_nobody_wants_it_or_the_baseline_does_not_repeat_them(
+    compare: Compare, work: Work, unsteady: tuple[str, ...], expected: str
+) -> None:
+    timed = replace(workload(1, work=work), unsteady=unsteady)
+    assert comparing(Settings(compare=compare), timed) == {"compare": expected, "unsteady": unsteady}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""What is said about a baseline that fails: what its tests lack, and the option that gives it to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeflash_parallel.behavior.report import GuestReport, TestOutcome
+from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.engine.demands import Absent, must_have_run, red_baseline
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.workspace import Exit
+
+ABSENT = Absent(ignored=("conf/generated.toml",), withheld=("API_KEY", "DB_URL"))
+
+
+def hint_of(*messages: str, absent: Absent = ABSENT) -> str:
+    tests = {f"t{n}": TestOutcome(id=f"t{n}", outcome="failed", message=m) for n, m in enumerate(messages)}
+    fault = red_baseline(tuple(tests), GuestReport(tests=tests), absent)
+    assert fault.code == "RED_BASELINE"
+    return fault.hint
+
+
+def test_a_variable_that_a_failing_test_speaks_of_is_named_with_its_option() -> None:
+    assert "--pass-env API_KEY." in hint_of("KeyError: 'API_KEY'")
+    assert "--pass-env API_KEY --pass-env DB_URL." in hint_of("no API_KEY here", "assert DB_URL")
+
+
+def test_a_variable_that_the_user_does_not_have_is_not_offered() -> None:
+    assert "OTHER" not in hint_of("KeyError: 'OTHER'")
+
+
+def test_a_file_is_named_where_no_variable_is() -> None:
+    assert "--include-ignored conf/generated.toml" in hint_of("no such file: generated.toml")
+
+
+def test_where_nothing_is_spoken_of_the_option_is_named_all_the_same() -> None:
+    assert "--pass-env NAME" in hint_of("assert 1 == 2")
+    assert "--pass-env" not in hint_of("assert 1 == 2", absent=Absent())
+
+
+@pytest.mark.parametrize(
+    ("stderr", "words"), [("KeyError: 'DB_URL'", "--pass-env DB_URL"), ("no luck", "no luck")]
+)
+def test_a_crash_before_any_test_is_looked_at_too(stderr: str, words: str) -> None:
+    session = Session(report=GuestReport(), exit=Exit(ended=Ended.EXITED, status=4, stderr=stderr))
+    with pytest.raises(EnvironmentFault) as caught:
+        must_have_run(session, ABSENT)
+    assert caught.value.code == "BASELINE_CRASHED"
+    assert words in caught.value.hint

@@ -1,0 +1,59 @@
+"""How many palindromes a round has: as many as are useful and as the budget holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codeflash_parallel.benchmark.plan import Group, RacePlan
+from codeflash_parallel.benchmark.rounds import (
+    LEAST_PALINDROMES,
+    TIMED_NS,
+    Scale,
+    predicted_ns,
+    with_palindromes,
+)
+
+MS = 1_000_000
+PLAN = RacePlan(groups=(Group(name="all", ns=1),), budget_ns=30_000 * MS)
+
+
+def scale(block_ns, cycle=10):
+    return Scale(cycle=cycle, calls=cycle, block_ns=block_ns)
+
+
+def palindromes(*block_ns, arms=1, plan=PLAN):
+    return [s.palindromes for s in with_palindromes(tuple(map(scale, block_ns)), arms, plan)]
+
+
+def test_short_blocks_are_run_until_the_time_of_a_round_is_filled():
+    (count,) = palindromes(1_500_000)
+
+    assert count * 2 * 1_500_000 == TIMED_NS[PLAN.stage]
+
+
+def test_groups_share_the_time_of_a_round():
+    assert palindromes(1_500_000, 1_500_000) == [4, 4]
+
+
+def test_longer_blocks_are_run_a_dozen_times_at_least():
+    assert palindromes(8 * MS) == [LEAST_PALINDROMES]
+
+
+def test_what_is_too_long_to_be_repeated_is_not():
+    assert palindromes(60 * MS) == [1]
+
+
+@pytest.mark.parametrize("arms", [1, 8, 40])
+def test_rounds_fit_into_the_budget(arms):
+    short = replace(PLAN, budget_ns=2_000 * MS)
+    scales = with_palindromes((scale(8 * MS), scale(8 * MS)), arms, short)
+    once = with_palindromes((scale(8 * MS), scale(8 * MS)), arms, replace(short, budget_ns=1))
+
+    assert [s.palindromes for s in once] == [1, 1]
+    assert predicted_ns(scales, arms) <= max(short.budget_ns / 8, predicted_ns(once, arms))
+
+
+def test_a_field_that_has_lost_all_candidates_divides_by_nothing():
+    assert palindromes(8 * MS, arms=0) == [LEAST_PALINDROMES]
