@@ -141,9 +141,9 @@ class _Passes:
 def _pairs(raced: Raced, arm: str) -> list[tuple[_Passes, _Passes]]:
     """Return what an arm and the baseline took in the rounds that count and in which inputs were repeated."""
     clock = raced.tracks[arm].clock
-    costs = {name: channel_cost(raced.rounds, name) for name in (arm, BASELINE)}
+    cost = channel_cost(raced.rounds)
     return [
-        (_passes(round_, arm, costs[arm], clock), _passes(round_, BASELINE, costs[BASELINE], clock))
+        (_passes(round_, arm, cost, clock), _passes(round_, BASELINE, cost, clock))
         for round_ in raced.rounds
         if not round_.void and any(b.arm == arm and b.kind is BlockKind.AGAIN for b in round_.blocks)
     ]
@@ -176,8 +176,8 @@ def _first_pass(round_: Round, rounds: Sequence[Round]) -> Round:
     """Return a round in which the first pass over a group's inputs stands for its timed blocks."""
     repeated = {block.group for block in round_.blocks if block.kind is BlockKind.AGAIN}
     kept = [b for b in round_.blocks if b.kind is BlockKind.EMPTY or b.group not in repeated]
+    cost = channel_cost(rounds)
     for arm in dict.fromkeys(block.arm for block in round_.blocks):
-        cost = channel_cost(rounds, arm)
         for group in repeated:
             first = [b for b in round_.blocks if (b.arm, b.group) == (arm, group) and b.kind in _FIRST_PASS]
             kept.append(_merged(first, cost))

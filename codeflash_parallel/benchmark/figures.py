@@ -85,7 +85,7 @@ def _gain(raced: Raced, candidate: str, kind: BlockKind) -> float | None:
 
 
 def _sum_ns(raced: Raced, round_: Round, arm: str, kind: BlockKind, clock: Clock) -> float:
-    cost = channel_cost(raced.rounds, arm)
+    cost = channel_cost(raced.rounds)
     return sum(net_ns(block, cost, clock) for block in blocks_of([round_], arm, kind))
 
 
@@ -97,7 +97,7 @@ def _calls_per_s(raced: Raced, arm: str) -> float | None:
     """Return the throughput of an arm's timed blocks on the wall clock, median over the blocks."""
     if raced.plan.work is not Work.CALLS:
         return None
-    cost = channel_cost(raced.rounds, arm)
+    cost = channel_cost(raced.rounds)
     timed = blocks_of([r for r in raced.rounds if not r.void], arm, BlockKind.TIMED)
     return (
         median([SECOND * block.calls / net_ns(block, cost, Clock.WALL) for block in timed] or [0.0]) or None

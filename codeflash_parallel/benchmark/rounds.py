@@ -202,7 +202,7 @@ async def run_round(
 
 
 async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> None:
-    for arm in play.arms:
+    for arm in random.sample(play.arms, len(play.arms)):
         await play.fork(arm)
     for group, scale in enumerate(scales):
         candidates = [arm for arm in play.units if arm != BASELINE]

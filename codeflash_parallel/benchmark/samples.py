@@ -174,22 +174,21 @@ def blocks_of(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelCost:
-    """What a block without calls costs, median: it is taken off every other block."""
+    """What a block without calls costs: it is taken off every other block."""
 
     cpu_ns: float = 0.0
     wall_ns: float = 0.0
-    waited_ns: float = 0.0
 
 
-def channel_cost(rounds: Sequence[Round], arm: str) -> ChannelCost:
-    """Return what an arm's channel costs a block."""
-    empty = list(blocks_of(rounds, arm, BlockKind.EMPTY))
-    if not empty:
-        return ChannelCost()
+def channel_cost(rounds: Sequence[Round]) -> ChannelCost:
+    """Return what the channel to an arm costs a block, lower quartile.
+
+    It is the baseline's for all arms. A candidate that burns time in its blocks without calls would gain by
+    its own in all others; and what is taken off must not depend on who was first on a core that slept.
+    """
+    empty = list(blocks_of(rounds, BASELINE, BlockKind.EMPTY))
     return ChannelCost(
-        cpu_ns=median(block.cpu_ns for block in empty),
-        wall_ns=median(block.wall_ns for block in empty),
-        waited_ns=median(block.waited_ns for block in empty),
+        cpu_ns=_low([block.cpu_ns for block in empty]), wall_ns=_low([block.wall_ns for block in empty])
     )
 
 
@@ -201,8 +200,10 @@ def net_ns(block: Block, cost: ChannelCost, clock: Clock) -> float:
 
 def clock_of(rounds: Sequence[Round], arm: str) -> Clock:
     """Return the clock that decides for an arm: CPU, unless children worked or the work is waiting."""
-    usual_ns = _idle_ns(rounds, BASELINE)
-    if _waits(rounds, BASELINE, usual_ns) or _waits(rounds, arm, _idle_ns(rounds, arm) - usual_ns):
+    usual_ns = _idle_ns(rounds, BASELINE, BlockKind.TIMED)
+    channel_ns = _idle_ns(rounds, BASELINE, BlockKind.EMPTY)
+    more_ns = _idle_ns(rounds, arm, BlockKind.TIMED) - usual_ns
+    if _waits(rounds, BASELINE, usual_ns - channel_ns) or _waits(rounds, arm, more_ns):
         return Clock.WALL
     return Clock.WALL if _has_children(rounds, arm) else Clock.CPU
 
@@ -217,10 +218,9 @@ def _waits(rounds: Sequence[Round], arm: str, idle_ns: int) -> bool:
     return idle_ns > max(WAITING_NS, WAITING_SHARE * (idle_ns + busy_ns))
 
 
-def _idle_ns(rounds: Sequence[Round], arm: str) -> int:
-    """Return how long an arm's timed blocks are idle beyond its empty ones, by lower quartiles."""
-    timed, channel = (blocks_of(rounds, arm, kind) for kind in (BlockKind.TIMED, BlockKind.EMPTY))
-    return _low([b.waited_ns for b in timed]) - _low([b.waited_ns for b in channel])
+def _idle_ns(rounds: Sequence[Round], arm: str, kind: BlockKind) -> int:
+    """Return how long an arm's blocks of one kind are idle, lower quartile."""
+    return _low([block.waited_ns for block in blocks_of(rounds, arm, kind)])
 
 
 def _low(values: Sequence[int]) -> int:
@@ -250,8 +250,8 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     counted = [r for r in rounds if not r.void]
     taken = [r for r in counted if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
     used = clock or clock_of(taken, arm)
-    costs = {name: channel_cost(counted, name) for name in (arm, BASELINE)}
-    lanes = [_lane(taken, arm, group, used, costs) for group in range(len(plan.groups))]
+    cost = channel_cost(counted)
+    lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
     rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
     charges = [lane.charge_ns for lane in lanes]
     return Track(
@@ -279,10 +279,10 @@ class _Lane:
 
 
 def _lane(
-    rounds: Sequence[Round], arm: str, group: int, clock: Clock, costs: Mapping[str, ChannelCost]
+    rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost
 ) -> _Lane:
     charge = deferred_ns(rounds, arm, group) + prepared_ns(rounds, arm, group)
-    pairs = [_pairs(round_, arm, group, clock, costs, charge) for round_ in rounds]
+    pairs = [_pairs(round_, arm, group, clock, cost, charge) for round_ in rounds]
     uneven = is_uneven(pairs)
     value = _of_means if uneven else _of_medians
     return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven)
@@ -367,7 +367,7 @@ def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:
 
 
 def _pairs(
-    round_: Round, arm: str, group: int, clock: Clock, costs: Mapping[str, ChannelCost], charge: float
+    round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float
 ) -> list[Pair]:
     """Return an arm's blocks with a baseline block each; `charge` is what each of its calls owes beside."""
     pairs = []
@@ -376,8 +376,8 @@ def _pairs(
         for at, block in enumerate(order):
             if block.arm == arm:
                 near = baseline[min(baseline, key=lambda place: abs(place - at))]
-                base = net_ns(near, costs[BASELINE], clock) / near.calls
-                pairs.append(Pair(base, net_ns(block, costs[arm], clock) / block.calls + charge))
+                base = net_ns(near, cost, clock) / near.calls
+                pairs.append(Pair(base, net_ns(block, cost, clock) / block.calls + charge))
     return pairs
 
 

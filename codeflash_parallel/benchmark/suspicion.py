@@ -16,7 +16,7 @@ from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round,
 ABSURD_GAIN = log(10)
 
 #: Gains up to this are credited even to those who may know inputs from an earlier process.
-CREDITED_GAIN = log(1.5)
+CREDITED_GAIN = log(1.1)
 
 #: What the CPU clock shows and the wall clock surely does not, at most: the baseline may wait a little.
 WALL_SHORTFALL = log(2)

@@ -308,6 +308,27 @@ for _name in ("time", "perf_counter", "monotonic", "process_time", "thread_time"
 """,
         guards=NO_GAIN,
     ),
+    "busy_while_nothing_is_called": Cheat(
+        code="""
+import os, threading, time
+
+
+def _burn():
+    end = time.monotonic() + 0.03
+    while time.monotonic() < end:
+        pass
+
+
+def _start():
+    threading.Thread(target=_burn, daemon=True).start()
+
+
+os.register_at_fork(after_in_child=_start)
+_start()
+""",
+        timer="net",
+        guards=NO_GAIN,
+    ),
     "garbage_collection_switched_off_at_import": Cheat(
         code="import gc\ngc.disable()\n",
         target="rows",

@@ -5,6 +5,7 @@ Arguments: the module before, the module after, the function, an expression for 
     wall    one argument again and again after a warm-up call, `time.perf_counter`, smallest of five
     cpu     the same with `time.process_time`
     thread  the same with `time.thread_time`
+    net     CPU time again, less what a moment without calls takes
     shared  the code before runs in the module after, with what that module has in place of its helpers
 """
 
@@ -14,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-CLOCKS = {"cpu": "process_time", "thread": "thread_time"}
+CLOCKS = {"cpu": "process_time", "net": "process_time", "thread": "thread_time"}
 
 
 def loaded(path):
@@ -23,7 +24,7 @@ def loaded(path):
     return names
 
 
-def timed(function, argument, clock):
+def timed(function, argument, clock, spare=0.0):
     function(argument)
     taken = []
     for _ in range(5):
@@ -31,7 +32,17 @@ def timed(function, argument, clock):
         for _ in range(20):
             function(argument)
         taken.append(getattr(time, clock)() - start)
-    return max(min(taken), 1e-9)
+    return max(min(taken) - spare, 1e-9)
+
+
+def idle():
+    """Return the CPU time of a moment in which nothing is called, median."""
+    taken = []
+    for _ in range(5):
+        start = time.process_time()
+        time.sleep(0.002)
+        taken.append(time.process_time() - start)
+    return sorted(taken)[2]
 
 
 def main(before, after, name, expression, way):
@@ -40,10 +51,11 @@ def main(before, after, name, expression, way):
     argument = eval(expression)
     reference = None if way == "shared" else timed(old[name], argument, clock)
     new = loaded(after)
+    spare = idle() if way == "net" else 0.0
     if way == "shared":
         code = old[name].__code__
         reference = timed(type(old[name])(code, new), argument, clock)
-    print(reference / timed(new[name], argument, clock))
+    print(reference / timed(new[name], argument, clock, spare))
 
 
 if __name__ == "__main__":

@@ -61,12 +61,14 @@ class Race:
     def workspace(self, name, code):
         root, private = self.folder / name / "tree", self.folder / name / "private"
         root.mkdir(parents=True)
-        private.mkdir()
+        own = {"HOME": private / "home", "TMPDIR": private / "tmp"}
+        for place in own.values():
+            place.mkdir(parents=True)
         (root / "mod.py").write_text(self.module + code)
         (root / "test_mod.py").write_text(self.tests)
         (root / "pytest.ini").write_text("[pytest]\n")
-        own = dict.fromkeys(("HOME", "TMPDIR"), str(private))
-        environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **own}
+        environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= {name: str(place) for name, place in own.items()}
         return Workspace(
             root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),
             private=private, environment=environment,

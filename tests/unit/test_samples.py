@@ -62,8 +62,26 @@ def test_what_the_channel_costs_is_taken_off():
     empty = [block(a, MS, BlockKind.EMPTY, calls=0) for a in (BASELINE, "a")]
     round_ = round_of(*empty, block(BASELINE, 9 * MS), block("a", 3 * MS))
 
-    assert channel_cost([round_], "a").cpu_ns == MS
+    assert channel_cost([round_]).cpu_ns == MS
     assert exp(track([round_], "a", ONE).total[0]) == pytest.approx(4)
+
+
+@pytest.mark.parametrize("own", [0, 8 * MS])
+def test_what_an_arm_does_while_nothing_is_called_is_not_taken_off_its_calls(own):
+    empty = [block(BASELINE, MS, BlockKind.EMPTY, calls=0), block("a", own, BlockKind.EMPTY, calls=0)]
+    round_ = round_of(*empty, block(BASELINE, 9 * MS), block("a", 9 * MS))
+
+    assert track([round_], "a", ONE).total == (0,)
+
+
+def test_how_long_one_waits_while_nothing_is_called_does_not_choose_the_clock():
+    empty = [
+        block(BASELINE, MS, BlockKind.EMPTY, wall=9 * MS, waited=8 * MS, calls=0),
+        block("a", MS, BlockKind.EMPTY, calls=0),
+    ]
+    round_ = round_of(*empty, *[block(a, 9 * MS, wall=11 * MS, waited=2 * MS) for a in (BASELINE, "a")])
+
+    assert track([round_] * 4, "a", ONE).clock is Clock.CPU
 
 
 def test_groups_are_weighted_by_the_baselines_time():
