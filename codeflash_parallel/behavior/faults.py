@@ -20,6 +20,13 @@ _TAIL = 300
 #: How the machine says that somebody else has what there is one of: a port, a lock, a database.
 _TAKEN = re.compile(r"Address already in use|Resource temporarily unavailable|database is locked")
 
+#: Signals that say more than that the interpreter died. Who kills itself is tried again alone, and kept out.
+_CODES = {
+    int(signal.SIGKILL): Code.INFRA_KILLED,
+    int(signal.SIGXCPU): Code.CPU_LIMIT,
+    int(signal.SIGXFSZ): Code.DISK_LIMIT,
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
@@ -53,7 +60,7 @@ def machinery_fault(session: Session) -> Fault | None:
             fault = _signalled(done)
         case Ended.CPU_DEADLINE:
             reason = f"The CPU deadline was reached after {done.cpu_ns / 1e9:.1f} s."
-            fault = Fault(code=Code.TIMEOUT, reason=reason)
+            fault = Fault(code=Code.CPU_LIMIT, reason=reason)
         case Ended.WALL_DEADLINE:
             used = f"{done.wall_ns / 1e9:.1f} s ({done.cpu_ns / 1e9:.1f} s of CPU)"
             reason = f"The wall deadline was reached after {used}."
@@ -61,6 +68,9 @@ def machinery_fault(session: Session) -> Fault | None:
         case Ended.MEMORY_LIMIT:
             reason = f"The memory limit was reached. {done.message}".strip()
             fault = Fault(code=Code.OUT_OF_MEMORY, reason=reason)
+        case Ended.OOM_KILLED:
+            reason = "The kernel killed the interpreter (SIGKILL): the machine had no memory left."
+            fault = Fault(code=Code.INFRA_MEMORY, reason=reason)
         case Ended.KILLED:
             fault = Fault(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
         case Ended.NOT_STARTED:
@@ -85,7 +95,7 @@ def _early_end(session: Session) -> Fault | None:
 def _signalled(done: Exit) -> Fault:
     number = abs(done.status)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    code = Code.INFRA_KILLED if number == signal.SIGKILL else Code.CRASHED
+    code = _CODES.get(number, Code.CRASHED)
     return Fault(code=code, reason=f"The interpreter was ended by {name}.")
 
 

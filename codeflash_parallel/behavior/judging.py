@@ -24,7 +24,7 @@ from codeflash_parallel.model.result import ValueCounts
 from codeflash_parallel.model.target import Target
 
 #: Faults that no fork can be to blame for: a candidate's own appetite.
-_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.OUT_OF_MEMORY})
+_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.DISK_LIMIT})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import Protocol
 
 import anyio
@@ -20,6 +20,8 @@ from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.faults import disk_faults
 from codeflash_parallel.engine.ledger import Entry, Spent
 from codeflash_parallel.engine.scheduling import RECENT, Room, at_once, cores_of_a_check
+from codeflash_parallel.engine.shortage import charged, shared, short_of
+from codeflash_parallel.engine.supplies import read_supply
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Workspace
@@ -30,7 +32,10 @@ from codeflash_parallel.worktrees.slot import SlotBroken, StageConflict
 MAX_ATTEMPTS = 3
 
 #: Codes of the machinery: they say nothing about the candidate.
-INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_KILLED})
+INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED})
+
+#: Those that fewer checks at once may mend: what there was too little of, and who was killed for it.
+_CROWDED = INFRA - {Code.INFRA_SLOT}
 
 
 class Examination(Protocol):
@@ -113,8 +118,8 @@ class Judging:
         return case.left > 0 and (outcome.code in INFRA or crowded)
 
     def _crowded(self, outcome: CheckOutcome) -> bool:
-        """Say whether those beside a candidate may have made it fail: it starved, or shared a port."""
-        return outcome.starved or bool(self._contested(outcome))
+        """Say whether those beside a candidate may have made it fail: by time, memory, disk, or a port."""
+        return outcome.starved or outcome.code in _CROWDED or bool(self._contested(outcome))
 
     def _contested(self, outcome: CheckOutcome) -> str:
         return contested(outcome.failures) if self._context.pool.size > 1 else ""
@@ -171,11 +176,23 @@ class Judging:
         await slot.stage(entry.staged.edits)
         case.time.stage_ns += monotonic_ns() - prepared_ns
         case.time.steps_ms["start"] += (prepared_ns - begun_ns) / 1e6
-        outcome = await case.examination.run(entry, slot)
+        staged_ns = time_ns()
+        outcome = await self._charged(case, slot, await case.examination.run(entry, slot), staged_ns)
         keeps = outcome.code is not Code.OK and self._context.settings.keep_slots
         if keeps and not self._goes_on(case, outcome):
             await self._keep(case, slot, outcome)
         return outcome
+
+    async def _charged(self, case: _Case, slot: Slot, outcome: CheckOutcome, staged_ns: int) -> CheckOutcome:
+        """Say who is to blame where a check got no more disk or memory."""
+        short = short_of(outcome)
+        if short is None:
+            return outcome
+        if not case.alone and self._context.pool.size > 1:
+            return shared(outcome, short)
+        needed_bytes = self._context.baseline.rss_bytes
+        supply = await anyio.to_thread.run_sync(read_supply, slot.folder, staged_ns, needed_bytes)
+        return charged(outcome, short, supply)
 
     async def _keep(self, case: _Case, slot: Slot, outcome: CheckOutcome) -> None:
         """Put the slot aside, with a spec that runs again what went wrong there."""

@@ -70,10 +70,14 @@ class Code(StrEnum):
     WRONG_SOURCE = "WRONG_SOURCE"
     #: The candidate touches a file that it may not touch.
     PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
-    #: The CPU deadline, or twice the wall deadline, was reached.
+    #: The wall deadline was reached twice, the second time alone, with CPU time left: it waits.
     TIMEOUT = "TIMEOUT"
+    #: The CPU deadline was reached: it computes for too long.
+    CPU_LIMIT = "CPU_LIMIT"
     #: The memory limit was reached.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    #: The limit of a file's size or of the slot's disk was reached, while the machine had room.
+    DISK_LIMIT = "DISK_LIMIT"
     #: The interpreter died (a signal, or an exit without an end record).
     CRASHED = "CRASHED"
     #: Processes outlived the tests, which those of the baseline do not.
@@ -104,8 +108,10 @@ class Code(StrEnum):
     CANCELLED = "CANCELLED"
     #: The slot or our own process failed; tried again without success.
     INFRA_SLOT = "INFRA_SLOT"
-    #: No space on the device that holds the slots.
+    #: No space on the device that holds the slots, which the candidate did not take.
     INFRA_DISK = "INFRA_DISK"
+    #: The machine has no memory left: the kernel killed the process for it, or refused it some.
+    INFRA_MEMORY = "INFRA_MEMORY"
     #: The process was killed by a signal that neither we nor a limit sent.
     INFRA_KILLED = "INFRA_KILLED"
 
@@ -123,6 +129,8 @@ class Ended(StrEnum):
     WALL_DEADLINE = "wall_deadline"
     #: Its memory limit was reached.
     MEMORY_LIMIT = "memory_limit"
+    #: The kernel killed it because the machine, or a control group around us, had no memory left.
+    OOM_KILLED = "oom_killed"
     #: We killed it: cancelled, or no longer needed.
     KILLED = "killed"
     #: It could not be started.

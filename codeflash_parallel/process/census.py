@@ -26,6 +26,7 @@ class Census:
         self._jobs = jobs
         self._view: dict[int, list[Proc]] = {}
         self._view_at = self._view_cost_s = 0.0
+        self._oom_kills, self._oom_kills_at = proctable.oom_kills(), time.monotonic()
 
     def looks(self, number: int, pid: int) -> Looks:
         """Return what a job sees, given its number and its main process."""
@@ -33,6 +34,7 @@ class Census:
             recent=partial(self._recent, number),
             fresh=partial(self._fresh, number),
             foreign=partial(self._foreign, pid),
+            oom_kills=self._oom_killed,
         )
 
     def is_main(self, pid: int) -> bool:
@@ -88,6 +90,11 @@ class Census:
     def _foreign(self, pid: int) -> set[int]:
         """Return the process groups that are not of the job with this main process."""
         return {os.getpgrp(), *self._mains()} - {pid}
+
+    def _oom_killed(self, age_s: float) -> int:
+        if time.monotonic() - self._oom_kills_at >= age_s:
+            self._oom_kills, self._oom_kills_at = proctable.oom_kills(), time.monotonic()
+        return self._oom_kills
 
     def _mains(self) -> dict[int, Job]:
         return {job.pid: job for job in self._jobs.values()}

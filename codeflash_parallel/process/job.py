@@ -35,6 +35,8 @@ LONGEST_LOOK_S = 0.5
 _WAIT_S = 0.02
 #: Rounds of stopping what appeared since the last look; a fork bomb needs several.
 _STOP_ROUNDS = 12
+#: How old the count of what the kernel killed may be when a job begins: reading it takes 0.2 ms.
+OOM_AGE_S = 1.0
 #: Names reported at most.
 _NAMES = 50
 
@@ -47,11 +49,14 @@ class Looks:
         recent: its processes, cheap and a little old.
         fresh: its processes as they are now.
         foreign: process groups of the launcher and of other jobs.
+        oom_kills: how many processes the kernel has killed for want of memory; given how old that may be, in
+            seconds.
     """
 
     recent: Callable[[], list[Proc]]
     fresh: Callable[[], list[Proc]]
     foreign: Callable[[], set[int]]
+    oom_kills: Callable[[float], int]
 
 
 class Phase(StrEnum):
@@ -87,6 +92,8 @@ class Job:
         self._looks = looks
         self._cpu_s: float = request["cpu_s"]
         self._memory_bytes: int = request["memory_bytes"]
+        self._limit_bytes = self._memory_bytes
+        self._oom_kills = looks.oom_kills(OOM_AGE_S)
         self._started_ns = time.monotonic_ns()
         self._wall_at = time.monotonic() + request["wall_s"]
         self._phase_ends = 0.0
@@ -108,11 +115,19 @@ class Job:
             "max_rss_bytes": usage.ru_maxrss * 1024,
         }
         if self.phase is Phase.RUNNING or (self._ended == "killed" and code != -signal.SIGKILL):
-            self._ended, self._message = "signalled" if code < 0 else "exited", ""
+            self._ended, self._message = self._own_end(code, self._main["max_rss_bytes"])
         if self.phase is Phase.RUNNING:
             self._settle()
         self.next_look_s = 0.0
         self._read_errors()
+
+    def _own_end(self, code: int, max_rss_bytes: int) -> tuple[str, str]:
+        """Return how a process ended that we did not kill, and a message about it."""
+        if code != -signal.SIGKILL:
+            return "signalled" if code < 0 else "exited", ""
+        if self._limit_bytes and max_rss_bytes > self._limit_bytes:  # the kernel was faster than our looks
+            return "memory_limit", f"{max_rss_bytes >> 20} MiB resident, limit {self._limit_bytes >> 20} MiB"
+        return ("oom_killed" if self._looks.oom_kills(0.0) > self._oom_kills else "signalled"), ""
 
     def orphan_ended(self) -> None:
         """Note that somebody's orphan has been reaped: the end may be near."""

@@ -145,6 +145,14 @@ def proportional_bytes(pid: int) -> int:
     return now.rss_bytes if now else 0
 
 
+def oom_kills() -> int:
+    """Return how many processes the kernel has killed for want of memory since the machine started."""
+    for line in read("/proc/vmstat").splitlines():
+        if line.startswith(b"oom_kill "):
+            return int(line.split()[1])
+    return 0
+
+
 def marked(prefix: str) -> list[int]:
     """Return the processes whose marker starts with `prefix`: those of one launcher, once it is dead."""
     return [pid for pid in pids() if marker(pid).startswith(prefix)]

@@ -86,8 +86,11 @@ def _why(ended: Exit, records: list[dict[str, Any]]) -> str:
             return f"The profiler ended with status {ended.status} and no profile."
         case Ended.CPU_DEADLINE | Ended.WALL_DEADLINE:
             return "The profiler did not end in time."
-        case Ended.MEMORY_LIMIT:
-            return "The profiler reached its memory limit."
+        case Ended.MEMORY_LIMIT | Ended.OOM_KILLED:
+            of_whom = (
+                "its memory limit" if ended.ended is Ended.MEMORY_LIMIT else "the end of the machine's memory"
+            )
+            return f"The profiler reached {of_whom}."
         case Ended.SIGNALLED:
             return f"The profiler was ended by signal {abs(ended.status)}."
         case Ended.NOT_STARTED | Ended.KILLED:

@@ -20,6 +20,7 @@ class World:
         self.now_s = 100.0
         self.family: list[Proc] = []
         self.sent: list[tuple[int, signal.Signals]] = []
+        self.oom_kills = 3
 
     def monotonic(self) -> float:
         return self.now_s
@@ -29,6 +30,14 @@ class World:
 
     def look(self) -> list[Proc]:
         return self.family
+
+    def looks(self) -> Looks:
+        return Looks(
+            recent=self.look,
+            fresh=self.look,
+            foreign=lambda: {os.getpgrp(), 99},
+            oom_kills=lambda _age_s: self.oom_kills,
+        )
 
 
 @pytest.fixture
@@ -58,9 +67,7 @@ def start(world: World, **limits: float) -> Job:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.close(writing)
-    return Job(
-        request, 70, reading, Looks(recent=world.look, fresh=world.look, foreign=lambda: {os.getpgrp(), 99})
-    )
+    return Job(request, 70, reading, world.looks())
 
 
 def exited(job: Job, status: int) -> None:
@@ -174,3 +181,22 @@ def test_the_words_of_the_reports_are_the_model_s(world):
     ):
         assert Ended(word)
     assert Ended(job.report()["ended"])
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "kills", "ended"),
+    [(0, 0, "signalled"), (0, 1, "oom_killed"), (4096, 1, "memory_limit"), (1 << 40, 0, "signalled")],
+)
+def test_who_was_killed_and_not_by_us(world, limit_bytes, kills, ended):
+    job = start(world, memory_bytes=limit_bytes)
+    world.oom_kills += kills
+    exited(job, signal.SIGKILL)
+    assert job.report()["ended"] == ended
+
+
+def test_who_was_killed_by_us_is_no_victim_of_the_kernel(world):
+    job = start(world)
+    world.oom_kills += 1
+    job.kill("cpu_deadline", "enough")
+    exited(job, signal.SIGKILL)
+    assert job.report()["ended"] == "cpu_deadline"

@@ -98,9 +98,12 @@ def test_a_sound_run_is_ok() -> None:
         (Exit(ended=Ended.SIGNALLED, status=-11), Code.CRASHED),
         (Exit(ended=Ended.SIGNALLED, status=-9), Code.INFRA_KILLED),
         (Exit(ended=Ended.SIGNALLED, status=-99), Code.CRASHED),
-        (Exit(ended=Ended.CPU_DEADLINE), Code.TIMEOUT),
+        (Exit(ended=Ended.SIGNALLED, status=-24), Code.CPU_LIMIT),
+        (Exit(ended=Ended.SIGNALLED, status=-25), Code.DISK_LIMIT),
+        (Exit(ended=Ended.CPU_DEADLINE), Code.CPU_LIMIT),
         (Exit(ended=Ended.WALL_DEADLINE), Code.TIMEOUT),
         (Exit(ended=Ended.MEMORY_LIMIT), Code.OUT_OF_MEMORY),
+        (Exit(ended=Ended.OOM_KILLED), Code.INFRA_MEMORY),
         (Exit(ended=Ended.KILLED), Code.INFRA_KILLED),
         (Exit(ended=Ended.NOT_STARTED, message="no"), Code.INFRA_SLOT),
         (Exit(ended=Ended.EXITED, leaked=("1 sleep",)), Code.LEAKED_PROCESS),
@@ -115,6 +118,12 @@ def test_only_a_wall_deadline_starves() -> None:
         machinery_fault(session(exit_=Exit(ended=e))) for e in (Ended.WALL_DEADLINE, Ended.CPU_DEADLINE)
     ]
     assert [fault is not None and fault.starved for fault in faults] == [True, False]
+
+
+def test_a_signal_is_named() -> None:
+    fault = machinery_fault(session(exit_=Exit(ended=Ended.SIGNALLED, status=-11)))
+    assert fault is not None
+    assert fault.reason == "The interpreter was ended by SIGSEGV."
 
 
 def test_a_baseline_that_leaks_excuses_leaks() -> None:

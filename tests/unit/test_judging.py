@@ -221,6 +221,25 @@ async def test_an_attempt_that_does_not_count_keeps_no_slot(tmp_path: Path, firs
         await judge(Judging(surroundings), entry(), Examination(first, STARVED))
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("code", [Code.INFRA_KILLED, Code.INFRA_MEMORY, Code.INFRA_DISK])
+async def test_who_met_a_machine_without_means_is_tried_again_alone(tmp_path: Path, code: Code) -> None:
+    pool = Pool(2, tmp_path)
+    one = entry()
+    assert await judge(Judging(context(pool)), one, Examination(CheckOutcome(code=code, reason=""), OK)) is OK
+    assert (one.attempts, pool.alone) == (2, 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("slots", "attempts"), [(2, 2), (1, 1)])
+async def test_who_got_no_disk_is_charged_only_alone(tmp_path: Path, slots: int, attempts: int) -> None:
+    failure = FailedTest(id="t", phase="call", message="OSError: [Errno 28] No space left on device")
+    failing = CheckOutcome(code=Code.TESTS_FAILED, reason="t fails", failures=(failure,))
+    one = entry()
+    outcome = await judge(Judging(context(Pool(slots, tmp_path))), one, Examination(failing))
+    assert (outcome.code, one.attempts) == (Code.DISK_LIMIT, attempts)
+
+
 def measured(code: Code) -> CheckOutcome:
     return CheckOutcome(code=code, reason="", tests_ns=SECOND, timings_ms={"calls": 1000.0})
 

@@ -1,0 +1,94 @@
+"""Who is to blame where a check got no more disk or memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.engine.shortage import (
+    ROOM_BYTES,
+    ROOM_FILES,
+    Short,
+    Supply,
+    charged,
+    shared,
+    short_of,
+)
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.result import FailedTest, FirstDifference
+
+NO_SPACE = "OSError: [Errno 28] No space left on device"
+PLENTY = Supply(
+    disk_bytes=1 << 40,
+    files=1 << 20,
+    taken_bytes=0,
+    taken_files=0,
+    memory_bytes=1 << 34,
+    needed_bytes=1 << 28,
+)
+
+
+def failed(message: str, code: Code = Code.TESTS_FAILED) -> CheckOutcome:
+    return CheckOutcome(
+        code=code, reason="1 test fails: t", failures=(FailedTest(id="t", phase="call", message=message),)
+    )
+
+
+def supply(**changes: int) -> Supply:
+    return Supply(**{name: getattr(PLENTY, name) for name in Supply.__slots__} | changes)
+
+
+@pytest.mark.parametrize(
+    ("message", "short"),
+    [
+        (NO_SPACE, Short.DISK),
+        ("OSError: [Errno 122] Disk quota exceeded", Short.DISK),
+        ("OSError: [Errno 27] File too large: 'x'", Short.DISK),
+        ("MemoryError: ", Short.MEMORY),
+        ("E   numpy._core._exceptions._ArrayMemoryError: Unable to allocate", Short.MEMORY),
+        ("OSError: [Errno 12] Cannot allocate memory", Short.MEMORY),
+        ("AssertionError: assert 'MemoryError' == 'x'", None),
+        ("AssertionError: 28 == 12", None),
+    ],
+)
+def test_the_kernel_s_words_are_understood(message: str, short: Short | None) -> None:
+    assert short_of(failed(message)) is short
+
+
+def test_they_are_found_wherever_a_check_says_them() -> None:
+    difference = FirstDifference(target="t", test="", call=0, inputs="", expected="1", got=NO_SPACE)
+    assert short_of(CheckOutcome(code=Code.VALUE_DIFFERS, reason="", difference=difference)) is Short.DISK
+    assert short_of(CheckOutcome(code=Code.INFRA_SLOT, reason=NO_SPACE)) is Short.DISK
+
+
+@pytest.mark.parametrize("code", [Code.OK, Code.OUT_OF_MEMORY, Code.TIMEOUT, Code.INFRA_KILLED])
+def test_what_is_no_matter_of_shortage_stays_what_it_is(code: Code) -> None:
+    assert short_of(failed(NO_SPACE, code)) is None
+
+
+def test_beside_others_nobody_is_charged() -> None:
+    assert shared(failed(NO_SPACE), Short.DISK).code is Code.INFRA_DISK
+    assert shared(failed("MemoryError"), Short.MEMORY).code is Code.INFRA_MEMORY
+
+
+def test_a_machine_with_room_makes_it_the_candidate_s_limit() -> None:
+    disk, memory = charged(failed(NO_SPACE), Short.DISK, PLENTY), charged(failed(""), Short.MEMORY, PLENTY)
+    assert (disk.code, memory.code) == (Code.DISK_LIMIT, Code.OUT_OF_MEMORY)
+    assert "1 test fails" in disk.reason
+
+
+@pytest.mark.parametrize("full", [{"disk_bytes": ROOM_BYTES - 1}, {"files": ROOM_FILES - 1}])
+def test_a_full_disk_charges_nobody(full: dict[str, int]) -> None:
+    assert charged(failed(NO_SPACE), Short.DISK, supply(**full)).code is Code.INFRA_DISK
+
+
+def test_who_filled_the_disk_itself_is_charged() -> None:
+    bytes_ = charged(failed(NO_SPACE), Short.DISK, supply(disk_bytes=0, taken_bytes=2 * ROOM_BYTES))
+    files = charged(failed(NO_SPACE), Short.DISK, supply(files=0, taken_files=2 * ROOM_FILES))
+    assert (bytes_.code, files.code) == (Code.DISK_LIMIT, Code.DISK_LIMIT)
+    assert "wrote 32 MiB" in bytes_.reason
+
+
+def test_a_machine_without_memory_charges_nobody() -> None:
+    poor = supply(memory_bytes=PLENTY.needed_bytes - 1)
+    assert charged(failed("MemoryError"), Short.MEMORY, poor).code is Code.INFRA_MEMORY
