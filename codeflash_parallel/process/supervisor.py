@@ -2,8 +2,9 @@
 
 Theory of operation. One thread, one `poll`. It wakes for an order, for the death of a child or an orphan
 (SIGCHLD through a wake-up pipe), and when some job's next look is due. The evaluator is gone when its end of
-the socket is closed or our parent is another process than at the start (a fork of the evaluator may hold
-the socket open); then every tree is killed and the loop ends.
+the socket is closed or its process has ended (a fork of the evaluator may hold the socket open), which a
+descriptor of that process tells at once; then every tree is killed and the loop ends. A death signal would
+not do: it comes when the *thread* ends that has started us.
 """
 
 from __future__ import annotations
@@ -54,6 +55,14 @@ def _descriptors(raw: bytes) -> list[int]:
     return [number for (number,) in _DESCRIPTOR.iter_unpack(raw[:whole])]
 
 
+def _watch_of(pid: int) -> int | None:
+    """Return a descriptor that is ready once a process has ended; `None` where there is no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):  # gone already: `getppid` says so; or a kernel before 5.3
+        return None
+
+
 class Supervisor:
     """Own every job of one launcher."""
 
@@ -72,6 +81,9 @@ class Supervisor:
         self._poll = select.poll()
         self._poll.register(link, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
+        self._watch = _watch_of(parent)
+        if self._watch is not None:
+            self._poll.register(self._watch, select.POLLIN)
 
     def run(self) -> None:
         """Serve until the evaluator is gone and no job is left."""
@@ -130,6 +142,8 @@ class Supervisor:
         if not self._leaving:
             self._leaving = True
             self._poll.unregister(self._link)
+            if self._watch is not None:  # ready for ever from now on
+                self._poll.unregister(self._watch)
         for job in self._jobs.values():
             job.kill("killed", "the evaluator is gone")
 
