@@ -8,11 +8,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-Picture = dict[str, tuple[int, int, int, int, str]]
+Picture = dict[str, tuple[int | str, ...]]
 
 
 def picture(root: Path) -> Picture:
-    """Return everything under a folder: mode, modification time, inode, links and content of each path."""
+    """Return everything under a folder: mode, times, inode, links, owner and content of each path."""
     return {str(path.relative_to(root)): _look(path) for path in _walk(root)}
 
 
@@ -22,14 +22,15 @@ def _walk(root: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in [*names, *files])
 
 
-def _look(path: Path) -> tuple[int, int, int, int, str]:
+def _look(path: Path) -> tuple[int | str, ...]:
     seen = path.lstat()
     content = ""
     if stat.S_ISLNK(seen.st_mode):
         content = str(path.readlink())
     elif stat.S_ISREG(seen.st_mode):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
-    return seen.st_mode, seen.st_mtime_ns, seen.st_ino, seen.st_nlink, content
+    stamps = (seen.st_mtime_ns, seen.st_ctime_ns)  # the second tells what was done and undone
+    return seen.st_mode, *stamps, seen.st_ino, seen.st_nlink, seen.st_uid, seen.st_gid, content
 
 
 def assert_same(before: Picture, after: Picture) -> None:
