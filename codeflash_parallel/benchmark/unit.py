@@ -23,7 +23,6 @@ from codeflash_parallel.benchmark.witness import (
     Witness,
     cpu_with_children_ns,
     own_queued_ns,
-    parent_of,
     reaped_children_ns,
 )
 from codeflash_parallel.model.outcome import Ended
@@ -38,6 +37,7 @@ from codeflash_parallel.model.workspace import (
     ServerGone,
 )
 from codeflash_parallel.process.guest import Control, guest_command, parse_records
+from codeflash_parallel.process.proctable import child_called
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
 #: because reaching it throws an arm out of the race.
@@ -100,6 +100,7 @@ class Template:
         self.cycles: tuple[int, ...] = ()
         self.helpers = 0
         self._channel = channel
+        self._pid = channel.pid
 
     async def ready(self, deadline_s: float) -> int:
         """Wait until imports are done and inputs are loaded; return what that took in CPU nanoseconds.
@@ -108,9 +109,9 @@ class Template:
             ArmLost: it does not come up.
         """
         answer = await self.hear("ready", deadline_s)
-        self.cycles = tuple(answer["calls"])
-        self.helpers = Witness(self._channel.pid).children()
-        return cpu_with_children_ns(self._channel.pid)
+        self.cycles = _numbers(answer, "calls")
+        self.helpers = Witness(self._pid).children()
+        return cpu_with_children_ns(self._pid)
 
     async def fork(self, number: int, core: int) -> Unit:
         """Fork a unit onto a core (-1: wherever it may run).
@@ -120,14 +121,14 @@ class Template:
         """
         await self.say({"op": "unit", "core": None if core < 0 else core, "unit": number})
         answer = await self.hear("unit", SMALL_S)
-        pid = int(answer["pid"])
-        if parent_of(pid) != self._channel.pid:
+        pid = child_called(self._pid, _number(answer, "pid"))
+        if not pid:
             raise ArmLost("named a process that is not its own to be timed")
         return Unit(self, pid)
 
     def reaped_ns(self) -> int:
         """Return the CPU time of the units that have ended and of all that they reaped, by the kernel."""
-        return reaped_children_ns(self._channel.pid)
+        return reaped_children_ns(self._pid)
 
     async def close(self) -> Exit:
         """Kill the process and its units; return how it ended."""
@@ -153,6 +154,21 @@ class Template:
         if not isinstance(answer, dict) or answer.get("t") != expected:
             raise ArmLost(_unexpected(answer, expected))
         return answer
+
+
+def _number(answer: Mapping[str, Any], name: str, absent: int | None = None) -> int:
+    """Return a number that an arm says; what else it may say there is no protocol of ours."""
+    found = answer.get(name, absent)
+    if not isinstance(found, int):
+        raise ArmLost(f"does not keep to the protocol: no number {name!r}")
+    return found
+
+
+def _numbers(answer: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    found = answer.get(name)
+    if not isinstance(found, list) or not all(isinstance(one, int) for one in found):
+        raise ArmLost(f"does not keep to the protocol: no numbers {name!r}")
+    return tuple(found)
 
 
 def _unexpected(answer: object, expected: str) -> str:
@@ -226,13 +242,13 @@ class Unit:
         own_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
         # Only the guest can account for the commands that it ran; it then runs no code of a candidate itself.
         told = done if template.work is Work.COMMAND else {}
-        commands_ns = max(0, int(told.get("children_ns", 0)))
+        commands_ns = max(0, _number(told, "children_ns", 0))
         self._commands_ns += commands_ns
         cpu_ns = own_ns + commands_ns
         after, children = witness.counts(), witness.children()
         # Time in line is nobody's waiting: neither the unit's nor ours, when DONE is there to be read.
         queued_ns = after.queued_ns - before.queued_ns + own_queued_ns() - own_queued
-        queued_ns += max(0, int(told.get("queued_ns", 0)))
+        queued_ns += max(0, _number(told, "queued_ns", 0))
         digest = await self._checked(deadline_s) if job.is_checked else ""
         return Block(
             arm=template.arm,
@@ -256,7 +272,7 @@ class Unit:
         await self._template.say({"op": "check"})
         checked = await self._template.hear("checked", SMALL_S + deadline_s)
         self.said = str(checked.get("said", ""))
-        return str(checked["digest"])
+        return str(checked.get("digest", ""))
 
     async def end(self) -> Ending:
         """End the unit and return what it had used.
@@ -269,7 +285,7 @@ class Unit:
         reaped = await self._template.hear("reaped", SMALL_S)
         # `wait4` is exact, and its caller is the arm; the process table is the kernel's, and coarse.
         table_ns = self._template.reaped_ns() - self._reaped_before_ns - TABLE_GRAIN_NS
-        wait4_ns = max(int(reaped["cpu_ns"]), table_ns)
+        wait4_ns = max(_number(reaped, "cpu_ns", 0), table_ns)
         return Ending(
             wait4_ns=wait4_ns,
             children_ns=max(0, wait4_ns - own_ns - self._commands_ns),

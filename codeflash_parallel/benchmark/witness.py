@@ -119,12 +119,6 @@ def cpu_clock(pid: int) -> int:
     return (~pid << 3) | 2
 
 
-def parent_of(pid: int) -> int:
-    """Return the parent's id of a process, 0 if there is no such process."""
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
-
-
 def cpu_with_children_ns(pid: int) -> int:
     """Return the CPU time of a process and of the children that it has reaped, to the tick."""
     fields = _stat(pid)

@@ -114,6 +114,38 @@ def own_children() -> list[int] | None:
         return None
 
 
+def children(pid: int) -> list[int]:
+    """Return the children that a process has started and not reaped, dead ones included; none if it is gone.
+
+    Complete as long as none of them ends meanwhile.
+    """
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
+    except OSError:
+        return []
+    if own_children() is None:
+        return [proc.pid for proc in descendants(pid) if proc.pid == proc.head]
+    lists = [read(f"/proc/{pid}/task/{thread}/children") for thread in threads]
+    return [int(child) for text in lists for child in text.split()]
+
+
+def own_number(pid: int) -> int:
+    """Return what a process is called in its own PID namespace, the innermost one; 0 if it is gone."""
+    for line in read(f"/proc/{pid}/status", 4096).splitlines():
+        if line.startswith(b"NSpid:"):
+            return int(line.split()[-1])
+    return 0
+
+
+def child_called(parent: int, number: int) -> int:
+    """Return the child of a process that calls itself by a number; 0 if there is none.
+
+    What a process says about its number is only a name by which the kernel finds it among the children of
+    one that is known.
+    """
+    return next((pid for pid in children(parent) if own_number(pid) == number), 0)
+
+
 def marker(pid: int) -> str:
     """Return the job that a process was started for, from its environment; empty if it does not say."""
     environment = read(f"/proc/{pid}/environ", 1 << 20)

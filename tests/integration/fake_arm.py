@@ -22,6 +22,8 @@ ACTS = (
     "garbage",
     "random",
     "foreign",
+    "nameless",
+    "countless",
     "litter",
     "leak",
     "defer",
@@ -55,7 +57,8 @@ def main():
         sys.exit(70)
     if act == "import":
         burn(ELSEWHERE[act])
-    say("ready", groups=len(spec["groups"]), calls=[len(g["calls"]) for g in spec["groups"]])
+    calls = "many" if act == "countless" else [len(g["calls"]) for g in spec["groups"]]
+    say("ready", groups=len(spec["groups"]), calls=calls)
     while True:
         line = read()
         if not line:
@@ -76,7 +79,7 @@ def main():
 def unit(order, read, say, fake, act, inputs):
     if order["core"] is not None:
         os.sched_setaffinity(0, {order["core"]})
-    say("unit", pid=1 if act == "foreign" else os.getpid())
+    say("unit", pid={"foreign": 1, "nameless": "mine"}.get(act, os.getpid()))
     seen = set()
     group = 0
     while True:

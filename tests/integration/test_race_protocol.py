@@ -48,6 +48,8 @@ ACTS = {
     "no-ready": (Status.UNDECIDED, Code.NOT_CONFIRMED, "cannot import the target"),
     "garbage": (Status.UNDECIDED, Code.NOT_CONFIRMED, "protocol"),
     "foreign": (Status.UNDECIDED, Code.NOT_CONFIRMED, "not its own"),
+    "nameless": (Status.UNDECIDED, Code.NOT_CONFIRMED, "no number 'pid'"),
+    "countless": (Status.UNDECIDED, Code.NOT_CONFIRMED, "no numbers 'calls'"),
 }
 
 

@@ -21,9 +21,9 @@ from codeflash_parallel.benchmark.witness import (
     Witness,
     cpu_with_children_ns,
     own_queued_ns,
-    parent_of,
 )
 from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.process.proctable import child_called, children, own_number
 
 CHILD = """
 import os, sys
@@ -72,7 +72,9 @@ def test_a_witness_sees_what_a_process_does():
         goes_on()
         assert witness.children() == 0
         assert cpu_with_children_ns(pid) >= 40_000_000 > witness.cpu_ns() - own_ns
-        assert parent_of(pid) == os.getpid()
+        assert pid in children(os.getpid())
+        assert child_called(os.getpid(), pid) == pid
+        assert child_called(os.getpid(), os.getpid()) == 0
 
 
 def test_of_a_process_that_is_gone_nothing_is_known():
@@ -81,7 +83,8 @@ def test_of_a_process_that_is_gone_nothing_is_known():
     witness = Witness(process.pid)
 
     assert (witness.counts(), witness.memory(), witness.children()) == (Counts(), Memory(), 0)
-    assert (parent_of(process.pid), cpu_with_children_ns(process.pid)) == (0, 0)
+    assert (own_number(process.pid), cpu_with_children_ns(process.pid)) == (0, 0)
+    assert children(process.pid) == []
     with pytest.raises(ProcessGone):
         witness.cpu_ns()
 
