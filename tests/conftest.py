@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
+from effort import TIMES
 from hypothesis import settings
 
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
-settings.register_profile("without-database", database=None, deadline=None)
+# Every run draws other examples: fifty of each in the gate, more in a campaign.
+settings.register_profile("without-database", database=None, deadline=None, max_examples=50 * TIMES)
 settings.load_profile("without-database")
 
 # What it asserts is asserted for tests: they shall say what differs.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import comb, exp, inf, log, tan
+from math import exp, inf, log, tan
 from random import Random
 from statistics import median
 
 import pytest
+from effort import TIMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,8 @@ from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round,
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))
 CONFIRM = PLAN.confirmation(10**9)
+#: The only confirmation of a race: it may spend the whole error budget.
+CLAIM = replace(CONFIRM, share=1.0)
 EIGHT = [f"c{i}" for i in range(8)]
 
 #: Log-ratios of one round, by arm.
@@ -102,48 +105,48 @@ def drifting(random, gains) -> Draw:
 simulation = pytest.mark.slow
 
 
-def at_least(successes, trials, chance):
-    """P(Binomial(trials, chance) >= successes)."""
-    return 1 - sum(comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(successes))
+def at_most_one_per_cent(wins, campaigns):
+    """Of fewer than a hundred fixed seeds none may win: few races shall show as much as many."""
+    print(f"false wins: {wins} of {campaigns}")
+    return wins <= campaigns * 0.01
 
 
 @simulation
-@pytest.mark.parametrize(("noise", "campaigns"), [(gaussian(), 2000), (cauchy, 300)])
+@pytest.mark.parametrize(("noise", "campaigns"), [(gaussian(), 250 * TIMES), (cauchy, 60 * TIMES)])
 def test_false_wins_among_eight_identical_are_within_one_per_cent(noise, campaigns):
     random, wins = Random(2), 0
     for _ in range(campaigns):
-        state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.0), noise), EIGHT)
+        state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.0), noise), EIGHT, CLAIM)
         wins += Standing.FASTER in state.standings.values()
 
-    print(f"false wins among eight identical: {wins} of {campaigns}")
-    assert wins / campaigns <= 0.01
+    assert at_most_one_per_cent(wins, campaigns)
 
 
 @simulation
 def test_drift_and_jumps_make_no_false_winner():
-    random, campaigns, wins = Random(3), 60, 0
+    random, campaigns, wins = Random(3), 60 * TIMES, 0
     for _ in range(campaigns):
-        state, _ = run(drifting(random, dict.fromkeys(EIGHT, 1.0)), EIGHT)
+        state, _ = run(drifting(random, dict.fromkeys(EIGHT, 1.0)), EIGHT, CLAIM)
         wins += Standing.FASTER in state.standings.values()
 
-    assert at_least(wins, campaigns, 0.01) > 0.001
+    assert at_most_one_per_cent(wins, campaigns)
 
 
 @simulation
 def test_a_gain_just_below_the_smallest_claim_is_not_claimed():
     """The guarantee is about every candidate up to `min_speedup`, not only about equal ones."""
-    random, campaigns, wins = Random(4), 100, 0
+    random, campaigns, wins = Random(4), 40 * TIMES, 0
     for _ in range(campaigns):
-        state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.01), gaussian()), EIGHT)
+        state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.01), gaussian()), EIGHT, CLAIM)
         wins += Standing.FASTER in state.standings.values()
 
-    assert at_least(wins, campaigns, 0.01) > 0.001
+    assert at_most_one_per_cent(wins, campaigns)
 
 
 @simulation
 @pytest.mark.parametrize(("gain", "usual"), [(1.05, 12), (1.03, 16)])
 def test_power_among_eight(gain, usual):
-    random, campaigns, found, used = Random(5), 150, 0, []
+    random, campaigns, found, used = Random(5), 50 * TIMES, 0, []
     gains = dict.fromkeys(EIGHT, 1.0) | {"c3": gain}
     for _ in range(campaigns):
         state, tracks = run(noisy(random, gains, gaussian()), EIGHT)
@@ -156,33 +159,33 @@ def test_power_among_eight(gain, usual):
 
 @simulation
 def test_a_true_winner_is_found_under_drift():
-    random, found = Random(6), 0
-    for _ in range(20):
+    random, campaigns, found = Random(6), 20 * TIMES, 0
+    for _ in range(campaigns):
         state, tracks = run(drifting(random, {"a": 1.0, "b": 1.3, "c": 1.0}), "abc")
         found += leader_of(state, tracks) == "b" and state.standing("a") not in {
             Standing.OPEN,
             Standing.FASTER,
         }
 
-    assert found == 20
+    assert found == campaigns
 
 
 @simulation
 def test_the_leader_is_within_indifference_of_the_best():
-    random, campaigns, near = Random(7), 100, 0
+    random, campaigns, near = Random(7), 30 * TIMES, 0
     gains = {f"c{i}": 1.10 - 0.01 * i for i in range(8)}
     for _ in range(campaigns):
         state, tracks = run(noisy(random, gains, gaussian()), EIGHT)
         near += gains[leader_of(state, tracks)] > 1.10 / 1.02
 
-    assert near >= 99
+    assert near >= campaigns * 0.99
 
 
 @simulation
 @pytest.mark.parametrize("gain", [1.05, 1.5, 20.0])
 def test_identical_leaders_do_not_use_all_rounds(gain):
     random, used = Random(8), []
-    for _ in range(15):
+    for _ in range(7):
         state, tracks = run(noisy(random, dict.fromkeys(EIGHT, gain), gaussian()), EIGHT)
         assert state.decided
         assert len(state.living) >= 7
@@ -194,7 +197,7 @@ def test_identical_leaders_do_not_use_all_rounds(gain):
 @simulation
 def test_leaders_that_noise_will_not_tell_apart_are_not_raced_to_the_end():
     random, used = Random(16), []
-    for _ in range(20):
+    for _ in range(15):
         state, tracks = run(noisy(random, dict.fromkeys("abcd", 10.0), gaussian(0.035)), "abcd")
         assert state.decided
         assert leader_of(state, tracks)
@@ -206,7 +209,7 @@ def test_leaders_that_noise_will_not_tell_apart_are_not_raced_to_the_end():
 @simulation
 def test_nobody_faster_ends_in_about_twelve_rounds():
     random, used = Random(9), []
-    for _ in range(50):
+    for _ in range(25 * TIMES):
         state, tracks = run(noisy(random, dict.fromkeys(EIGHT, 1.0), gaussian()), EIGHT)
         assert state.decided
         used.append(rounds_used(tracks))
@@ -311,13 +314,15 @@ def test_where_work_is_dear_the_field_is_halved_and_ends_in_a_duel():
 
 @simulation
 def test_halving_makes_no_false_winner():
-    random, campaigns, wins = Random(12), 100, 0
+    random, campaigns, wins = Random(12), 40 * TIMES, 0
     for _ in range(campaigns):
-        plan = replace(PLAN, dear=True)
-        state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.01), gaussian()), EIGHT, plan)
-        wins += Standing.FASTER in state.standings.values()
+        draw = noisy(random, dict.fromkeys(EIGHT, 1.01), gaussian())
+        state, tracks = run(draw, EIGHT, replace(PLAN, dear=True))
+        best = max(state.candidates, key=lambda c: centre(tracks[c]))
+        claimed, _ = run(draw, [best], CLAIM)
+        wins += Standing.FASTER in claimed.standings.values()
 
-    assert at_least(wins, campaigns, 0.01) > 0.001
+    assert at_most_one_per_cent(wins, campaigns)
 
 
 def test_a_confirmation_has_twelve_rounds_and_is_extended_on_a_near_miss():

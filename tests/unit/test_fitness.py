@@ -6,6 +6,7 @@ from math import exp
 from random import Random
 
 import pytest
+from effort import TIMES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,23 +64,24 @@ def tries(count):
     return lambda: range(count)
 
 
+@pytest.mark.slow  # drawn with a fixed seed: one Python will do
 def test_a_quiet_machine():
-    found = fitness(recorded(), tries(40), tries(20), Random(1))
+    found = fitness(recorded(), tries(15 * TIMES), tries(7 * TIMES), Random(1))
 
-    assert (found.false_wins, found.campaigns) == (0, 40)
-    assert found.false_bound == pytest.approx(3 / 40, rel=0.1)
+    assert (found.false_wins, found.campaigns) == (0, 15 * TIMES)
+    assert found.false_bound == pytest.approx(3 / (15 * TIMES), rel=0.1)
     assert 0.005 < found.unit_sd < 0.03
     assert found.core_asymmetry == pytest.approx(0.1, abs=0.02)
     assert found.wall_per_cpu == pytest.approx(1.1, abs=0.01)
     assert [needed.gain for needed in found.needed] == list(GAINS)
     ten = found.needed[-1]
     assert ten.is_usual
-    assert ten.found == 20
+    assert ten.found == 7 * TIMES
     assert 1 < ten.seconds < 10
 
 
 def test_a_noisy_machine_says_what_it_would_need():
-    found = fitness(recorded(sd=0.3), tries(5), tries(10), Random(1))
+    found = fitness(recorded(sd=0.3), tries(2), tries(4), Random(1))
 
     two = found.needed[0]
     assert not two.is_usual
