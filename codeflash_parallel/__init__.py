@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from codeflash_parallel.adapters.host import (
         add_parallel_candidates_option as add_parallel_candidates_option,
     )
+    from codeflash_parallel.engine.again import resume as resume
+    from codeflash_parallel.engine.again import stored_run as stored_run
     from codeflash_parallel.engine.evaluator import Evaluator as Evaluator
     from codeflash_parallel.engine.evaluator import RaceMode as RaceMode
     from codeflash_parallel.engine.evaluator import evaluate as evaluate
@@ -40,6 +42,8 @@ _HOMES = {
     "Evaluator": "engine.evaluator",
     "RaceMode": "engine.evaluator",
     "evaluate": "engine.evaluator",
+    "resume": "engine.again",
+    "stored_run": "engine.again",
     "FileText": "model.candidate",
     "FileTexts": "model.candidate",
     "GitRef": "model.candidate",

@@ -85,6 +85,20 @@ def plain(value: Any) -> Any:
     return _encode(type(value), value)
 
 
+def restored(kind: Any, data: Any) -> Any:
+    """Return the value of a type, or of a union of dataclasses, that `written` was given.
+
+    Raises:
+        ValueError: it is of another type; one clause about what is wrong.
+    """
+    return _decode(kind, data)
+
+
+def written(kind: Any, value: Any) -> Any:
+    """Return a value of a type, or of a union of dataclasses, as what the `json` module takes."""
+    return _encode(kind, value)
+
+
 def from_json(data: Any) -> Record:
     """Return what `to_json` was given.
 
@@ -144,6 +158,7 @@ def _items(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:
 
 
 def _decode(kind: Any, data: Any) -> Any:
+    kind = getattr(kind, "__supertype__", kind)  # a `NewType` is what it is made of
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in {Union, UnionType}:
         return None if data is None and NoneType in arguments else _decode_member(arguments, data)
@@ -158,6 +173,12 @@ def _decode(kind: Any, data: Any) -> Any:
         return tuple(_decode(item, value) for item, value in zip(items, data, strict=True))
     if origin is Mapping:
         return {name: _decode(arguments[1], value) for name, value in _expect(data, dict).items()}
+    return _decode_plain(kind, data)
+
+
+def _decode_plain(kind: Any, data: Any) -> Any:
+    if kind is Any:
+        return data
     return kind(_expect(data, str)) if issubclass(kind, StrEnum) else _expect(data, kind)
 
 

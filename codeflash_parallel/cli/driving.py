@@ -21,14 +21,19 @@ from codeflash_parallel.model.settings import Settings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What an evaluation is asked to do."""
+    """What an evaluation is asked to do.
+
+    Attributes:
+        resumes: id of the run to go on with; empty: a new one.
+    """
 
     project: Path
     settings: Settings
-    submissions: Sequence[Submission]
-    mode: RaceMode
+    submissions: Sequence[Submission] = ()
+    mode: RaceMode = RaceMode.RACE
     repairer: Repairer | None = None
     refiner: Refiner | None = None
+    resumes: str = ""
 
 
 def drive(plan: Plan, observers: Sequence[Observer], interrupts: Interrupts) -> RunResult:
@@ -60,13 +65,21 @@ async def _driven(plan: Plan, observers: Sequence[Observer], interrupts: Interru
     interrupts.passed_to(lambda name: loop.call_soon_threadsafe(end, name))
     with scope:
         async with evaluator:
-            result = await evaluator.evaluate(
-                plan.submissions,
-                repairer=plan.repairer,
-                refiner=plan.refiner,
-                observers=(note_start, *observers),
-                race=plan.mode,
-            )
+            result = await _evaluated(plan, evaluator, (note_start, *observers))
         interrupts.come_too_late()
         return result
     raise Interrupted(interrupts.received)
+
+
+async def _evaluated(plan: Plan, evaluator: Evaluator, observers: Sequence[Observer]) -> RunResult:
+    if plan.resumes:
+        return await evaluator.resume(
+            plan.resumes, repairer=plan.repairer, refiner=plan.refiner, observers=observers
+        )
+    return await evaluator.evaluate(
+        plan.submissions,
+        repairer=plan.repairer,
+        refiner=plan.refiner,
+        observers=observers,
+        race=plan.mode,
+    )

@@ -65,20 +65,20 @@ def evaluate(args: argparse.Namespace, output: Output, mode: str) -> int:
     with handling_signals(output) as interrupts:
         settings = read_settings(Path(args.project), os.environ, vars(args)).settings
         submissions = _submissions(args)
-        _look_at_reports(args, output)
+        look_at_reports(args, output)
         result = (
             _evaluated(args, output, mode, settings, submissions, interrupts)
             if submissions
             else _nothing_to_do()
         )
         try:
-            _report(result, args, output)
+            report_all(result, args, output)
         except BrokenPipeError:
             drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
     return exit_code_of(result)
 
 
-def _look_at_reports(args: argparse.Namespace, output: Output) -> None:
+def look_at_reports(args: argparse.Namespace, output: Output) -> None:
     """Notice before the run that a report cannot be written after it."""
     output.must_be_writable()
     for report_path in filter(None, (args.junit_xml, args.markdown)):
@@ -114,7 +114,7 @@ def _evaluated(
         repairer=providers.repairer,
         refiner=providers.refiner,
     )
-    with _observers(args, output) as observers:
+    with observing(args, output) as observers:
         return drive(plan, observers, interrupts)
 
 
@@ -130,7 +130,7 @@ def _nothing_to_do() -> RunResult:
 
 
 @contextmanager
-def _observers(args: argparse.Namespace, output: Output) -> Iterator[list[Observer]]:
+def observing(args: argparse.Namespace, output: Output) -> Iterator[list[Observer]]:
     """Give the observers of a run: the board on standard error, events as JSON lines."""
     from codeflash_parallel.report.board import open_board
 
@@ -142,7 +142,8 @@ def _observers(args: argparse.Namespace, output: Output) -> Iterator[list[Observ
         yield [board, *events]
 
 
-def _report(result: RunResult, args: argparse.Namespace, output: Output) -> None:
+def report_all(result: RunResult, args: argparse.Namespace, output: Output) -> None:
+    """Write every report that was asked for."""
     if args.junit_xml:
         from codeflash_parallel.report.junit import junit_xml
 

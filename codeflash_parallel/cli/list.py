@@ -40,5 +40,6 @@ def _short(document: dict[str, Any]) -> dict[str, Any]:
         "outcome": document.get("verdict") or error.get("code") or "incomplete",
         "winner": document.get("winner"),
         "candidates": len(document.get("candidates", ())),
-        "summary": document.get("summary") or error.get("message", ""),
+        "summary": " ".join(filter(None, (document.get("summary"), error.get("hint"))))
+        or error.get("message", ""),
     }

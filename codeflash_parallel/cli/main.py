@@ -21,11 +21,13 @@ COMMANDS = MappingProxyType(
     {
         "run": "Check, race and profile candidates; say which is the fastest that is still correct.",
         "check": "Check candidates against the baseline; no race.",
+        "resume": "Go on with a run that was killed or interrupted; what is finished is not done again.",
         "apply": "Write a candidate of an earlier run into your tree.",
         "show": "Show an earlier run, or one of its candidates in full.",
         "replay": "Judge what an earlier run measured once more, by its own or by other rules.",
         "list": "List the earlier runs of this repository.",
         "clean": "Remove what earlier runs left in the cache.",
+        "selftest": "Let attacks and honest candidates be judged on this machine; say what was caught, and how.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
     }
 )

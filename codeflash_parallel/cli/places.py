@@ -23,14 +23,24 @@ class Places:
     configured: Configured
 
     def run_dir(self, name: str) -> Path:
-        """Return the folder of a run by its id, the beginning of its id, or `last`.
+        """Return the folder of a run by its id, the beginning of its id, or `last`: that has a result.
 
         Raises:
             UsageError: there is none, or several.
         """
-        from codeflash_parallel.engine.store import find_run
+        from codeflash_parallel.engine.store import Last, find_run
 
-        return find_run(self.cache, self.repository.root, name)
+        return find_run(self.cache, self.repository.root, name, Last.WITH_RESULT)
+
+    def begun_run_dir(self, name: str) -> Path:
+        """Return the folder of a run as `run_dir` does; `last` is the last one that was begun.
+
+        Raises:
+            UsageError: there is none, or several.
+        """
+        from codeflash_parallel.engine.store import Last, find_run
+
+        return find_run(self.cache, self.repository.root, name, Last.BEGUN)
 
     def documents(self) -> list[dict[str, Any]]:
         """Return the documents of all runs, the latest first."""

@@ -38,6 +38,19 @@ def provided(args: argparse.Namespace, settings: Settings) -> Provided:
     )
 
 
+def named(args: argparse.Namespace, settings: Settings) -> Provided:
+    """Return the providers that the command line names, without those of the settings.
+
+    Raises:
+        UsageError: one cannot be run.
+    """
+    cwd, deadline_s = str(Path(args.project).resolve()), settings.provider_timeout
+    return Provided(
+        repairer=command_repairer(args.repairer, deadline_s=deadline_s, cwd=cwd) if args.repairer else None,
+        refiner=command_refiner(args.refiner, deadline_s=deadline_s, cwd=cwd) if args.refiner else None,
+    )
+
+
 def _one(option: str, name: str, setting: str, command: str) -> str:
     if name and command:
         key = setting.replace("_", "-")

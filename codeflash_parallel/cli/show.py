@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from codeflash_parallel.engine.store import load_document
     from codeflash_parallel.report.stored import stored_result
 
-    result = stored_result(load_document(find_places(args).run_dir(args.run_name)))
+    result = stored_result(load_document(find_places(args).begun_run_dir(args.run_name)))
     if args.candidate:
         _show(candidate_of(result, args.candidate), output, timings=args.timings)
     else:

@@ -19,8 +19,10 @@ from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Ground, Point, furthest
 from codeflash_parallel.behavior.session import hashed
 from codeflash_parallel.benchmark.raced import Out
-from codeflash_parallel.engine.judging import INFRA, Judging
+from codeflash_parallel.engine.happened import Look
+from codeflash_parallel.engine.judging import INFRA
 from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin
 from codeflash_parallel.model.lifecycle import Step
 from codeflash_parallel.model.outcome import Code, Status
@@ -64,7 +66,7 @@ class Asked(StrEnum):
 class Admission:
     """Looks at candidates before and after a race, several at once where there are slots."""
 
-    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Judging, asked: Asked) -> None:
+    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Remembering, asked: Asked) -> None:
         self._plan, self._ledger, self._judging, self._asked = plan, ledger, judging, asked
         self._confirmed: set[str] = set()
         self._looking = anyio.Lock()
@@ -93,7 +95,8 @@ class Admission:
             entry,
             _All(self, _rest),
             entry.confirming,
-            taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
+            look=Look.REST,
+            taken=lambda number: self._ledger.move(entry, Step.STAGE, number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         if outcome.code is Code.OK:
@@ -124,7 +127,12 @@ class Admission:
     async def _confirm(self, entry: Entry) -> Out | None:
         self._ledger.move(entry, Step.CONFIRM)
         outcome = await self._judging.judge(
-            entry, _All(self, _clean), entry.confirming, taken=lambda _slot: None, again=lambda: None
+            entry,
+            _All(self, _clean),
+            entry.confirming,
+            look=Look.CLEAN,
+            taken=lambda _number: None,
+            again=lambda: None,
         )
         self._ledger.move(entry, Step.MEASURE)
         if outcome.code is Code.OK:

@@ -18,9 +18,12 @@ from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
-from codeflash_parallel.engine.judging import INFRA, Judging
+from codeflash_parallel.engine.happened import Look, key_of, prepared
+from codeflash_parallel.engine.journal import Journal
+from codeflash_parallel.engine.judging import INFRA
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.screening import EvidenceWanted, Screening
 from codeflash_parallel.engine.sources import Entries
 from codeflash_parallel.engine.store import save_diff
@@ -48,16 +51,18 @@ class BehaviorPhase:
         context: RunContext,
         ledger: Ledger,
         drafting: Drafting,
-        judging: Judging,
+        judging: Remembering,
         admission: Admission,
         repairs: Repairs,
         kills: Kills,
+        journal: Journal,
     ) -> None:
         self._context = context
         self._ledger = ledger
         self._drafting = drafting
         self._judging = judging
         self._admission = admission
+        self._journal = journal
         self._repairs = repairs
         self._screening = Screening(context, ledger, kills, drafting.changes, repairs)
         self._enough = anyio.CancelScope()
@@ -157,6 +162,7 @@ class BehaviorPhase:
         context = self._context
         made = await self._drafting.candidate(entry)
         if isinstance(made, Unappliable):
+            self._journal.note(prepared(key_of(entry.submission), made, ""))
             code = Code(made.code)
             status = Status.REJECTED if code is Code.PATH_NOT_ALLOWED else Status.UNAPPLIABLE
             self._ledger.finish(entry, status, code, made.reason)
@@ -164,7 +170,7 @@ class BehaviorPhase:
         entry.candidate = made
         entry.flags = self._drafting.changes.flags_of(made)
         entry.diff_path = str(save_diff(context.run_dir, made)) if made.edits else ""
-        original = self._duplicate_of(made)
+        original = self._duplicate_of(entry, made)
         if original:
             what = "the baseline" if original == "baseline" else original
             reason = f"It has the same code as {what}."
@@ -173,8 +179,20 @@ class BehaviorPhase:
         self._ledger.move(entry, Step.ENQUEUE)
         entry.time.waits(monotonic_ns())
 
-    def _duplicate_of(self, candidate: Candidate) -> str:
-        """Return what a candidate repeats; in-flight candidates count, so that none is run twice."""
+    def _duplicate_of(self, entry: Entry, candidate: Candidate) -> str:
+        """Return what a candidate repeats; in-flight candidates count, so that none is run twice.
+
+        Who came first is remembered: in a run that goes on, answers of providers come in another order.
+        """
+        key, known = key_of(entry.submission), self._journal.known
+        before = known.prepared.get(key) if known else None
+        original = before.duplicate_of if before else ""
+        original = original or self._repeated_by(candidate)
+        if before is None or before.duplicate_of != original:
+            self._journal.note(prepared(key, candidate, original))
+        return original
+
+    def _repeated_by(self, candidate: Candidate) -> str:
         changes = self._drafting.changes
         if changes.is_none(candidate):
             return "baseline"
@@ -186,7 +204,8 @@ class BehaviorPhase:
             entry,
             self._screening,
             entry.time,
-            taken=lambda slot: self._ledger.move(entry, Step.STAGE, slot.workspace.number),
+            look=Look.SCREEN,
+            taken=lambda number: self._ledger.move(entry, Step.STAGE, number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         self._conclude(entry, entry.outcome)

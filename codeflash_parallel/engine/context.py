@@ -10,6 +10,7 @@ from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine.fleet import Fleet
+from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.samples import Recorder
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.events import Event, Observer
@@ -31,6 +32,7 @@ class RunContext:
         free_bytes: what all checks and servers together may hold.
         cores: cores' worth of CPU time that may be used.
         recorder: keeps what races measure.
+        journal: keeps everything else that was found out.
     """
 
     run_id: str
@@ -49,6 +51,7 @@ class RunContext:
     cores: float
     seed: int
     recorder: Recorder
+    journal: Journal
 
     @property
     def guest(self) -> Guest:

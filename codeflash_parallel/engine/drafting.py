@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from codeflash_parallel.engine.changes import Changes
+from codeflash_parallel.engine.happened import Prepared, key_of, made_of
 from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Unappliable
 from codeflash_parallel.model.target import Target
@@ -16,11 +17,21 @@ from codeflash_parallel.worktrees.snapshot import Snapshot
 
 
 class Drafting:
-    """Makes candidates of one run's submissions."""
+    """Makes candidates of one run's submissions.
+
+    Args:
+        known: what submissions have become already, by their keys; a ref may name something else by now.
+    """
 
     def __init__(
-        self, mirror: Mirror, snapshot: Snapshot, targets: Sequence[Target], interpreter: Path
+        self,
+        mirror: Mirror,
+        snapshot: Snapshot,
+        targets: Sequence[Target],
+        interpreter: Path,
+        known: Mapping[str, Prepared] | None = None,
     ) -> None:
+        self._known = known or {}
         self._mirror, self._snapshot = mirror, snapshot
         self._targets, self._interpreter = targets, interpreter
         self._made: dict[CandidateId, Candidate | Unappliable] = {}
@@ -45,9 +56,13 @@ class Drafting:
         return self._made.pop(entry.id, None) or await self._make(entry)
 
     async def _make(self, entry: Entry) -> Candidate | Unappliable:
-        made = await materialise(
-            self._mirror, self._snapshot, entry.submission, self._targets, interpreter=self._interpreter
-        )
+        known = self._known.get(key_of(entry.submission)) if self._known else None
+        made = made_of(known, entry.submission) if known else await self._materialised(entry)
         if isinstance(made, Candidate):
             self.changes.look_at(made)
         return made
+
+    async def _materialised(self, entry: Entry) -> Candidate | Unappliable:
+        return await materialise(
+            self._mirror, self._snapshot, entry.submission, self._targets, interpreter=self._interpreter
+        )

@@ -16,7 +16,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.engine.faults import disk_faults, ungrouped
+from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.providing import Providers
+from codeflash_parallel.engine.recollection import Recollection
+from codeflash_parallel.engine.resuming import kept_in, must_have_same_settings, providers_again
 from codeflash_parallel.engine.run import Run
 from codeflash_parallel.engine.surroundings import Surroundings, cache_root
 from codeflash_parallel.model.candidate import Submission
@@ -117,24 +120,82 @@ class Evaluator:
         Raises:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
+        around = self._open
+        async with self._turn:
+            run_id = new_run_id()
+            with disk_faults(around.cache):
+                journal = Journal.begin(around.run_dir(run_id))
+            run = Run(
+                surroundings=around,
+                run_id=run_id,
+                providers=Providers(repairer=repairer, refiner=refiner),
+                observers=observers,
+                races=race is RaceMode.RACE,
+                journal=journal,
+            )
+            return await self._made(run, journal, candidates)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        repairer: Repairer | None = None,
+        refiner: Refiner | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> RunResult:
+        """Go on with a run that was killed, interrupted or cut short by its wall budget; return its result.
+
+        What is finished is not done again: verdicts, answers of providers and races are taken from the run's
+        journal. The snapshot is that of the run, even when the tree has changed since.
+
+        Args:
+            run_id: the whole id. The evaluator has the settings of the run (`stored_run`); only what
+                changes no verdict may differ.
+            repairer, refiner: as in `evaluate`; commands that the run had are found again.
+            observers: as in `evaluate`.
+
+        Raises:
+            UsageError: `RUN_ALIVE`, `RUN_FINISHED`, `NO_JOURNAL`, or `OTHER_SETTINGS`.
+            EnvironmentFault: `BAD_JOURNAL`, `NEWER_JOURNAL` or `SNAPSHOT_GONE`; or as in `evaluate`.
+
+        .. versionadded:: 0.1.0
+        """
+        around = self._open
+        async with self._turn:
+            with disk_faults(around.cache):
+                journal = Journal.go_on(around.run_dir(run_id), self._must_fit)
+            assert journal.known is not None
+            begun = journal.known.begun
+            run = Run(
+                surroundings=around,
+                run_id=run_id,
+                providers=providers_again(
+                    Providers(repairer=repairer, refiner=refiner), begun, self._settings
+                ),
+                observers=observers,
+                races=begun.races,
+                journal=journal,
+            )
+            return await self._made(run, journal, journal.known.submissions)
+
+    def _must_fit(self, known: Recollection) -> None:
+        must_have_same_settings(known, self._settings)
+
+    @property
+    def _open(self) -> Surroundings:
         if self._surroundings is None:
             raise UsageError(
                 "NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`."
             )
-        async with self._turn:
-            run = Run(
-                surroundings=self._surroundings,
-                run_id=new_run_id(),
-                providers=Providers(repairer=repairer, refiner=refiner),
-                observers=observers,
-                races=race is RaceMode.RACE,
-            )
-            self._run = run
-            try:
-                with ungrouped(), disk_faults(self._surroundings.cache):
-                    return await run.evaluate(candidates)
-            finally:
-                self._run = None
+        return self._surroundings
+
+    async def _made(self, run: Run, journal: Journal, candidates: Candidates) -> RunResult:
+        self._run = run
+        try:
+            with kept_in(journal, run.folder), ungrouped(), disk_faults(self._open.cache):
+                return await run.evaluate(candidates)
+        finally:
+            self._run = None
 
     @asynccontextmanager
     async def stream(

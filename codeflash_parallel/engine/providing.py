@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.engine.asking import Asking
 from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.happened import Profiled, key_of_text
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding
 from codeflash_parallel.model.candidate import CandidateId, Origin, Submission
@@ -25,7 +27,7 @@ from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.profiling.profiler import NotProfiled, profile
 from codeflash_parallel.repair.answers import Failed, Outcome
-from codeflash_parallel.repair.broker import Broker, open_broker
+from codeflash_parallel.repair.broker import open_broker
 from codeflash_parallel.repair.budget import (
     Contender,
     Permission,
@@ -73,13 +75,13 @@ async def open_providing(
         deadline_s=context.settings.provider_timeout,
         warn=ledger.warn,
     ) as broker:
-        yield Providing(broker, context, ledger)
+        yield Providing(Asking(broker, context.journal), context, ledger)
 
 
 class Providing:
     """Asks for repairs and refinements, and profiles what they need to see. Made by `open_providing`."""
 
-    def __init__(self, broker: Broker, context: RunContext, ledger: Ledger) -> None:
+    def __init__(self, broker: Asking, context: RunContext, ledger: Ledger) -> None:
         self._broker = broker
         self._context = context
         self._ledger = ledger
@@ -166,6 +168,9 @@ class Providing:
         if not context.baseline.calls:
             self._ledger.warn("There is no line profile: none of the targets' calls could be captured.")
             return None
+        key, journal = key_of_text(name, *prove), context.journal
+        if journal.known and key in journal.known.profiles:
+            return journal.known.profiles[key]
         spec = context.guest.spec(
             "profile",
             prove,
@@ -181,6 +186,7 @@ class Providing:
         if isinstance(found, NotProfiled):
             self._ledger.warn(f"There is no line profile of {name}. {found.reason}")
             return None
+        journal.note(Profiled(key=key, profile=found))
         return found
 
     # --- refine ----------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,21 +17,26 @@ from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.benchmark.figures import summary as race_summary
 from codeflash_parallel.benchmark.record import RunRecord
 from codeflash_parallel.engine.admission import Admission, Asked
+from codeflash_parallel.engine.agreeing import agreed_terms
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.clock import Clock
 from codeflash_parallel.engine.conclusion import conclusion, finish_all
 from codeflash_parallel.engine.context import Announcer, RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.fleet import Fleet
+from codeflash_parallel.engine.happened import Ended, Ending, Grounded, Snapshotted, SourceEnded, Submitted
+from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.judging import Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger, copied_from_originals, summed
 from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
-from codeflash_parallel.engine.race_phase import RaceFinding, hold_race, race_terms
-from codeflash_parallel.engine.samples import Recorder
-from codeflash_parallel.engine.sources import Entries, entering, peek
+from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
+from codeflash_parallel.engine.remembering import Remembering
+from codeflash_parallel.engine.resuming import begin_journal, notes_on, same_snapshot
+from codeflash_parallel.engine.samples import Recorder, sound_records
+from codeflash_parallel.engine.sources import Entries, entered, entering, peek
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
@@ -60,13 +66,16 @@ class Run:
         providers: Providers,
         observers: Sequence[Observer],
         races: bool,
+        journal: Journal,
     ) -> None:
         self._around = surroundings
         self._settings = surroundings.settings
         self._run_id = run_id
-        self._run_dir = surroundings.home / "runs" / run_id
+        self._run_dir = surroundings.run_dir(run_id)
         self._providers = providers
         self._races = races
+        self._journal = journal
+        self._ending = Ending.FINISHED
         self._announce = Announcer.of(observers)
         self._ledger = Ledger(run_id, self._announce)
         self._policy = load_policy(surroundings.settings.ranking, self._ledger.warn)
@@ -80,6 +89,11 @@ class Run:
         # Seeds come from the run's id, so that a run can be repeated by naming its seed.
         self._seed = self._settings.seed or zlib.crc32(run_id.encode()) or 1
 
+    @property
+    def folder(self) -> Path:
+        """Return where everything about the run is kept."""
+        return self._run_dir
+
     def interrupt(self, code: str) -> None:
         """Stop: kill what runs, keep what is finished."""
         self._interrupted = self._interrupted or code
@@ -88,32 +102,52 @@ class Run:
     async def evaluate(self, source: Source) -> RunResult:
         """Judge every candidate of the source.
 
+        Args:
+            source: of a run that goes on: the candidates that it had.
+
         Raises:
             UsageError, EnvironmentFault: the run could not be made.
         """
         self._announce(RunStarted(run_id=self._run_id, slots=self._around.size))
+        entries = await self._entered(source)
         if isinstance(source, Sequence) and not source:
             return await self._finish(self._result(Verdict.NONE_CORRECT, "There is no candidate."))
-        entries = self._entered(source)
         with self._scope:
             await self._within_budget(entries)
         if self._interrupted:
             return await self._finish(self._incomplete())
         return await self._finish(self._judged())
 
-    def _entered(self, source: Source) -> Entries:
+    async def _entered(self, source: Source) -> Entries:
         """Enter what is there; what is still being produced is entered as it arrives."""
-        if isinstance(source, Sequence):
-            return [self._ledger.add(submission) for submission in source]
+        there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
+        if self._journal.known is None:
+            begun = {"run_id": self._run_id, "races": self._races, "seed": self._seed}
+            submissions = None if there is None else [entry.submission for entry in there]
+            await begin_journal(self._journal, self._around, begun, self._providers, submissions)
+        else:
+            for note in notes_on(self._journal.known, self._providers):
+                self._ledger.warn(note)
+        if there is not None:
+            return there
         if isinstance(source, AsyncIterable):
-            return entering(self._ledger, source)
-        return map(self._ledger.add, source)
+            return entering(self._enter, source, self._all_entered)
+        return entered(self._enter, source, self._all_entered)
+
+    def _enter(self, submission: Submission) -> Entry:
+        entry = self._ledger.add(submission)
+        self._journal.note(Submitted(submission=entry.submission))
+        return entry
+
+    def _all_entered(self) -> None:
+        self._journal.note(SourceEnded())
 
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
         with anyio.move_on_after(budget_s) as scope:
             await self._go(source)
         if scope.cancelled_caught:
+            self._ending = Ending.BUDGET
             self._ledger.warn(f"The wall budget of {budget_s:g} s was spent.")
 
     async def _go(self, source: Entries) -> None:
@@ -121,15 +155,23 @@ class Run:
         async with anyio.create_task_group() as group:
             group.start_soon(self._around.compile_guest)
             group.start_soon(anyio.to_thread.run_sync, load_reader)
-            snapshot = await self._around.snapshot()
+            snapshot = await self._snapshot()
             source, targets = await self._targets(source, snapshot)
-            pool = await self._around.pool(snapshot, self._run_id)
+            pool = await self._around.pool(snapshot, self._owner)
         for warning in pool.warnings:
             self._ledger.warn(warning)
         self._clock.lap("snapshot")
         self._phase("baseline")
         guest = self._around.guest(targets, snapshot, self._seed)
-        drafting = Drafting(self._around.mirror, snapshot, targets, self._around.interpreter)
+        self._stand_on(self._around.ground(guest, snapshot))
+        known = self._journal.known
+        drafting = Drafting(
+            self._around.mirror,
+            snapshot,
+            targets,
+            self._around.interpreter,
+            known.prepared if known else {},
+        )
         plan, fleet = await self._baseline(guest, snapshot, pool, source, drafting)
         for warning in plan.baseline.warnings:
             self._ledger.warn(warning)
@@ -150,15 +192,47 @@ class Run:
             free_bytes=self._around.free_bytes,
             cores=self._around.cores,
             seed=self._seed,
-            recorder=Recorder(self._run_dir, self._run_record()),
+            recorder=self._recorder(),
+            journal=self._journal,
         )
         async with open_providing(self._providers, self._context, self._ledger) as providing:
             await self._rounds(self._context, source, providing, drafting)
 
-    def _run_record(self) -> RunRecord:
-        return RunRecord(
+    async def _snapshot(self) -> Snapshot:
+        """Freeze the user's tree; a run that goes on has its snapshot already."""
+        known = self._journal.known
+        if known is not None and known.snapshot is not None:
+            return await same_snapshot(self._around, known.snapshot, self._ledger.warn)
+        snapshot = await self._around.snapshot()
+        self._journal.note(Snapshotted(**asdict(snapshot)))
+        return snapshot
+
+    @property
+    def _owner(self) -> str:
+        """Name the run's slots: those that were kept when it was killed stay where they are."""
+        known = self._journal.known
+        return f"{self._run_id}.{known.resumed + 1}" if known else self._run_id
+
+    def _stand_on(self, ground: str) -> None:
+        """Note under which circumstances candidates are judged; findings under others do not count."""
+        known = self._journal.known
+        if known is not None and known.ground not in {"", ground}:
+            self._journal.forget()
+            self._ledger.warn(
+                "Interpreter, packages, environment or our version have changed: all are judged again."
+            )
+        elif known is not None:
+            count = f"{known.judged} of {len(self._ledger)} candidates"
+            self._ledger.warn(f"The run goes on: {count} had been checked when it ended.")
+        self._journal.note(Grounded(key=ground))
+
+    def _recorder(self) -> Recorder:
+        known = self._journal.known
+        kept = sound_records(self._run_dir) if known and known.rules else ()
+        first = RunRecord(
             run_id=self._run_id, seed=self._seed, policy=self._settings.ranking, version=__version__
         )
+        return Recorder(self._run_dir, first, kept)
 
     async def _baseline(
         self, guest: Guest, snapshot: Snapshot, pool: Pool, source: Entries, drafting: Drafting
@@ -189,12 +263,15 @@ class Run:
         self, context: RunContext, source: Entries, providing: Providing, drafting: Drafting
     ) -> None:
         """Behavior, race, refinement, and again while refinements bring candidates."""
-        judging = Judging(context)
+        judging = Remembering(Judging(context), self._journal)
         kills = await anyio.to_thread.run_sync(Kills.load, self._around.home, context.targets)
         asked = Asked.EVERYBODY if self._races else Asked.WHO_REACH_OUT
         admission = Admission(context.plan, self._ledger, judging, asked)
-        behavior = BehaviorPhase(context, self._ledger, drafting, judging, admission, providing, kills)
+        behavior = BehaviorPhase(
+            context, self._ledger, drafting, judging, admission, providing, kills, self._journal
+        )
         workload = await self._workload(context) if self._races else None
+        rounds = 0
         while True:
             self._phase("behavior")
             try:
@@ -207,7 +284,8 @@ class Run:
                 return
             await context.fleet.close()
             await self._around.share_bytecode(context.plan, context.pool)
-            terms = await race_terms(context, workload, self._policy)
+            terms = await agreed_terms(context, workload, self._policy, rounds)
+            rounds += 1
             self._phase("race", terms.summary)
             self._finding = await hold_race(context, self._ledger, terms, self._finding, admission.confirm)
             self._clock.lap("race")
@@ -252,7 +330,13 @@ class Run:
         for entry in self._ledger:
             if entry.stage is not Stage.FINISHED:
                 self._ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, "The run was interrupted.")
-        fault = Fault(family="interrupted", code=self._interrupted, message="The run was interrupted.")
+        self._ending = Ending.INTERRUPTED
+        fault = Fault(
+            family="interrupted",
+            code=self._interrupted,
+            message="The run was interrupted.",
+            hint=f"`codeflash-parallel resume {self._run_id}` goes on with it.",
+        )
         result = self._result(None, "The run was interrupted.")
         return replace(result, error=fault)
 
@@ -323,5 +407,13 @@ class Run:
         candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(partial(save_run, self._run_dir, result, candidates))
+            await self._journal.keep(self._ended())
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
+
+    def _ended(self) -> Ended:
+        """Say whether somebody may go on with the run; where the machinery failed, it is worth a try."""
+        unjudged = any(entry.result and entry.result.status is Status.INFRA for entry in self._ledger)
+        if self._ending is Ending.FINISHED and unjudged:
+            return Ended(ending=Ending.UNJUDGED)
+        return Ended(ending=self._ending, code=self._interrupted)

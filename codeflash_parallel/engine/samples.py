@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 
-from codeflash_parallel.benchmark.record import Record, RunRecord, from_json, to_json
+from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.raced import Raced
+from codeflash_parallel.benchmark.record import RaceRecord, Record, RunRecord, from_json, to_json
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.process.files import write_durably
 
 #: Folder of a run's records. They are read in the order of their names.
 FOLDER = "races"
@@ -22,12 +25,24 @@ class Recorder:
     Args:
         run_dir: of the run.
         first: the record that precedes all others; a run without a race has none.
+        kept: what an earlier process of the same run recorded. It holds as long as the same comes again; with
+            the first difference the rest is removed.
     """
 
-    def __init__(self, run_dir: Path, first: RunRecord) -> None:
+    def __init__(self, run_dir: Path, first: RunRecord, kept: Sequence[Record] = ()) -> None:
         self._folder = run_dir / FOLDER
         self._first = first
+        self._kept = tuple(kept) if kept and kept[0] == first else ()
         self._count = 0
+
+    def held(self, plan: RacePlan, candidates: Sequence[str]) -> Raced | None:
+        """Return what comes next, where it is this race and an earlier process has held it."""
+        match self._kept[max(1, self._count) :]:
+            case (RaceRecord(outcome=Raced() as raced), *_) if (
+                raced.plan == plan and raced.candidates == tuple(candidates)
+            ):
+                return raced
+        return None
 
     async def add(self, record: Record) -> None:
         """Write one more record; a file is there whole or not at all, even when this is cancelled."""
@@ -36,9 +51,34 @@ class Recorder:
 
     def _write(self, records: Sequence[Record]) -> None:
         for record in records:
-            data = json.dumps(to_json(record), separators=(",", ":")).encode()
-            write_atomically(self._folder / f"{self._count:04d}.json", data)
+            data = _text(record).encode()
+            if not self._is_kept(data):
+                self._drop_the_rest()
+                write_durably(self._folder / f"{self._count:04d}.json", data)
             self._count += 1
+
+    def _is_kept(self, data: bytes) -> bool:
+        """Say whether an earlier process has written this record in this place."""
+        there = self._kept[self._count : self._count + 1]
+        return bool(there) and _text(there[0]).encode() == data
+
+    def _drop_the_rest(self) -> None:
+        self._kept = self._kept[: self._count]
+        for path in sorted(self._folder.glob("*.json"))[self._count :]:
+            path.unlink()
+
+
+def _text(record: Record) -> str:
+    return json.dumps(to_json(record), separators=(",", ":"))
+
+
+def sound_records(run_dir: Path) -> tuple[Record, ...]:
+    """Return the records of a run that was broken off, in order, up to the first that cannot be read."""
+    found: list[Record] = []
+    with suppress(EnvironmentFault):
+        while (path := run_dir / FOLDER / f"{len(found):04d}.json").exists():
+            found.append(_load(path))
+    return tuple(found)
 
 
 def load_records(run_dir: Path) -> tuple[Record, ...]:

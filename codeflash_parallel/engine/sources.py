@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.candidate import Submission
 
 Entries = AsyncIterable[Entry] | Iterable[Entry]
 
 
-async def entering(ledger: Ledger, source: AsyncIterable[Submission]) -> AsyncIterator[Entry]:
-    """Enter submissions as they come."""
+Enter = Callable[[Submission], Entry]
+
+
+async def entering(
+    enter: Enter, source: AsyncIterable[Submission], at_end: Callable[[], None]
+) -> AsyncIterator[Entry]:
+    """Enter submissions as they come, and tell when there are no more."""
     async for submission in source:
-        yield ledger.add(submission)
+        yield enter(submission)
+    at_end()
+
+
+def entered(enter: Enter, source: Iterable[Submission], at_end: Callable[[], None]) -> Iterator[Entry]:
+    """Enter submissions as they are asked for, and tell when there are no more."""
+    for submission in source:
+        yield enter(submission)
+    at_end()
 
 
 async def peek(source: Entries) -> tuple[Sequence[Entry], Entries]:

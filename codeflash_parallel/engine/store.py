@@ -5,14 +5,19 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.engine.journal import NAME as JOURNAL
+from codeflash_parallel.engine.journal import is_alive, look_into
+from codeflash_parallel.engine.recollection import Recollection
 from codeflash_parallel.model.candidate import Candidate, Edit
 from codeflash_parallel.model.document import document
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.model.result import RunResult
-from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault, UsageError
+from codeflash_parallel.model.result import Fault, RunResult
+from codeflash_parallel.process.files import write_atomically, write_durably
 
 #: Names a user may give instead of a run's id.
 LAST = "last"
@@ -29,18 +34,46 @@ def save_diff(run_dir: Path, candidate: Candidate) -> Path:
 def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) -> None:
     """Write a run's document and its candidates' edits, each file whole or not at all."""
     edits = {c.id: [_edit_to_json(edit) for edit in c.edits] for c in candidates}
-    write_atomically(run_dir / "edits.json", json.dumps(edits).encode())
-    write_atomically(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
+    write_durably(run_dir / "edits.json", json.dumps(edits).encode())
+    write_durably(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
 
 
 def load_document(run_dir: Path) -> dict[str, Any]:
-    """Return the document of a stored run.
+    """Return the document of a stored run; of one that was killed, or goes on, what its journal says.
 
     Raises:
         EnvironmentFault: `BAD_RUN`: it is not there or cannot be read.
     """
+    if not (run_dir / "result.json").exists() and (run_dir / JOURNAL).exists():
+        return document(_unfinished(run_dir))
     loaded: dict[str, Any] = _read(run_dir / "result.json")
     return loaded
+
+
+def _unfinished(run_dir: Path) -> RunResult:
+    """Return what is known of a run that has no result."""
+    known = look_into(run_dir)
+    return RunResult(
+        run_id=run_dir.name,
+        complete=False,
+        error=_why_unfinished(run_dir, known),
+        compare=str(known.begun.settings.get("compare", "values")),
+        snapshot=known.snapshot.commit if known.snapshot else "",
+        base=known.snapshot.base if known.snapshot else "",
+        seed=known.begun.seed,
+        repository=known.begun.repository,
+        run_dir=str(run_dir),
+        summary=f"{known.judged} of {len(known.submissions)} candidates have been checked.",
+    )
+
+
+def _why_unfinished(run_dir: Path, known: Recollection) -> Fault:
+    hint = f"`codeflash-parallel resume {run_dir.name}` goes on with it."
+    if is_alive(run_dir):
+        return Fault(family="interrupted", code="RUNNING", message="The run is still going on.")
+    if known.ended is not None and known.ended.code:
+        return Fault(family="environment", code=known.ended.code, message=known.ended.message, hint=hint)
+    return Fault(family="interrupted", code="KILLED", message="The run was killed.", hint=hint)
 
 
 def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
@@ -63,30 +96,40 @@ def list_runs(cache: Path, repository: Path) -> list[dict[str, Any]]:
     """Return the documents of this repository's runs, the latest first; unreadable ones are left out."""
     documents = []
     for run_dir in _run_dirs(cache):
-        try:
+        with suppress(CodeflashParallelError):
             loaded = load_document(run_dir)
-        except EnvironmentFault:
-            continue
-        if loaded.get("repository") == str(repository):
-            documents.append(loaded)
+            if loaded.get("repository") == str(repository):
+                documents.append(loaded)
     return documents
 
 
-def find_run(cache: Path, repository: Path, name: str) -> Path:
+class Last(StrEnum):
+    """Which run is meant by ``last``."""
+
+    #: The last one that was begun, killed or not.
+    BEGUN = "begun"
+    #: The last one that has a result.
+    WITH_RESULT = "with-result"
+
+
+def find_run(cache: Path, repository: Path, name: str, last: Last) -> Path:
     """Return the folder of a run by its id, the beginning of its id, or ``last``.
 
     Raises:
         UsageError: `NO_SUCH_RUN` or `AMBIGUOUS_RUN`.
     """
     ids = [str(d["run_id"]) for d in list_runs(cache, repository)]
-    found = (
-        ids[:1] if name == LAST else [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
-    )
+    dirs = {path.name: path for path in _run_dirs(cache)}
+    if name == LAST:
+        has_result = {i for i in ids if last is Last.BEGUN or (dirs[i] / "result.json").exists()}
+        found = [i for i in ids if i in has_result][:1]
+    else:
+        found = [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
     if not found or not name:
         raise UsageError("NO_SUCH_RUN", f"There is no run {name!r} of this repository.", "See `list`.")
     if len(found) > 1:
         raise UsageError("AMBIGUOUS_RUN", f"{name!r} may be {', '.join(found[:5])}.", "Give more of the id.")
-    return next(d for d in _run_dirs(cache) if d.name == found[0])
+    return dirs[found[0]]
 
 
 def _run_dirs(cache: Path) -> list[Path]:

@@ -121,6 +121,10 @@ class Surroundings:
         with anyio.CancelScope(shield=True):
             await stack.aclose()
 
+    def run_dir(self, run_id: str) -> Path:
+        """Return the folder of a run."""
+        return self.home / "runs" / run_id
+
     @property
     def size(self) -> int:
         """Return how many candidates are evaluated at once."""
@@ -151,10 +155,14 @@ class Surroundings:
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the user's tree (or of the base that was asked for)."""
+        return await self.mirror.snapshot(self.snapshot_request)
+
+    @property
+    def snapshot_request(self) -> SnapshotRequest:
+        """Return what snapshots are taken of."""
         settings = self.settings
         ignored, extra = settings.include_ignored, settings.extra_tests
-        request = SnapshotRequest(base=settings.base, include_ignored=ignored, extra_tests=extra)
-        return await self.mirror.snapshot(request)
+        return SnapshotRequest(base=settings.base, include_ignored=ignored, extra_tests=extra)
 
     async def pool(self, snapshot: Snapshot, run_id: str) -> Pool:
         """Return slots that hold a snapshot: those of the last call, if it and the variables are the same."""
@@ -304,6 +312,10 @@ class Surroundings:
 
     def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
         return {t.path: self.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
+
+    def ground(self, guest: Guest, snapshot: Snapshot) -> str:
+        """Name the circumstances under which candidates are judged."""
+        return self._key(guest, snapshot, Depth.CALLS)
 
     def _key(self, guest: Guest, snapshot: Snapshot, depth: Depth) -> str:
         """Name a baseline by everything that it depends on."""

@@ -125,6 +125,23 @@ class Mirror:
                 "Run again.",
             )
 
+    async def holds(self, snapshot: Snapshot) -> bool:
+        """Say whether everything of a snapshot that was taken earlier is still there."""
+        return await anyio.to_thread.run_sync(self._holds_objects, snapshot)
+
+    def _holds_objects(self, snapshot: Snapshot) -> bool:
+        try:
+            self.git.run("cat-file", "-e", f"{snapshot.commit}^{{tree}}")
+            blobs = {entry.blob for entry in self.entries(snapshot).values()}
+            said = self.git.run("cat-file", "--batch-check", stdin="\n".join(sorted(blobs)).encode() + b"\n")
+        except GitFailed:
+            return False
+        return b" missing" not in said
+
+    def adopt(self, snapshot: Snapshot, request: SnapshotRequest) -> None:
+        """Let a snapshot that was taken earlier be healed by what it was taken of."""
+        self._requests[snapshot.commit] = request
+
     def _drop_damaged_objects(self) -> None:
         """Remove objects that do not hold what their names say; they are written again when needed."""
         (self.home.mirror / "snapshot.index").unlink(missing_ok=True)

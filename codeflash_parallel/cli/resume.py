@@ -1,0 +1,82 @@
+"""`resume`: go on with a run that was killed, interrupted, or cut short by its wall budget."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.evaluation import look_at_reports, observing, report_all
+from codeflash_parallel.cli.exits import exit_code_of
+from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
+from codeflash_parallel.cli.output import Output, drop_stdout
+from codeflash_parallel.cli.places import Places, add_run, find_places
+
+if TYPE_CHECKING:
+    from codeflash_parallel.model.result import RunResult
+
+#: Settings that may be others than those of the run: they change no verdict.
+CHANGEABLE = ("parallel_candidates", "wall_budget", "provider_timeout", "keep_slots")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `resume`."""
+    add_run(parser)
+    group = parser.add_argument_group("settings", "All others are those of the run.")
+    options.add_settings(group, CHANGEABLE)
+    options.add_providers(parser, ("repairer", "refiner"))
+    options.add_reports(parser)
+    options.add_output(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Go on with a run and report; return the exit code of its result. A finished one is only reported."""
+    from codeflash_parallel.engine.journal import look_into
+
+    with handling_signals(output) as interrupts:
+        places = find_places(args)
+        run_dir = places.begun_run_dir(args.run_name)
+        look_at_reports(args, output)
+        known = look_into(run_dir)
+        result = (
+            _finished(run_dir)
+            if known.is_finished
+            else _resumed(args, output, places, run_dir.name, interrupts)
+        )
+        try:
+            report_all(result, args, output)
+        except BrokenPipeError:
+            drop_stdout()  # the reader has seen enough; the exit code is the verdict's all the same
+    return exit_code_of(result)
+
+
+def _finished(run_dir: Path) -> RunResult:
+    from codeflash_parallel.engine.store import load_document
+    from codeflash_parallel.report.stored import stored_result
+
+    sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
+    return stored_result(load_document(run_dir))
+
+
+def _resumed(
+    args: argparse.Namespace, output: Output, places: Places, run_id: str, interrupts: Interrupts
+) -> RunResult:
+    from codeflash_parallel.cli.driving import Plan, drive
+    from codeflash_parallel.cli.provided import named
+    from codeflash_parallel.engine.again import stored_run
+
+    changed = {name: value for name, value in vars(args).items() if name in CHANGEABLE}
+    stored = stored_run(run_id, places.repository.root, cache_dir=os.fspath(places.cache), **changed)
+    providers = named(args, stored.settings)
+    plan = Plan(
+        project=stored.project,
+        settings=stored.settings,
+        repairer=providers.repairer,
+        refiner=providers.refiner,
+        resumes=run_id,
+    )
+    with observing(args, output) as observers:
+        return drive(plan, observers, interrupts)

@@ -1,0 +1,58 @@
+"""Ask providers with a memory: who has answered is not asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+from codeflash_parallel.engine.happened import Answered as HasAnswered
+from codeflash_parallel.engine.happened import Request, key_of_text
+from codeflash_parallel.engine.journal import Journal
+from codeflash_parallel.model.providers import RefinementRequest, RepairRequest
+from codeflash_parallel.repair.answers import Answered, Outcome
+from codeflash_parallel.repair.broker import Broker
+
+
+class Asking:
+    """Asks as `Broker` does, and keeps every answer. A request that failed is asked again by the next."""
+
+    def __init__(self, broker: Broker, journal: Journal) -> None:
+        self._broker, self._journal = broker, journal
+
+    @property
+    def repairs(self) -> bool:
+        """Whether there may be repairs: somebody can be asked, or has answered."""
+        return self._broker.repairs or self._has(Request.REPAIR)
+
+    @property
+    def refines(self) -> bool:
+        """Whether there may be refinements: somebody can be asked, or has answered."""
+        return self._broker.refines or self._has(Request.REFINEMENT)
+
+    def _has(self, kind: Request) -> bool:
+        known = self._journal.known
+        return known is not None and any(request is kind for request, _about in known.answers)
+
+    async def request_repair(self, request: RepairRequest) -> Outcome:
+        """Ask for repairs of one candidate; see `Broker`."""
+        return await self._asked(Request.REPAIR, [request], self._broker.request_repair(request))
+
+    async def request_refinement(self, requests: Sequence[RefinementRequest]) -> Outcome:
+        """Ask for refinements of a batch; see `Broker`."""
+        asking = self._broker.request_refinement(requests)
+        return await self._asked(Request.REFINEMENT, requests, asking)
+
+    async def _asked(
+        self,
+        kind: Request,
+        requests: Sequence[RepairRequest | RefinementRequest],
+        asking: Awaitable[Outcome],
+    ) -> Outcome:
+        about = tuple(key_of_text(request.candidate, request.diff) for request in requests)
+        known = self._journal.known.answers.get((kind, about)) if self._journal.known else None
+        if known is not None:
+            asking.close()  # type: ignore[attr-defined]
+            return Answered(answers=known)
+        outcome = await asking
+        if isinstance(outcome, Answered):
+            await self._journal.keep(HasAnswered(request=kind, about=about, answers=outcome.answers))
+        return outcome

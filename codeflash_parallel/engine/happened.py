@@ -1,0 +1,377 @@
+"""What happens in a run, as lines of its journal. Pure.
+
+A line is the CRC-32 of what follows as eight hexadecimal digits, a space, and one JSON object without a line
+break. The first line names the version of the form. A last line that was torn, because the writer died in
+the middle of it, is recognised and left out; a bad line with a good one behind it is damage, and nothing
+after it is believed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.record import restored, written
+from codeflash_parallel.model.candidate import Candidate, Edit, Submission, Unappliable, digest_of
+from codeflash_parallel.model.providers import Answer
+from codeflash_parallel.model.result import LineProfile
+
+#: Version of the lines; a journal of a later one is refused, a change of meaning raises it.
+SCHEMA = 1
+
+
+class Look(StrEnum):
+    """Which check of a candidate it was."""
+
+    #: The first one, with the tests that can notice a change.
+    SCREEN = "screen"
+    #: The tests that screening left out.
+    REST = "rest"
+    #: In a clean process, after a race.
+    CLEAN = "clean"
+
+
+class Ending(StrEnum):
+    """How a run ended."""
+
+    #: Everybody was judged.
+    FINISHED = "finished"
+    #: Ctrl-C or SIGTERM.
+    INTERRUPTED = "interrupted"
+    #: The wall budget was spent.
+    BUDGET = "budget"
+    #: The machinery failed for some candidates: they were not judged.
+    UNJUDGED = "unjudged"
+    #: The run could not go on: a full disk, a red baseline.
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provider:
+    """Who answers requests.
+
+    Attributes:
+        argv: of a command; empty for a Python callable, which cannot be found again.
+        cwd: of the command.
+    """
+
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """The first event: what was asked for.
+
+    Attributes:
+        schema: of all lines.
+        version: of the program.
+        repository: root of the user's repository.
+        project: folder of the project in it.
+        races: whether equivalent candidates are raced.
+        seed: of everything random.
+        expected: how many candidates were handed in at once; -1: they came one by one.
+        settings: by name, as `settings_document` wrote them.
+    """
+
+    schema: int
+    run_id: str
+    version: str
+    repository: str
+    project: str
+    races: bool
+    seed: int
+    expected: int
+    settings: Mapping[str, Any]
+    repairer: Provider | None = None
+    refiner: Provider | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resumed:
+    """Another process goes on with the run."""
+
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submitted:
+    """A candidate was handed in, under the name that it has in this run."""
+
+    submission: Submission
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceEnded:
+    """No more candidates will be handed in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshotted:
+    """The user's tree was frozen; see `worktrees.snapshot.Snapshot`."""
+
+    commit: str
+    tree: str
+    base: str
+    ignored_left_out: tuple[str, ...]
+    protected: tuple[str, ...]
+    extra_tests: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grounded:
+    """The baseline is known.
+
+    Attributes:
+        key: names everything that it depends on: interpreter, packages, environment, our version.
+    """
+
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredEdit:
+    """An edit; `new` is in base 64."""
+
+    path: str
+    old_digest: str | None
+    new: str | None
+    executable: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A submission became edits, or cannot.
+
+    Attributes:
+        key: of the submission, see `key_of`.
+        refused: code of why it cannot; empty when it can.
+        duplicate_of: a candidate, or ``baseline``; empty when it is no duplicate.
+    """
+
+    key: str
+    edits: tuple[StoredEdit, ...] = ()
+    diff: str = ""
+    refused: str = ""
+    reason: str = ""
+    duplicate_of: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spending:
+    """Where the time of a check went, see `ledger.Spent`."""
+
+    queue_ns: int
+    held_ns: int
+    stage_ns: int
+    tests_ns: int
+    steps_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """A check came to its end, with a finding about the candidate.
+
+    Attributes:
+        key: of the submission.
+        notes, kept_slot, reproduce: of the entry, after the check.
+    """
+
+    key: str
+    look: Look
+    outcome: CheckOutcome
+    spent: Spending
+    notes: tuple[str, ...] = ()
+    kept_slot: str = ""
+    reproduce: str = ""
+
+
+class Request(StrEnum):
+    """What a provider was asked for."""
+
+    #: One rejected candidate.
+    REPAIR = "repair"
+    #: The fastest candidates, in one batch.
+    REFINEMENT = "refinement"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """A provider has answered.
+
+    Attributes:
+        about: keys of the candidates that it was asked about, see `key_of_text`.
+        answers: what it proposed; none: it has no idea.
+    """
+
+    request: Request
+    about: tuple[str, ...]
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agreed:
+    """The rules of a round's races; the first round is 0."""
+
+    round: int
+    plan: RacePlan
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profiled:
+    """A line profile was made.
+
+    Attributes:
+        key: see `key_of_text`: of its name and the files that it was staged in.
+    """
+
+    key: str
+    profile: LineProfile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """The run came to an end, for now.
+
+    Attributes:
+        code: why, where it is not finished.
+        message: the same for people.
+    """
+
+    ending: Ending
+    code: str = ""
+    message: str = ""
+
+
+Happened = (
+    Begun
+    | Resumed
+    | Submitted
+    | SourceEnded
+    | Snapshotted
+    | Grounded
+    | Prepared
+    | Checked
+    | Answered
+    | Agreed
+    | Profiled
+    | Ended
+)
+
+
+class NewerJournal(ValueError):  # noqa: N818 - told in its reader's own words
+    """The journal was written by a later version; `args[0]` is its schema."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """What is in a journal.
+
+    Attributes:
+        events: in order.
+        good_bytes: length of the lines that they stand in; what follows was torn.
+        damage: why the rest cannot be believed, one clause; empty when all is well.
+    """
+
+    events: tuple[Happened, ...] = ()
+    good_bytes: int = 0
+    damage: str = ""
+    torn: bytes = field(default=b"", repr=False)
+
+
+def line_of(event: Happened) -> bytes:
+    """Return the line of an event, with its line break."""
+    text = json.dumps(written(Happened, event), separators=(",", ":")).encode("ascii")
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def read_lines(data: bytes) -> Read:
+    """Return what the bytes of a journal say.
+
+    Raises:
+        NewerJournal: a later version wrote it.
+    """
+    events: list[Happened] = []
+    good = 0
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines[:-1]):
+        body = _body(line)
+        if body is None:
+            rest = lines[number + 1 :]
+            if any(_body(later) is not None for later in rest):
+                return Read(events=tuple(events), good_bytes=good, damage=f"line {number + 1} is damaged")
+            break
+        if not events:
+            _must_be_known(body)
+        try:
+            events.append(restored(Happened, body))
+        except (ValueError, TypeError, KeyError) as error:
+            return Read(events=tuple(events), good_bytes=good, damage=f"line {number + 1}: {error}")
+        good += len(line) + 1
+    if not events or not isinstance(events[0], Begun):
+        return Read(damage="it does not begin with what was asked for")
+    return Read(events=tuple(events), good_bytes=good, torn=data[good:])
+
+
+def _body(line: bytes) -> Any:
+    """Return the JSON value of a line whose checksum is right, else `None`."""
+    checksum, _, text = line.partition(b" ")
+    try:
+        return json.loads(text) if int(checksum, 16) == zlib.crc32(text) else None
+    except ValueError:
+        return None
+
+
+def _must_be_known(first: Any) -> None:
+    schema = first.get("schema") if isinstance(first, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise NewerJournal(schema)
+
+
+def key_of(submission: Submission) -> str:
+    """Return the name under which findings about a submission are kept: its id and what it says."""
+    return digest_of(json.dumps(written(Submission, submission), sort_keys=True).encode())[:24]
+
+
+def key_of_text(*parts: str) -> str:
+    """Return the name under which findings about something are kept that has no submission at hand."""
+    return digest_of(json.dumps(parts).encode())[:24]
+
+
+def prepared(key: str, made: Candidate | Unappliable, duplicate_of: str) -> Prepared:
+    """Return the event of a submission that became edits, or cannot."""
+    if isinstance(made, Unappliable):
+        return Prepared(key=key, refused=made.code, reason=made.reason)
+    edits = tuple(_stored(edit) for edit in made.edits)
+    return Prepared(key=key, edits=edits, diff=made.diff, duplicate_of=duplicate_of)
+
+
+def made_of(event: Prepared, submission: Submission) -> Candidate | Unappliable:
+    """Return what `prepared` was given."""
+    if event.refused:
+        return Unappliable(code=event.refused, reason=event.reason)
+    return Candidate(
+        id=submission.id,
+        origin=submission.kind,
+        edits=tuple(_edit(edit) for edit in event.edits),
+        diff=event.diff,
+        parent=submission.parent,
+        explanation=submission.explanation,
+    )
+
+
+def _stored(edit: Edit) -> StoredEdit:
+    new = None if edit.new is None else base64.b64encode(edit.new).decode("ascii")
+    return StoredEdit(path=edit.path, old_digest=edit.old_digest, new=new, executable=edit.executable)
+
+
+def _edit(edit: StoredEdit) -> Edit:
+    new = None if edit.new is None else base64.b64decode(edit.new)
+    return Edit(path=edit.path, old_digest=edit.old_digest, new=new, executable=edit.executable)
