@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR
 
@@ -19,6 +19,9 @@ from codeflash_parallel.model.workspace import Workspace
 
 #: Where processes share memory by name.
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only looked at
+
+#: So many folders below each other are looked into; what is new is removed as a whole.
+DEPTH = 64
 
 #: What tells whether a file is as it was: inode, size, time of the last change (which nobody can set).
 _State = tuple[int, int, int]
@@ -31,10 +34,19 @@ def private_folders(workspace: Workspace) -> frozenset[Path]:
 
 
 class Leftovers:
-    """Some folders as they are now, to be brought back to that after every round."""
+    """Some folders as they are now, to be brought back to that after every round.
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self._folders = tuple(folders)
+    What lies in them is a candidate's, who may put a link in the place of anything: no link is followed, on
+    no part of the way. Other file systems mounted below are left alone.
+
+    Args:
+        folders: absolute paths.
+        view: where they are seen from; ``/proc/<pid>/root`` shows what a process sees.
+    """
+
+    def __init__(self, folders: Iterable[Path], view: Path = Path("/")) -> None:
+        self._folders = tuple(folder.parent.resolve() / folder.name for folder in folders)
+        self._view = view
         self._before = self._look()
 
     def remove(self) -> bool:
@@ -42,32 +54,71 @@ class Leftovers:
         now = self._look()
         for path in now.keys() - self._before.keys():
             # What lies in a folder that is new itself is gone with it.
-            _remove(path)
+            # (Folders may be nested so deep that they cannot be removed: then they are said.)
+            with suppress(OSError, RecursionError), self._opened(path.parent) as parent:
+                _remove(path.name, parent)
         return self._look() == self._before
 
     def _look(self) -> Mapping[Path, _State]:
-        return {path: state for folder in self._folders for path, state in _below(folder)}
+        found: dict[Path, _State] = {}
+        for folder in self._folders:
+            with suppress(OSError), self._opened(folder) as number:
+                found[folder] = _folder_state(os.fstat(number))
+                found.update(_below(number, folder))
+        return found
+
+    @contextmanager
+    def _opened(self, folder: Path) -> Iterator[int]:
+        """Open a folder without following a link.
+
+        Raises:
+            OSError: there is none, or a link is in the way.
+        """
+        # The last step is a link in /proc, and the kernel's.
+        number = os.open(self._view, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in folder.parts[1:]:
+                inner = os.open(part, _FOLDER, dir_fd=number)
+                os.close(number)
+                number = inner
+            yield number
+        finally:
+            os.close(number)
 
 
-def _below(folder: Path) -> Iterator[tuple[Path, _State]]:
-    """Yield everything below a folder; links are not followed."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _below(folder: int, path: Path, depth: int = DEPTH) -> Iterator[tuple[Path, _State]]:
+    """Yield everything below an open folder, on its own file system and not too deep."""
+    device = os.fstat(folder).st_dev
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                if S_ISDIR(status.st_mode):
-                    yield Path(entry.path), (status.st_ino, 0, 0)
-                    yield from _below(Path(entry.path))
-                else:
-                    yield Path(entry.path), (status.st_ino, status.st_size, status.st_ctime_ns)
+                if not S_ISDIR(status.st_mode):
+                    yield path / entry.name, (status.st_ino, status.st_size, status.st_ctime_ns)
+                    continue
+                yield path / entry.name, _folder_state(status)
+                if status.st_dev == device and depth:
+                    inner = os.open(entry.name, _FOLDER, dir_fd=folder)
+                    try:
+                        yield from _below(inner, path / entry.name, depth - 1)
+                    finally:
+                        os.close(inner)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    with suppress(OSError):
-        path.unlink()
+def _folder_state(status: os.stat_result) -> _State:
+    """Return what tells whether a folder is the same; when it changed last is told by what lies in it."""
+    return status.st_ino, 0, 0
+
+
+def _remove(name: str, parent: int) -> None:
+    """Remove a file, a link, or a folder with all that lies in it."""
+    try:
+        os.unlink(name, dir_fd=parent)
+    except IsADirectoryError:
+        shutil.rmtree(name, ignore_errors=True, dir_fd=parent)
 
 
 class SharedMemory:

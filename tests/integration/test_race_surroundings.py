@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +187,46 @@ def test_what_cannot_be_undone_is_said(tmp_path):
     assert not leftovers.remove()
     file.unlink()
     assert not leftovers.remove()
+
+
+def test_no_link_is_followed_into_what_is_others(tmp_path):
+    """A candidate that could not write there must not have us do it."""
+    others, private = tmp_path / "others", tmp_path / "private"
+    for folder in (others, private / "home" / "cache"):
+        folder.mkdir(parents=True)
+    leftovers = Leftovers([private / "home"])
+    (others / "precious").write_text("1")
+    (private / "home" / "cache").rmdir()
+    (private / "home" / "cache").symlink_to(others)
+    (private / "home" / "new").symlink_to(others)
+    assert not leftovers.remove()
+    (private / "home").rename(private / "moved")
+    (private / "home").symlink_to(others)
+    assert not leftovers.remove()
+    assert (others / "precious").exists()
+
+
+def test_folders_nested_without_end_are_said_and_break_nothing(tmp_path):
+    leftovers = Leftovers([tmp_path])
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    try:
+        assert leftovers.remove() is (not (tmp_path / "d").exists())
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+
+
+def test_folders_are_seen_as_a_process_sees_them(tmp_path):
+    (tmp_path / "home").mkdir()
+    leftovers = Leftovers([tmp_path / "home"], Path("/proc/self/root"))
+    (tmp_path / "home" / "new").write_text("1")
+    assert leftovers.remove()
+    assert not (tmp_path / "home" / "new").exists()
 
 
 def test_shared_memory_is_attributed_to_who_ran():
