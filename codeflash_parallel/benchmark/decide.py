@@ -1,9 +1,9 @@
 """Who is faster, and how sure that is. Pure statistics: values in, values out.
 
 What is guaranteed, in plain words: if no candidate of a race is faster than the baseline by `min_speedup`,
-then the chance that the race (all its looks and all its candidates together) calls one of them faster is at
-most `1 - confidence`. One may look after every round and stop whenever one likes. An interval holds the true
-speedup at all looks together with at least the confidence that it is quoted with.
+then the chance that its confirmations (all their looks and all their candidates together) call one of them
+faster is at most `1 - confidence`. One may look after every round and stop whenever one likes. An interval
+holds the true speedup at all looks together with at least the confidence that it is quoted with.
 
 Under which condition: that chance favours both sides alike, given the rounds before. The logarithm of
 baseline time over candidate time scatters around the truth as often and as far up as down. Nothing else is
@@ -13,8 +13,9 @@ does not quite hold in the race, where six rounds share a process and with it an
 may favour one arm by some per cent; therefore the race only finds the leaders, and the confirmation, where
 every round has processes of its own, makes the claim.
 
-Decisions that only cost power (an arm is not worth timing on, the field is cut) have an error of their own,
-`giving_up`: they may lose a gain near the target and never make a false winner.
+Decisions that only cost power (an arm is not worth timing on, the field is cut, an arm may be confirmed) have
+an error of their own, `giving_up`: they may lose a gain near the target, or cost a confirmation that fails,
+and never make a false winner.
 
 Method: betting (see `evidence`); the error budget is divided evenly over the candidates (Bonferroni).
 """
@@ -57,6 +58,9 @@ NOISE_COST = 2.4
 
 #: Rounds after which it may be foreseen that a race cannot tell two arms apart.
 FORESEEN_AFTER = 12
+
+#: More rounds are not spent on telling two arms apart that are both faster: they go on together.
+LONGEST_DUEL = 48
 
 #: Median absolute deviation to standard deviation, for Gaussian noise.
 MAD_TO_SD = 1.4826
@@ -139,18 +143,26 @@ def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> Looks:
         tracks: of all living candidates, with all their rounds that count so far.
         plan: the rules.
     """
-    share = plan.alpha / len(state.candidates)
+    error = error_of(plan, len(state.candidates))
     counts = {c: len(tracks[c].total) for c in state.living}
-    alone = {c: standing_of(tracks[c], plan, share) for c in state.living}
+    alone = {c: standing_of(tracks[c], plan, error) for c in state.living}
     for standing in (Standing.HOPELESS, Standing.FUTILE, Standing.REGRESSES):
         state = drop(state, [c for c, found in alone.items() if found is standing], standing, counts)
     state = replace(state, standings={**state.standings, **{c: alone[c] for c in state.living}})
     leader = leader_of(state, tracks)
     if leader:
-        slower = [c for c in state.living if beats(tracks[leader], tracks[c], plan, share)]
+        slower = [c for c in state.living if beats(tracks[leader], tracks[c], plan, error)]
         state = drop(state, slower, Standing.BEATEN, counts)
     state = drop(state, _behind(state, tracks, plan), Standing.BEHIND, counts)
     return replace(state, decided=_is_decided(state, tracks, plan, leader))
+
+
+def error_of(plan: RacePlan, candidates: int) -> float:
+    """Return the error at which one of so many is found to be faster, than the baseline or than another.
+
+    A race claims nothing: with the error of a claim it would take half as long again to name its leader.
+    """
+    return plan.alpha / candidates if plan.stage is RaceStage.CONFIRMATION else plan.giving_up
 
 
 def standing_of(track: Track, plan: RacePlan, alpha: float) -> Standing:
@@ -263,8 +275,8 @@ def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leade
         return not any(_is_near_miss(state, tracks, plan, c) for c in living)
     if not leader:
         return False
-    share = plan.alpha / len(state.candidates)
-    return all(_is_settled(tracks[leader], tracks[c], plan, share) for c in living)
+    error = error_of(plan, len(state.candidates))
+    return all(_is_settled(tracks[leader], tracks[c], plan, error) for c in living)
 
 
 def _is_settled(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
@@ -273,7 +285,7 @@ def _is_settled(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bo
         return True
     gaps = _gaps(leader, other)
     beyond = Evidence(gaps).centre() + log1p(plan.indifference)
-    return len(gaps) >= FORESEEN_AFTER and _rounds_to_show(beyond, _spread(gaps), alpha) > plan.max_rounds
+    return len(gaps) >= FORESEEN_AFTER and _rounds_to_show(beyond, _spread(gaps), alpha) > LONGEST_DUEL
 
 
 def _is_near_miss(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, candidate: str) -> bool:

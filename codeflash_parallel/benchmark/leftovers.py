@@ -51,9 +51,9 @@ class Leftovers:
 
     def remove(self) -> bool:
         """Remove what is new; return whether everything is as it was, as far as can be told."""
-        now = self._look()
-        for path in now.keys() - self._before.keys():
-            # What lies in a folder that is new itself is gone with it.
+        new = self._look().keys() - self._before.keys()
+        # What lies in a folder that is new itself is gone with it.
+        for path in (path for path in new if path.parent not in new):
             # (Folders may be nested so deep that they cannot be removed: then they are said.)
             with suppress(OSError, RecursionError), self._opened(path.parent) as parent:
                 _remove(path.name, parent)

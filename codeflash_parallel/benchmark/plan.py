@@ -119,7 +119,8 @@ class RacePlan:
         max_regression: largest slowdown of one group, as a fraction.
         indifference: arms closer than this fraction are tied.
         max_cpu_cost: CPU time that a gain on the wall clock may cost, as a multiple of the baseline's.
-        giving_up: error of decisions that only cost power: that an arm misses the target or slows a group.
+        giving_up: error of decisions that only cost power: that an arm misses the target or slows a group, or
+            that it may be confirmed.
         budget_ns: wall time that the race may take.
         block_ns: how long one timed block of the baseline should take.
         layout_rounds: rounds after which every arm gets a fresh process.
@@ -144,7 +145,7 @@ class RacePlan:
     block_ns: int = 1_500_000
     layout_rounds: int = 6
     least_rounds: int = 1
-    max_rounds: int = 48
+    max_rounds: int = 72
     dear: bool = False
     share: float = 1.0
     cores: tuple[int, ...] = ()
@@ -164,7 +165,7 @@ class RacePlan:
 
         Identical code in two processes differs by some per cent for as long as both live (an accident of
         addresses), so rounds are independent only if each has processes of its own. Twelve rounds; on a near
-        miss more, as many as a gain of 3 % needs where rounds scatter by 2.5 %. A third of the error budget,
+        miss more, as many as a gain of 3 % needs where rounds scatter by 3 %. A third of the error budget,
         unless `rank.confirmation_of` divides it among more attempts.
 
         Args:
@@ -178,7 +179,6 @@ class RacePlan:
             self,
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
-            max_rounds=48,
             layout_rounds=1,
             dear=False,
             block_ns=round(self.block_ns * stretched),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from codeflash_parallel.benchmark.decide import Looks, Standing
+from codeflash_parallel.benchmark.decide import Looks, Standing, error_of
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.samples import Round, Track
 from codeflash_parallel.model.outcome import Code, Status
@@ -73,7 +73,7 @@ class Raced:
     @property
     def error(self) -> float:
         """The error that each bound of one candidate may spend."""
-        return self.plan.alpha / max(1, len(self.candidates))
+        return error_of(self.plan, max(1, len(self.candidates)))
 
     def standing(self, candidate: str) -> Standing:
         """Return how a candidate stood at the look that dropped it, or at the last one."""

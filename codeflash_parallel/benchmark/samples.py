@@ -278,9 +278,7 @@ class _Lane:
     is_uneven: bool
 
 
-def _lane(
-    rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost
-) -> _Lane:
+def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost) -> _Lane:
     charge = deferred_ns(rounds, arm, group) + prepared_ns(rounds, arm, group)
     pairs = [_pairs(round_, arm, group, clock, cost, charge) for round_ in rounds]
     uneven = is_uneven(pairs)
@@ -366,9 +364,7 @@ def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:
     return -log(sum(share * exp(-ratio) for share, ratio in zip(shares, log_ratios, strict=True)))
 
 
-def _pairs(
-    round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float
-) -> list[Pair]:
+def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float) -> list[Pair]:
     """Return an arm's blocks with a baseline block each; `charge` is what each of its calls owes beside."""
     pairs = []
     for order in _orders(round_, arm, group):

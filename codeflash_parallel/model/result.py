@@ -52,12 +52,23 @@ class ValueCounts:
         differing: of those.
         repeated: captured calls that were not: their inputs and outcomes are those of two that were.
         unstable: captured calls that were not: the baseline disagrees with itself.
+        derived: derived inputs that keep all relations of the observed ones; the call was made with each.
+        derived_differing: of those; they reject like captured calls.
+        outside: derived inputs that break a relation; the call was made with each.
+        outside_differing: of those, and derived inputs whose outcomes differ by rounding only; shown, and a
+            rejection only when differences outside are to reject.
+        uncaptured: why calls could not be captured or replayed, with their number.
     """
 
     compared: int = 0
     differing: int = 0
     repeated: int = 0
     unstable: int = 0
+    derived: int = 0
+    derived_differing: int = 0
+    outside: int = 0
+    outside_differing: int = 0
+    uncaptured: Mapping[str, int] = field(default_factory=dict)
     level: Level = Level.NONE
 
 
@@ -67,7 +78,7 @@ class Speedup:
 
     Attributes:
         estimate: 2.0 means twice as fast.
-        low, high: bounds at the run's confidence.
+        low, high: bounds at the run's confidence; of what is not claimed, at 98 %.
         clock: `cpu` or `wall`.
         stage: `race` (orientation) or `confirmation` (the claim).
     """
@@ -111,13 +122,15 @@ class RaceFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstDifference:
-    """The first captured call whose outcome differs, as printable text.
+    """The first call whose outcome differs, as printable text.
 
     Attributes:
         target: `path.py::qualname`.
         test: id of the test whose call it is.
-        call: index among the captured calls.
+        call: index among the captured and derived calls.
         inputs, expected, got: shortened representations.
+        derived: its input was derived from that of a captured call; `test` is the test of that one.
+        breaks: what all observed inputs have in common and this one has not; empty: it has it all.
     """
 
     target: str
@@ -126,6 +139,8 @@ class FirstDifference:
     inputs: str
     expected: str
     got: str
+    derived: bool = False
+    breaks: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,6 +200,7 @@ class CandidateResult:
     Attributes:
         lineage: ids of its ancestors, the oldest first, itself not included.
         reason: one sentence.
+        outside: the smallest example of a difference outside of what was observed; it decides nothing by itself.
         duplicate_of: an id, or ``"baseline"``; empty when it is no duplicate.
         overhead_ms: time its check held a slot minus its tests' own setup, call and teardown; evidence for a
             repair, tests that screening left out, the race and the look after it do not count.
@@ -213,6 +229,7 @@ class CandidateResult:
     diff_path: str = ""
     diff: str = field(default="", repr=False)
     difference: FirstDifference | None = None
+    outside: FirstDifference | None = None
     failures: tuple[FailedTest, ...] = ()
     group_speedups: tuple[tuple[str, Speedup], ...] = ()
     kept_slot: str = ""
