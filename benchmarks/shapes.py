@@ -123,7 +123,7 @@ def main() -> int:
     deadline = time.monotonic() + options.minutes * 60
     only = dict(each.split("=", 1) for each in options.only)
     rows = [r for r in covering_rows(FACTORS, fits, options.seed) if only.items() <= r.items()]
-    rows = rows[: options.cells or None]
+    rows = sorted(rows[: options.cells or None], key=lambda row: row["kind"] == "many")  # minutes a cell
     cells = [json.loads(line) for line in options.file.open()] if options.file.exists() else []
     done = [cell["row"] for cell in cells]
     probes = probe()

@@ -82,7 +82,7 @@ def failure(tried: Try) -> str:
 
 def timeout(tried: Try) -> str:
     hanging = replace(tried, candidates=("fast", "hanging"), command=(*tried.command, "--timeout", "0.5"))
-    return _right(hanging.run(), 0, {"fast": "NOT_RACED", "hanging": "TIMEOUT"})
+    return _right(hanging.run(), 0, {"fast": "NOT_RACED", "hanging": "CPU_LIMIT"})
 
 
 def budget(tried: Try) -> str:
