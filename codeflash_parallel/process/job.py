@@ -10,17 +10,17 @@ The supervisor calls `main_exited` and `step`; nothing here blocks or waits.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.proctable import Proc
+from codeflash_parallel.process.strike import living, strike
 from codeflash_parallel.process.wire import Message
 
 #: How long helpers of the main process (resource trackers) have to go by themselves.
@@ -33,8 +33,6 @@ SHORTEST_LOOK_S = 0.05
 LONGEST_LOOK_S = 0.5
 #: Steps while waiting for processes to go; a signal for each orphan that ends wakes us earlier.
 _WAIT_S = 0.02
-#: Rounds of stopping what appeared since the last look; a fork bomb needs several.
-_STOP_ROUNDS = 12
 #: How old the count of what the kernel killed may be when a job begins: reading it takes 0.2 ms.
 OOM_AGE_S = 1.0
 #: Names reported at most.
@@ -235,44 +233,21 @@ class Job:
         if _is_over(family):
             self.phase = Phase.DONE
         elif now >= self._phase_ends:
-            self._leaked = _names(_living(family) or family)
+            self._leaked = _names(living(family) or family)
             self._begin_kill()
             self._check_killed(now)
         else:
             self.next_look_s = min(now + _WAIT_S, self._phase_ends)
 
     def _check_killed(self, now: float) -> None:
-        family = self._strike()
+        family = strike(self._looks.fresh, self._looks.foreign)
         if _is_over(family) and self._main is not None:
             self.phase = Phase.DONE
         elif now >= self._phase_ends:
-            self._unkillable = _names(_living(family))
+            self._unkillable = _names(living(family))
             self.phase = Phase.DONE
         else:
             self.next_look_s = now + _WAIT_S
-
-    def _strike(self) -> list[Proc]:
-        """Stop everybody, so that nobody can start another one meanwhile; then kill them all."""
-        stopped: set[int] = set()
-        family: list[Proc] = []
-        for _ in range(_STOP_ROUNDS):
-            family = self._looks.fresh()
-            moving = [p.pid for p in _living(family) if p.pid not in stopped]
-            if not moving:
-                break
-            _signal(moving, signal.SIGSTOP)
-            stopped.update(moving)
-        # Groups first: the kernel signals a whole group at once, which no fork slips through.
-        # (A vanishing process may show 0 or -1 here, which mean something else to kill; a fork that has
-        # just been adopted may still be in its template's group.)
-        groups = {p.group for p in family if p.group > 1} - self._looks.foreign()
-        _signal([-group for group in groups], signal.SIGKILL)
-        _signal([p.pid for p in _living(family)], signal.SIGKILL)
-        return family
-
-
-def _living(family: list[Proc]) -> list[Proc]:
-    return [p for p in family if not p.gone]
 
 
 def _is_over(family: list[Proc]) -> bool:
@@ -282,12 +257,6 @@ def _is_over(family: list[Proc]) -> bool:
     one instant; but each one that ended leaves a zombie until we reap it, and we do not while we look.
     """
     return not family
-
-
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone; another user's: reported
-            os.kill(pid, number)
 
 
 def _names(procs: list[Proc]) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ import pytest
 
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.process import job as job_module
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process import strike as strike_module
 from codeflash_parallel.process.job import GRACE_S, KILL_S, Job, Looks, Phase
 from codeflash_parallel.process.proctable import Proc
 
@@ -44,7 +46,7 @@ class World:
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(job_module, "time", made)
-    monkeypatch.setattr(job_module.os, "kill", lambda pid, number: made.sent.append((pid, number)))
+    monkeypatch.setattr(strike_module.os, "kill", lambda pid, number: made.sent.append((pid, number)))
     return made
 
 
@@ -131,6 +133,16 @@ def test_never_a_signal_to_everybody(world):
     job.kill("killed", "enough")
     job.step()
     assert {pid for pid, _ in world.sent} == {70, 71, 72, 73, 74}
+
+
+def test_the_first_of_a_world_is_killed_before_anybody_is_stopped(world, monkeypatch):
+    monkeypatch.setattr(proctable, "own_number", {71: 1, 72: 2}.get)
+    job = start(world)
+    world.family = [proc(70), proc(71, name="cfp-init"), proc(72, name="cfp-init"), proc(73)]
+    job.kill("killed", "enough")
+    job.step()
+    assert world.sent[0] == (71, signal.SIGKILL)
+    assert world.sent[1:5] == [(pid, signal.SIGSTOP) for pid in (70, 71, 72, 73)]
 
 
 def test_limits_are_looked_at_when_they_can_be_reached(world):
