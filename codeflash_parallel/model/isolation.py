@@ -1,0 +1,132 @@
+"""How far candidates are kept apart from the machine and from each other.
+
+Pure. What each level stops is told in docs/explanation/isolation.md; `_guest.confining` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class IsolationLevel(StrEnum):
+    """Levels, in the order of their names; each stops what those below it stop."""
+
+    #: Resource limits, an own session, a subreaper.
+    L0 = "L0"
+    #: Landlock and no new privileges besides. Works inside containers.
+    L1 = "L1"
+    #: Namespaces of users, processes, network, mounts and IPC besides.
+    L2 = "L2"
+    #: All that inside of bubblewrap.
+    L3 = "L3"
+
+    @property
+    def has_process_namespace(self) -> bool:
+        """Whether a check's processes all end with it."""
+        return self in {IsolationLevel.L2, IsolationLevel.L3}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GuestLimits:
+    """What one process may use, besides what the launcher counts for the whole tree; 0: no limit.
+
+    Attributes:
+        file_bytes: size of a file that it writes.
+        open_files: descriptors.
+        processes: processes and threads of the check together; at L2 and above, and not for root, where the
+            kernel has no such limit.
+        data_bytes: private memory, as it is asked for: a backstop behind the memory limit of the tree.
+        disk_bytes: of all files outside the slot's tree together; at L2 and above, where they are in memory.
+    """
+
+    file_bytes: int = 0
+    open_files: int = 0
+    processes: int = 0
+    data_bytes: int = 0
+    disk_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """What the processes of a workspace may see and do.
+
+    Attributes:
+        network: whether they may use the machine's network.
+        writable: paths outside the slot that they may write to.
+        hidden: real paths that they must not read: the user's checkout and his secrets.
+        cache: our own cache, hidden from checks but for what is theirs.
+        bwrap: absolute path of bubblewrap; of L3.
+    """
+
+    level: IsolationLevel = IsolationLevel.L0
+    network: bool = False
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    cache: str = ""
+    limits: GuestLimits = field(default_factory=GuestLimits)
+    bwrap: str = ""
+
+    def as_spec(self) -> dict[str, Any]:
+        """Return it as it goes into a guest's spec."""
+        limits = self.limits
+        return {
+            "level": self.level.value,
+            "network": self.network,
+            "writable": list(self.writable),
+            "hidden": list(self.hidden),
+            "cache": self.cache,
+            "limits": {
+                "file_bytes": limits.file_bytes,
+                "open_files": limits.open_files,
+                "processes": limits.processes,
+                "data_bytes": limits.data_bytes,
+                "disk_bytes": limits.disk_bytes,
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """What trying a level has told.
+
+    Attributes:
+        why_not: why it does not work here, in one line; empty: it does.
+        note: what it cannot do here although it works, in one line.
+    """
+
+    level: IsolationLevel
+    why_not: str = ""
+    note: str = ""
+
+
+def highest(probes: Sequence[Probe]) -> IsolationLevel:
+    """Return the highest level that works; L0 always does."""
+    return max((p.level for p in probes if not p.why_not), default=IsolationLevel.L0)
+
+
+#: What a red baseline that is green at L0 can be granted, by what its failures say.
+_RIGHTS: Mapping[str, tuple[str, ...]] = {
+    "--allow-network": (
+        "Network is unreachable",
+        "Name or service not known",
+        "Temporary failure in name resolution",
+        "Connection refused",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "Max retries exceeded",
+    ),
+    "--allow-write PATH": ("Read-only file system", "Permission denied", "PermissionError", "No space left"),
+    "--pass-env NAME": ("KeyError", "environ"),
+}
+
+
+def missing_rights(words: str) -> tuple[str, ...]:
+    """Return the flags that would grant what failures ask for, guessed from their words.
+
+    Args:
+        words: tracebacks and messages of the tests that fail.
+    """
+    return tuple(flag for flag, signs in _RIGHTS.items() if any(sign in words for sign in signs))
