@@ -27,7 +27,7 @@ COMMANDS = MappingProxyType(
         "replay": "Judge what an earlier run measured once more, by its own or by other rules.",
         "list": "List the earlier runs of this repository.",
         "clean": "Remove what earlier runs left in the cache.",
-        "selftest": "Let attacks and honest candidates be judged on this machine; say what was caught, and how.",
+        "selftest": "Judge known attacks and honest candidates on this machine; say what is caught.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
     }
 )

@@ -1,0 +1,93 @@
+"""What is shown of a selftest: lines, totals, bounds. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codeflash_parallel.benchmark.resample import most
+from codeflash_parallel.selftest.entries import Entry
+from codeflash_parallel.selftest.judging import Became, Outcome, Totals, totals
+
+COLUMNS = ("entry", "level", "outcome", "code", "fooled", "caught by")
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """Return the table's lines."""
+    return [(one.name, one.level, _became(one), one.code, _fooled(one), one.caught_by) for one in outcomes]
+
+
+def _became(one: Outcome) -> str:
+    if one.became is Became.NOT_STOPPED:
+        return f"needs {one.needs}"
+    unexpected = "" if one.expected else ", with another code than expected"
+    credit = f" ({one.credited:.2f}x)" if one.credited > 1 else ""
+    return f"{one.became}{credit}{unexpected}"
+
+
+def _fooled(one: Outcome) -> str:
+    if one.fooled is None:
+        return ""
+    gain = f" {one.fooled.gain:.3g}x" if one.fooled.gain else ""
+    return (", ".join(one.fooled.by) + gain) if one.fooled.by else f"did not fool the naive gate here{gain}"
+
+
+#: Chance that a bound on a rate errs.
+_ERRS = 0.05
+
+
+def bounds(counts: Totals) -> dict[str, float]:
+    """Return 95 % upper bounds of the rates, exact (Clopper and Pearson)."""
+    wrong, judged = counts.accepted + counts.credited + counts.escaped, counts.stopped
+    pairs = {"wrong_accepted": (wrong, wrong + judged), "honest_rejected": (counts.rejected, counts.honest)}
+    return {name: round(most(hits, tries), 4) for name, (hits, tries) in pairs.items() if tries}
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the totals as sentences."""
+    counts = totals(outcomes)
+    upper = bounds(counts)
+    said = []
+    if counts.attacks + counts.not_fooling:
+        said.append(
+            f"Attacks: {counts.attacks} count, {counts.stopped} of them stopped; wrong accepted: "
+            f"{counts.accepted}, cheats credited: {counts.credited}, escaped: {counts.escaped}, not stopped "
+            f"at a level that does not promise it: {counts.not_stopped}, without a verdict: "
+            f"{counts.without_verdict}."
+        )
+        by = Counter(one.caught_by for one in outcomes if one.caught_by and one.counts)
+        said.append("Caught by: " + ", ".join(f"{name} {number}" for name, number in by.most_common()) + ".")
+    if counts.not_fooling:
+        said.append(f"{counts.not_fooling} did not fool the naive gate here and are counted apart.")
+    if counts.honest:
+        said.append(f"Honest candidates: {counts.honest}, rejected: {counts.rejected}.")
+    if counts.skipped:
+        said.append(f"Skipped: {counts.skipped}.")
+    said += [f"95 % bound of {name.replace('_', ' ')}: {100 * rate:.1f} %." for name, rate in upper.items()]
+    return said
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """Return table and totals as Markdown."""
+    lines = [COLUMNS, ("---",) * len(COLUMNS), *rows(outcomes)]
+    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"{table}\n\n" + "\n".join(f"- {sentence}" for sentence in summary(outcomes)) + "\n"
+
+
+def as_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return everything as JSON values."""
+    counts = totals(outcomes)
+    return {
+        "totals": asdict(counts),
+        "bounds": bounds(counts),
+        "outcomes": [asdict(one) for one in outcomes],
+    }
+
+
+def listed(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield a line for each entry: family, name, line of the catalogue."""
+    for entry in entries:
+        about = f" ({entry.about})" if entry.about else ""
+        yield f"{entry.family:<10} {entry.name:<36} {entry.entry or entry.function}{about}"
