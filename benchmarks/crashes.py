@@ -1,0 +1,361 @@
+"""Kill the evaluator with SIGKILL at random moments, look at what is left, and let `resume` end the run.
+
+    python benchmarks/crashes.py STATE [--stub 160] [--real 40] [--minutes 30] [--seed 1]
+
+Each kill is a line of STATE; one that is there is not made again. A *stub* is a `check` of eight candidates
+of a project whose tests take microseconds, with a command that repairs; a *real* one is a `run` of the
+demonstration: eight candidates, its own test suite, a race and its confirmation. One kill in eight comes
+before the run has a journal; the moments of the others are drawn evenly over the time from then on that an
+undisturbed run takes. A run that was over first is drawn again.
+Exits 1 if any kill left a process for a second, changed the repository, lost or repeated a finding, or ended
+with another verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from aftermath import picture, processes_of, worktrees_left  # noqa: E402
+from harness import Place, Started, commit_all, copy_tree, make_place, wait_for  # noqa: E402
+
+from codeflash_parallel.engine.happened import Answered, Checked, read_lines  # noqa: E402
+from codeflash_parallel.worktrees.recovery import recover  # noqa: E402
+
+#: What the issue promises: nobody is alive after this, and the next start has cleaned up within that.
+GONE_S, CLEAN_S = 1.0, 2.0
+#: Longer than any run takes, however busy the machine is.
+LONGEST_S = 600.0
+
+SLOW = """
+def total(values):
+    result = 0
+    for value in values:
+        result += value * value
+    return result
+"""
+TESTS = """
+from stub import total
+
+def test_total():
+    assert total([1, 2, 3]) == 14
+    assert total([]) == 0
+"""
+RIGHT = "def total(values):\n    return sum({0} * {0} for {0} in values)\n"
+WRONG = "def total(values):\n    return sum(values) + {0}\n"
+#: Answers every request with a right function, and writes down that it was asked.
+REPAIRER = """
+import json, os, sys
+request = json.load(sys.stdin)
+with open(sys.argv[1], "a") as file:
+    file.write(request["candidate"] + "\\n")
+name = "v" + "".join(c for c in request["candidate"] if c.isalnum())
+code = "def total(values):\\n    return sum(%s ** 2 for %s in values)\\n"
+print(json.dumps({"replacement": code % (name, name)}))
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """A project with eight candidates.
+
+    Attributes:
+        arguments: of the command line, command first.
+        asked: where the repairer writes down whom it was asked about; empty when there is none.
+    """
+
+    place: Place
+    arguments: Sequence[str]
+    asked: Path | None = None
+
+
+def stub(folder: Path) -> Ground:
+    """Make the stub project."""
+    place = make_place(folder)
+    for name, text in (("stub.py", SLOW), ("test_stub.py", TESTS)):
+        (place.repository / name).write_text(text, encoding="utf-8")
+    commit_all(place.repository)
+    candidates = folder / "candidates"
+    candidates.mkdir()
+    for number in range(4):
+        (candidates / f"right{number}.py").write_text(RIGHT.format(f"item{number}"), encoding="utf-8")
+        (candidates / f"wrong{number}.py").write_text(WRONG.format(number + 1), encoding="utf-8")
+    repairer, asked = folder / "repairer.py", folder / "asked"
+    repairer.write_text(REPAIRER, encoding="utf-8")
+    command = f"{sys.executable} {repairer} {asked}"
+    arguments = ["check", "--function", "stub.py::total", "--candidates", str(candidates), "-j", "2"]
+    return Ground(place=place, arguments=[*arguments, "--repair-command", command], asked=asked)
+
+
+def real(folder: Path) -> Ground:
+    """Make the demonstration's project."""
+    place = make_place(folder)
+    copy_tree(ROOT / "fixtures" / "demonstration" / "project", place.repository)
+    commit_all(place.repository)
+    arguments = ["run", "--function", "taskgraph/ordering.py::topological_sort", "-j", "4"]
+    candidates = str(ROOT / "fixtures" / "demonstration" / "candidates")
+    return Ground(place=place, arguments=[*arguments, "--candidates", candidates, "--time-budget", "5"])
+
+
+GROUNDS: Mapping[str, Callable[[Path], Ground]] = {"stub": stub, "real": real}
+
+
+# --- one kill --------------------------------------------------------------------------------------------
+
+
+def verdicts(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is right and what is wrong, and why: what no noise of the machine may change."""
+    return {c["id"]: _standing(c["status"], c["code"]) for c in document["candidates"]}
+
+
+def _standing(status: str, code: str) -> str:
+    return "equivalent" if status in {"won", "tied", "lost", "undecided"} else f"{status} {code}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """When a run is killed: some seconds after its start, or after it has a journal."""
+
+    after_s: float
+    has_begun: bool
+
+
+def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[str, Any]:
+    """Kill one run, look around, go on with it; return what was seen. Empty: it was over first."""
+    place, before = ground.place, picture(ground.place.repository)
+    runs_before = _runs(place.cache)
+    if ground.asked is not None:
+        ground.asked.unlink(missing_ok=True)
+    started = place.start(*ground.arguments, "--output-format", "json")
+    if moment.has_begun:
+        wait_for(lambda: bool(_runs(place.cache) - runs_before) or _is_over(started), LONGEST_S)
+    started.live_for(moment.after_s)
+    if started.process.poll() is not None:
+        started.finish()
+        return {}
+    started.process.kill()
+    started.process.wait()
+    gone_s, survivors = _until_gone(place.cache)
+    errors = started.finish().errors
+    seen: dict[str, Any] = {
+        "killed_at_s": round(moment.after_s, 2),
+        "had_begun": moment.has_begun,
+        "phase": next((w for w in reversed(errors.split()) if w in PHASES), "start"),
+        "gone_s": round(gone_s, 3),
+        "survivors": survivors,
+        "same_after_kill": picture(place.repository) == before,
+        "cleaned_s": round(_cleaned_s(place.cache), 3),
+    }
+    begun = sorted(_runs(place.cache) - runs_before)
+    seen |= _resumed(ground, begun[-1], expected) if begun else _anew(ground, expected)
+    seen["same_at_end"] = picture(place.repository) == before
+    seen["left"] = [*processes_of(place.cache), *worktrees_left(place.cache)]
+    return seen
+
+
+PHASES = frozenset({"snapshot", "baseline", "behavior", "race", "profile", "refine"})
+
+
+def _is_over(started: Started) -> bool:
+    return started.process.poll() is not None
+
+
+def _runs(cache: Path) -> set[Path]:
+    return {path.parent for path in cache.glob("*/runs/*/journal.jsonl") if path.stat().st_size}
+
+
+def _until_gone(cache: Path) -> tuple[float, list[str]]:
+    """Return how long processes of ours were seen after the kill, and who is there after a second."""
+    begun, late = time.monotonic(), []
+    while alive := processes_of(cache):
+        now_s = time.monotonic() - begun
+        late = late or (alive if now_s > GONE_S else [])
+        if now_s > 10 * GONE_S:
+            break
+        time.sleep(0.01)
+    return time.monotonic() - begun, late
+
+
+def _cleaned_s(cache: Path) -> float:
+    begun = time.monotonic()
+    anyio.run(recover, cache)
+    return time.monotonic() - begun
+
+
+def _resumed(ground: Ground, run: Path, expected: Mapping[str, str]) -> dict[str, Any]:
+    journal = run / "journal.jsonl"
+    known = read_lines(journal.read_bytes())
+    records = {path.name: path.stat().st_mtime_ns for path in (run / "races").glob("[0-9]*.json")}
+    finished = ground.place.run("resume", run.name, "--output-format", "json", timeout_s=LONGEST_S)
+    document = json.loads(finished.stdout or b"{}")
+    after = read_lines(journal.read_bytes())
+    checks = [(e.key, e.look) for e in after.events if isinstance(e, Checked)]
+    answers = [(e.request, e.about) for e in after.events if isinstance(e, Answered)]
+    answered = sum(isinstance(e, Answered) for e in known.events)
+    mine = [(e.key, e.look) for e in known.events if isinstance(e, Checked)]
+    return {
+        "run": run.name,
+        "resumed": True,
+        "status": finished.status,
+        "error": document.get("error") or ("" if document else finished.errors[-500:]),
+        "torn": len(known.torn),
+        "known_checks": len(mine),
+        "checks": len(checks),
+        "repeated_checks": len(checks) - len(set(checks)),
+        "known_answers": answered,
+        "repeated_answers": len(answers) - len(set(answers)),
+        "known_races": len(records),
+        "repeated_races": _rewritten(run, records),
+        "same_verdicts": verdicts(document) == expected if document else False,
+        "difference": _difference(verdicts(document), expected) if document else {},
+        "verdict": document.get("verdict"),
+        "winner": document.get("winner"),
+    }
+
+
+def _rewritten(run: Path, records: Mapping[str, int]) -> int:
+    paths = {path.name: path.stat().st_mtime_ns for path in (run / "races").glob("[0-9]*.json")}
+    return sum(paths.get(name) != written for name, written in records.items())
+
+
+def _difference(found: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, Any]:
+    names = found.keys() | expected.keys()
+    return {n: [expected.get(n), found.get(n)] for n in names if found.get(n) != expected.get(n)}
+
+
+def _anew(ground: Ground, expected: Mapping[str, str]) -> dict[str, Any]:
+    """Evaluate again: the run was killed before it had begun."""
+    finished = ground.place.run(*ground.arguments, "--output-format", "json", timeout_s=LONGEST_S)
+    document = json.loads(finished.stdout or b"{}")
+    same = bool(document) and verdicts(document) == expected
+    return {"resumed": False, "status": finished.status, "same_verdicts": same}
+
+
+# --- the campaign ----------------------------------------------------------------------------------------
+
+
+def is_bad(seen: Mapping[str, Any]) -> bool:
+    """Say whether a kill broke a promise."""
+    return bool(
+        seen["survivors"]
+        or seen["left"]
+        or not (seen["same_after_kill"] and seen["same_at_end"] and seen["same_verdicts"])
+        or seen["cleaned_s"] > CLEAN_S
+        or any(seen.get(name) for name in ("repeated_checks", "repeated_answers", "repeated_races"))
+    )
+
+
+def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterator[dict[str, Any]]:
+    """Make some kills on one ground; the first runs are undisturbed and tell what is expected."""
+    with tempfile.TemporaryDirectory(prefix=f"crashes-{kind}-") as folder:
+        ground = GROUNDS[kind](Path(folder))
+        expected: dict[str, str] = {}
+        spans: list[float] = []
+        for _ in range(2):  # the second one has the baseline already, as most of the killed ones have
+            begun = time.monotonic()
+            first = ground.place.run(*ground.arguments, "--output-format", "json", timeout_s=LONGEST_S)
+            spans.append(time.monotonic() - begun)
+            run_s = json.loads(first.stdout)["timings"]["total"] / 1e3
+            starts_s = spans[-1] - run_s
+            found = verdicts(json.loads(first.stdout))
+            if expected and found != expected:
+                raise SystemExit(f"{kind}: two undisturbed runs differ: {_difference(found, expected)}")
+            expected = found
+        for number in numbers:
+            if time.monotonic() > ends_s:
+                return
+            chance = random.Random(f"{kind} {seed} {number}")
+            if chance.random() < 0.25:  # the baseline's own runs are killed, too
+                shutil.rmtree(next(ground.place.cache.glob("*/baselines")), ignore_errors=True)
+                span_s = spans[0]
+            else:
+                span_s = spans[1]
+            seen: dict[str, Any] = {}
+            while not seen and time.monotonic() < ends_s:
+                seen = kill(ground, _moment(chance, span_s, starts_s), expected)
+            if seen:
+                yield {"kind": kind, "number": number, "load": os.getloadavg()[0], **seen}
+
+
+def _moment(chance: random.Random, span_s: float, starts_s: float) -> Moment:
+    if chance.random() < 1 / 8:
+        return Moment(after_s=chance.uniform(0, starts_s), has_begun=False)
+    return Moment(after_s=chance.uniform(0, max(0.1, span_s - starts_s)), has_begun=True)
+
+
+def main() -> int:
+    """Run what is not in the state yet, and sum up."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--stub", type=int, default=160)
+    parser.add_argument("--real", type=int, default=40)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    ends_s = time.monotonic() + 60 * options.minutes
+    done = _done(options.state)
+    for kind, count in (("real", options.real), ("stub", options.stub)):
+        there = {line["number"] for line in done if line["kind"] == kind}
+        share_s = ends_s if kind == "stub" else time.monotonic() + (ends_s - time.monotonic()) / 2
+        missing = [number for number in range(count) if number not in there]
+        for line in kills(kind, missing, options.seed, share_s) if missing else ():
+            with options.state.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            done.append(line)
+            print(_short(line), flush=True)
+    return _summary(done)
+
+
+def _done(state: Path) -> list[dict[str, Any]]:
+    if not state.exists():
+        return []
+    return [json.loads(line) for line in state.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _short(line: Mapping[str, Any]) -> str:
+    word = "BAD" if is_bad(line) else "ok"
+    return f"{word} {line['kind']} {line['number']} at {line['killed_at_s']} s ({line['phase']})"
+
+
+def _summary(done: Sequence[Mapping[str, Any]]) -> int:
+    for kind in GROUNDS:
+        lines = [line for line in done if line["kind"] == kind]
+        if not lines:
+            continue
+        resumed = [line for line in lines if line["resumed"]]
+        print(
+            f"{kind}: {len(lines)} kills, {len(resumed)} resumed, {len(lines) - len(resumed)} before the run "
+            f"had begun; survivors after {GONE_S:g} s: {sum(bool(x['survivors']) for x in lines)} "
+            f"(gone after at most {max(x['gone_s'] for x in lines):.2f} s); "
+            f"repository changed: {sum(not (x['same_after_kill'] and x['same_at_end']) for x in lines)}; "
+            f"cleaned up in at most {max(x['cleaned_s'] for x in lines):.2f} s; "
+            f"other verdicts: {sum(not x['same_verdicts'] for x in lines)}; "
+            f"findings known at the kill: {sum(x['known_checks'] for x in resumed)} checks, "
+            f"{sum(x['known_answers'] for x in resumed)} answers, {sum(x['known_races'] for x in resumed)} "
+            f"records of races; made twice: {sum(x['repeated_checks'] for x in resumed)}, "
+            f"{sum(x['repeated_answers'] for x in resumed)}, {sum(x['repeated_races'] for x in resumed)}; "
+            f"left behind at the end: {sum(bool(x['left']) for x in lines)}; bad: {sum(map(is_bad, lines))}"
+        )
+    bad = [line for line in done if is_bad(line)]
+    for line in bad:
+        print(f"BAD {json.dumps(line)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
