@@ -17,7 +17,7 @@ from codeflash_parallel.adapters.nox import evaluate_session
 def bare(session):
     evaluate_session(session, "--help")
 
-@nox.session(venv_backend="venv")
+@nox.session(venv_backend="venv", venv_params=["--without-pip"])
 def own(session):
     session.env["MARK"] = "passed on"
     evaluate_session(session, command="no-such-command", success_codes=[2])
