@@ -46,8 +46,8 @@ def _unstaged(site: Site) -> None:
 
 
 def _untracked(site: Site) -> None:
-    site.write("tests/test_new.py", b"from helper import ONE\n\ndef test_one():\n    assert ONE == 1\n")
-    site.write("tests/helper.py", b"ONE = 1\n")
+    site.write("tests/test_new.py", b"from newly import ONE\n\ndef test_one():\n    assert ONE == 1\n")
+    site.write("tests/newly.py", b"ONE = 1\n")
     site.write("empty folder/deep/file.txt", b"")
     (site.repository / "nothing in it").mkdir()
 

@@ -82,7 +82,9 @@ def failure(tried: Try) -> str:
 
 def timeout(tried: Try) -> str:
     hanging = replace(tried, candidates=("fast", "hanging"), command=(*tried.command, "--timeout", "0.5"))
-    return _right(hanging.run(), 0, {"fast": "NOT_RACED", "hanging": "CPU_LIMIT"})
+    finished = hanging.run()
+    starved = any(one["code"] == "TIMEOUT" for one in finished.document["candidates"])
+    return _right(finished, 0, {"fast": "NOT_RACED", "hanging": "TIMEOUT" if starved else "CPU_LIMIT"})
 
 
 def budget(tried: Try) -> str:
