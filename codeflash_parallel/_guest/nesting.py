@@ -10,7 +10,9 @@ The init lives as long as anybody in its namespace does, so that whoever watches
 left when the guest has ended; the waiter has ended with the guest by then, and the init is the launcher's.
 """
 
+import fcntl
 import os
+import select
 import signal
 import struct
 
@@ -18,7 +20,7 @@ from . import syscalls
 
 #: What the init tells the waiter: how the guest ended, as `wait` says it, and whether nobody else is left.
 _NEWS = struct.Struct("i?")
-#: The one descriptor that waiter and init have.
+#: The descriptors that waiter and init have: the pipe between them, and the init's of the waiter's process.
 _KEPT = 3
 #: What root may still do in its own namespace, to files it may touch anyway: CHOWN, DAC_OVERRIDE,
 #: DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE.
@@ -64,7 +66,6 @@ def leave(flags):
 
 def raise_loopback():
     """Let this network namespace reach itself, and nobody else."""
-    import fcntl
     import socket
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -86,10 +87,11 @@ def fork_inside():
         OSError: there is no room for another process.
     """
     hearing, telling = os.pipe()
+    waiter = _own_process()
     highest = max(map(int, os.listdir("/proc/self/fd"))) + 1
     init = _fork()
     if init:
-        _wait_outside(init, hearing, highest)
+        _wait_outside(init, hearing, highest)  # which closes all others
     try:
         syscalls.die_with_parent(signal.SIGKILL)
         guest = _fork()
@@ -97,10 +99,20 @@ def fork_inside():
         _exit(_FAILED)
     os.close(hearing)
     if guest:
-        _reap_inside(guest, telling, highest)
+        _reap_inside(guest, [number for number in (telling, waiter) if number is not None], highest)
     os.close(telling)
+    if waiter is not None:
+        os.close(waiter)
     os.setsid()
     syscalls.die_with_parent(signal.SIGKILL)
+
+
+def _own_process():
+    """Return a descriptor of this process, which is ready once it has ended; None where there is none."""
+    try:
+        return os.pidfd_open(os.getpid())
+    except (OSError, AttributeError):  # a kernel before 5.3
+        return None
 
 
 # ---- the waiter
@@ -109,7 +121,7 @@ def fork_inside():
 def _wait_outside(init, hearing, highest):
     """End as the guest ends; never returns."""
     try:
-        hearing = _only(hearing, highest)
+        (hearing,) = _only([hearing], highest)
         syscalls.be_called(WAITER)
         news = _read(hearing)
         if len(news) < _NEWS.size:  # somebody has killed the init, and with it everybody
@@ -143,23 +155,27 @@ def _end_like(status):
 # ---- the init
 
 
-def _reap_inside(guest, telling, highest):
+def _reap_inside(guest, kept, highest):
     """Reap whoever ends, tell of the guest, and end with the last one; never returns."""
     try:
-        telling = _only(telling, highest)
+        telling, *waiter = _only(kept, highest)
         syscalls.be_called(INIT)
         while True:
             pid, status = _waitpid(-1, 0)
             if pid == guest:
-                _tell(telling, status)
+                _tell(telling, status, waiter)
     except ChildProcessError:
         _exit(0)
     finally:
         _exit(_FAILED)
 
 
-def _tell(telling, status):
-    """Tell the waiter; it ends now, and must not take the others with it before they have been seen."""
+def _tell(telling, status, waiter):
+    """Tell the waiter; it ends now, and must not take the others with it before they have been seen.
+
+    After it the launcher is our parent; the death signal has to be the one that comes with *its* end. (The
+    end of a pipe would be too early: the kernel closes files before it tells the children.)
+    """
     is_empty = _is_nobody_left()
     if not is_empty:
         syscalls.die_with_parent(0)
@@ -167,7 +183,11 @@ def _tell(telling, status):
     os.close(telling)
     if is_empty:
         _exit(0)
-    syscalls.die_with_parent(signal.SIGKILL)
+    if waiter:
+        ended = select.poll()
+        ended.register(waiter[0], select.POLLIN)
+        ended.poll()
+        syscalls.die_with_parent(signal.SIGKILL)
 
 
 def _is_nobody_left():
@@ -180,13 +200,15 @@ def _is_nobody_left():
     return False
 
 
-def _only(number, highest):
-    """Close all descriptors but one, and return what that is called now.
+def _only(numbers, highest):
+    """Close all descriptors but some, and return what these are called now.
 
     Whoever waits for the end of a pipe waits for the guest alone.
     """
-    os.dup2(number, _KEPT)
-    os.closerange(_KEPT + 1, highest)
-    for standard in range(_KEPT):
-        os.close(standard)
-    return _KEPT
+    copies = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, highest) for number in numbers]
+    kept = range(_KEPT, _KEPT + len(copies))
+    for copy, number in zip(copies, kept):
+        os.dup2(copy, number, inheritable=False)
+    os.closerange(_KEPT + len(copies), highest + len(copies))
+    os.closerange(0, _KEPT)
+    return kept
