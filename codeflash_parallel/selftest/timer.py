@@ -72,7 +72,7 @@ def by_timeit(function: Callable[[Any], Any], argument: Any) -> float:
 
 
 def beside(function: Callable[[Any], Any], argument: Any) -> float:
-    """Return seconds for twenty calls while another thread computes."""
+    """Return seconds for 400 calls while another thread computes."""
     end = threading.Event()
 
     def busy() -> None:
@@ -82,7 +82,7 @@ def beside(function: Callable[[Any], Any], argument: Any) -> float:
     thread = threading.Thread(target=busy)
     thread.start()
     start = time.monotonic()
-    for _ in range(20):
+    for _ in range(400):
         function(argument)
     taken = time.monotonic() - start
     end.set()
