@@ -27,9 +27,10 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "tests"))
 
 from aftermath import Picture  # noqa: E402
+from mounts import why_no_mounts  # noqa: E402
 from pairwise import Row, covering_rows  # noqa: E402
 from repository_shapes import AROUND, KINDS, USERS, WORK, fits, make_site  # noqa: E402
-from sites import why_no_mounts, why_not_as  # noqa: E402
+from sites import why_not_as  # noqa: E402
 from ways_out import WAYS, attempt, left_behind  # noqa: E402
 
 FACTORS: Mapping[str, Sequence[str]] = {

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 import pytest
 from effort import TIMES
 from hypothesis import settings
+from mounts import READ_ONLY, kept_read_only
 
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
 # Every run draws other examples: fifty of each in the gate, more in a campaign.
@@ -35,6 +39,33 @@ def _handlers_of_signals() -> Iterator[None]:
     for number, handler in before.items():
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=READ_ONLY)
+def _repositories_are_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mount the user's repository read-only: while an evaluator has it open, else while a snapshot is taken."""
+    from codeflash_parallel.engine import surroundings
+    from codeflash_parallel.worktrees import materialise, mirror
+
+    opened, taken, compared = surroundings.open_mirror, mirror.Mirror._take, materialise._patch_of_ref
+
+    @asynccontextmanager
+    async def open_mirror(cache: Path, repository: Any) -> AsyncIterator[Any]:
+        with kept_read_only(repository.root, repository.common_dir):
+            async with opened(cache, repository) as made:
+                yield made
+
+    def take(self: Any, *arguments: Any) -> Any:
+        with kept_read_only(self.repository.root, self.repository.common_dir):
+            return taken(self, *arguments)
+
+    def patch_of_ref(the_mirror: Any, *arguments: Any) -> Any:
+        with kept_read_only(the_mirror.repository.root, the_mirror.repository.common_dir):
+            return compared(the_mirror, *arguments)
+
+    monkeypatch.setattr(surroundings, "open_mirror", open_mirror)
+    monkeypatch.setattr(mirror.Mirror, "_take", take)
+    monkeypatch.setattr(materialise, "_patch_of_ref", patch_of_ref)
 
 
 @pytest.hookimpl(trylast=True)

@@ -23,6 +23,7 @@ import jsonschema
 import pytest
 from aftermath import assert_same, picture, processes_of, worktrees_left
 from expectations import assert_known
+from mounts import READ_ONLY, mounting, read_only
 
 __all__ = [
     "Finished",
@@ -94,7 +95,10 @@ class Place:
 
     def command(self, *arguments: str) -> list[str]:
         name, *rest = arguments
-        return [sys.executable, "-m", "codeflash_parallel", name, "--cache-dir", str(self.cache), *rest]
+        shut = READ_ONLY and name != "apply"  # the one command that may write
+        prefix = mounting([read_only(self.repository)]) if shut else ()
+        python = [sys.executable, "-m", "codeflash_parallel"]
+        return [*prefix, *python, name, "--cache-dir", str(self.cache), *rest]
 
     def run(self, *arguments: str, timeout_s: float = LONGEST_S, **environment: str) -> Finished:
         """Run one command as a user would, to its end."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness import GIT, git
+from mounts import read_only
 from pairwise import Row
-from sites import NOBODY, STRANGER, TABLE, WHILE_BUILDING, Site, read_only
+from sites import NOBODY, STRANGER, TABLE, WHILE_BUILDING, Site
 
 #: Files of the big one.
 MANY = int(os.environ.get("CODEFLASH_PARALLEL_FILES", "20000"))

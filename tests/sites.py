@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aftermath import Picture, picture
 from harness import Place, git, make_place
+from mounts import mounting, said_against
 from projects import SLOW_TOTAL, TEST_TOTAL, write_repository
 
 #: Ours; all else in a site's folder is the user's, and must stay as it is.
@@ -140,32 +139,9 @@ class Site:
         return {path.name: picture(path) for path in theirs}
 
 
-def mounting(commands: list[str]) -> tuple[str, ...]:
-    """Return what starts a command in a mount namespace of its own, in which these were run before."""
-    script = " && ".join([*commands, 'exec "$@"'])
-    options = ("-m",) if os.geteuid() == 0 else ("-U", "-r", "-m")
-    return ("unshare", *options, "--propagation", "private", "sh", "-c", script, "sh")
-
-
 def becoming(user: int) -> tuple[str, ...]:
     """Return what starts a command as another user."""
     return ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
-
-
-def read_only(path: Path) -> str:
-    """Return the shell command that makes a folder read-only, at any right."""
-    name = shlex.quote(str(path))
-    return f"mount --bind {name} {name} && mount -o remount,bind,ro {name}"
-
-
-def small_disk(path: Path, size: str) -> str:
-    """Return the shell command that puts a small, empty file system at a folder."""
-    return f"mount -t tmpfs -o mode=1777,{size} tmpfs {shlex.quote(str(path))}"
-
-
-def why_no_mounts(folder: Path) -> str:
-    """Return what the machine says against mounts in a namespace; empty: they work."""
-    return _said_against([*mounting([small_disk(folder, "size=64k"), read_only(folder)]), "true"])
 
 
 def why_not_as(user: int) -> str:
@@ -179,13 +155,13 @@ def why_not_as(user: int) -> str:
 def python_of(user: int) -> tuple[str, dict[str, str]]:
     """Return an interpreter that a user may run, and what it needs to import us; empty: there is none."""
     for python, environment in _pythons():
-        if not _said_against(_starting(user, python, environment)):
+        if not said_against(_starting(user, python, environment)):
             return python, environment
     return "", {}
 
 
 def _refusals(user: int) -> list[str]:
-    return [_said_against(_starting(user, python, environment)) for python, environment in _pythons()]
+    return [said_against(_starting(user, python, environment)) for python, environment in _pythons()]
 
 
 def _pythons() -> list[tuple[str, dict[str, str]]]:
@@ -204,10 +180,3 @@ def _starting(user: int, python: str, environment: dict[str, str]) -> list[str]:
     again = "subprocess.run([sys.executable, '-m', 'codeflash_parallel', '--version'], check=True)"
     given = [f"{name}={value}" for name, value in environment.items()]
     return [*becoming(user), "env", *given, python, "-c", f"import subprocess, sys; {minor}; {again}"]
-
-
-def _said_against(command: list[str]) -> str:
-    if shutil.which(command[0]) is None:
-        return f"{command[0]} is not installed"
-    done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
-    return f"{command[0]}: {done.stderr.strip()[-200:] or done.returncode}" if done.returncode else ""

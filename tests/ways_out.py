@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import Finished, processes_of, wait_for
+from mounts import mounting, small_disk
 from projects import FAST_TOTAL, WRONG_TOTAL
-from sites import Site, WrappedPlace, mounting, small_disk
+from sites import Site, WrappedPlace
 
 HANGING_TOTAL = "def total(values):\n    while True:\n        pass\n"
 BODIES = {"fast": FAST_TOTAL, "wrong": WRONG_TOTAL, "hanging": HANGING_TOTAL}
