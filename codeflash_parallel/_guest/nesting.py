@@ -20,7 +20,7 @@ from . import syscalls
 
 #: What the init tells the waiter: how the guest ended, as `wait` says it, and whether nobody else is left.
 _NEWS = struct.Struct("i?")
-#: The descriptors that waiter and init have: the pipe between them, and the init's of the waiter's process.
+#: The descriptors that waiter and init have: the pipe between them; the init's of waiter and launcher.
 _KEPT = 3
 #: What root may still do in its own namespace, to files it may touch anyway: CHOWN, DAC_OVERRIDE,
 #: DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE.
@@ -78,16 +78,19 @@ def give_up_capabilities(*, template=False):
     syscalls.keep_capabilities(of_root if os.geteuid() == 0 else ())
 
 
-def fork_inside():
+def fork_inside(launcher=0):
     """Go on as process 2 of a new process namespace, which `leave` has asked for.
 
     Returns in that process only. The one that called becomes the waiter, and ends as the guest ends.
+
+    Args:
+        launcher: with which everybody is to end; 0: not known.
 
     Raises:
         OSError: there is no room for another process.
     """
     hearing, telling = os.pipe()
-    waiter = _own_process()
+    watched = _watched(os.getpid(), launcher)
     highest = max(map(int, os.listdir("/proc/self/fd"))) + 1
     init = _fork()
     if init:
@@ -99,20 +102,25 @@ def fork_inside():
         _exit(_FAILED)
     os.close(hearing)
     if guest:
-        _reap_inside(guest, [number for number in (telling, waiter) if number is not None], highest)
-    os.close(telling)
-    if waiter is not None:
-        os.close(waiter)
+        _reap_inside(guest, [telling, *watched], highest)
+    for number in (telling, *watched):
+        os.close(number)
     os.setsid()
     syscalls.die_with_parent(signal.SIGKILL)
 
 
-def _own_process():
-    """Return a descriptor of this process, which is ready once it has ended; None where there is none."""
+def _watched(*pids):
+    """Return descriptors of processes, which are ready once these have ended; of all or of none."""
     try:
-        return os.pidfd_open(os.getpid())
+        return [os.pidfd_open(pid) for pid in pids if pid]
     except (OSError, AttributeError):  # a kernel before 5.3
-        return None
+        return []
+
+
+def _has_ended(process, wait_ms=0):
+    ended = select.poll()
+    ended.register(process, select.POLLIN)
+    return bool(ended.poll(wait_ms))
 
 
 # ---- the waiter
@@ -158,19 +166,19 @@ def _end_like(status):
 def _reap_inside(guest, kept, highest):
     """Reap whoever ends, tell of the guest, and end with the last one; never returns."""
     try:
-        telling, *waiter = _only(kept, highest)
+        telling, *watched = _only(kept, highest)
         syscalls.be_called(INIT)
         while True:
             pid, status = _waitpid(-1, 0)
             if pid == guest:
-                _tell(telling, status, waiter)
+                _tell(telling, status, watched)
     except ChildProcessError:
         _exit(0)
     finally:
         _exit(_FAILED)
 
 
-def _tell(telling, status, waiter):
+def _tell(telling, status, watched):
     """Tell the waiter; it ends now, and must not take the others with it before they have been seen.
 
     After it the launcher is our parent; the death signal has to be the one that comes with *its* end. (The
@@ -183,11 +191,11 @@ def _tell(telling, status, waiter):
     os.close(telling)
     if is_empty:
         _exit(0)
-    if waiter:
-        ended = select.poll()
-        ended.register(waiter[0], select.POLLIN)
-        ended.poll()
+    waiter, *launcher = watched or (None,)
+    if waiter is not None and _has_ended(waiter, None):
         syscalls.die_with_parent(signal.SIGKILL)
+        if any(map(_has_ended, launcher)):  # before the line above
+            _exit(_FAILED)
 
 
 def _is_nobody_left():
