@@ -63,7 +63,7 @@ def _unfinished(run_dir: Path) -> RunResult:
         seed=known.begun.seed,
         repository=known.begun.repository,
         run_dir=str(run_dir),
-        summary=f"{known.judged} of {len(known.submissions)} candidates have been checked.",
+        summary=_progress(known),
     )
 
 
@@ -73,7 +73,12 @@ def _why_unfinished(run_dir: Path, known: Recollection) -> Fault:
         return Fault(family="interrupted", code="RUNNING", message="The run is still going on.")
     if known.ended is not None and known.ended.code:
         return Fault(family="environment", code=known.ended.code, message=known.ended.message, hint=hint)
-    return Fault(family="interrupted", code="KILLED", message="The run was killed.", hint=hint)
+    message = f"The run was killed: {_progress(known)}"
+    return Fault(family="interrupted", code="KILLED", message=message, hint=hint)
+
+
+def _progress(known: Recollection) -> str:
+    return f"{known.judged} of {len(known.submissions)} candidates had been checked."
 
 
 def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
@@ -125,11 +130,21 @@ def find_run(cache: Path, repository: Path, name: str, last: Last) -> Path:
         found = [i for i in ids if i in has_result][:1]
     else:
         found = [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
+        # One that cannot be read is in no list; whoever names it is told why.
+        found = found or [i for i, path in dirs.items() if i == name and not _is_readable(path)]
     if not found or not name:
         raise UsageError("NO_SUCH_RUN", f"There is no run {name!r} of this repository.", "See `list`.")
     if len(found) > 1:
         raise UsageError("AMBIGUOUS_RUN", f"{name!r} may be {', '.join(found[:5])}.", "Give more of the id.")
     return dirs[found[0]]
+
+
+def _is_readable(run_dir: Path) -> bool:
+    try:
+        load_document(run_dir)
+    except CodeflashParallelError:
+        return False
+    return True
 
 
 def _run_dirs(cache: Path) -> list[Path]:

@@ -1,0 +1,301 @@
+"""Runs that are killed with SIGKILL after each kind of event, and gone on with until they end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import pytest
+from harness import assert_same, picture, processes_of, wait_for, worktrees_left
+from killed import submissions
+from projects import SLOW_TOTAL, make_project
+
+from codeflash_parallel import Settings, UsageError, resume, stored_run
+from codeflash_parallel.cli.main import main
+from codeflash_parallel.engine.happened import (
+    SCHEMA,
+    Begun,
+    Checked,
+    Ended,
+    Ending,
+    Snapshotted,
+    SourceEnded,
+    Submitted,
+    line_of,
+    read_lines,
+)
+from codeflash_parallel.engine.journal import look_into
+from codeflash_parallel.engine.resuming import settings_document
+from codeflash_parallel.model.outcome import Status
+from codeflash_parallel.worktrees.recovery import recover
+from codeflash_parallel.worktrees.repository import find_repository
+
+pytestmark = pytest.mark.engine
+
+HERE = Path(__file__).parent
+#: What a run without a race writes down, in the order in which a run comes to it.
+EVENTS = ("Begun", "Snapshotted", "Grounded", "Prepared", "Checked", "Answered", "Ended")
+#: Finds modules as we do, without a variable of the environment: findings depend on those.
+START = """
+import json, runpy, sys
+sys.path[:0], script = json.loads(sys.argv[1]), sys.argv[2]
+sys.argv[1:3] = []
+runpy.run_path(script, run_name="__main__")
+"""
+EVENTS_OF_A_RACE = ("Agreed", "race", "Profiled")
+#: A project whose function is worth a race of half a second.
+EXPECTED = {
+    "fast": "undecided NOT_RACED",
+    "wrong": "rejected TESTS_FAILED",
+    "broken": "unappliable DOES_NOT_PARSE",
+    "wrong-repaired": "undecided NOT_RACED",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Killing:
+    """Runs of one project that kill themselves."""
+
+    folder: Path
+    race: bool = False
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    def run(self, after: str, run_id: str = "") -> subprocess.CompletedProcess[bytes]:
+        what = {"project": str(self.project), "cache": str(self.cache), "run": run_id, "after": after}
+        what |= {"asked": str(self.folder / "asked"), "race": self.race}
+        paths = [str(HERE), str(HERE.parent), *filter(None, sys.path)]
+        done = subprocess.run(
+            [sys.executable, "-c", START, json.dumps(paths), str(HERE / "killed.py"), json.dumps(what)],
+            capture_output=True,
+            timeout=240,
+            check=False,
+        )
+        assert wait_for(lambda: not processes_of(self.cache), 5.0), processes_of(self.cache)
+        return done
+
+    def killed(self, after: str, run_id: str = "") -> str:
+        """Let a run kill itself after an event; return its id."""
+        done = self.run(after, run_id)
+        assert done.returncode == -signal.SIGKILL, (after, done.stderr.decode())
+        (journal,) = self.cache.glob("*/runs/*/journal.jsonl")
+        return journal.parent.name
+
+    @property
+    def run_dir(self) -> Path:
+        (found,) = self.cache.glob("*/runs/*")
+        return found
+
+    @property
+    def asked(self) -> list[str]:
+        return (self.folder / "asked").read_text(encoding="utf-8").splitlines()
+
+
+def checks_of(run_dir: Path) -> list[tuple[str, str]]:
+    events = read_lines((run_dir / "journal.jsonl").read_bytes()).events
+    return [(event.key, event.look) for event in events if isinstance(event, Checked)]
+
+
+def test_a_run_that_is_killed_after_every_event_ends_as_if_nothing_had_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killing = Killing(tmp_path)
+    make_project(killing.project)
+    before = picture(killing.project)
+    run_id = ""
+    for event in EVENTS:
+        run_id = killing.killed(event, run_id)
+        assert_same(before, picture(killing.project))
+    # Killed after its last word, it is finished; what it says is there.
+    monkeypatch.chdir(killing.project)
+    told = ["--cache-dir", str(killing.cache)]
+    assert main(["resume", "last", "--output-format", "json", *told]) == 0
+    said = capsys.readouterr()
+    assert "is finished" in said.err
+    found = {c["id"]: f"{c['status']} {c['code']}" for c in json.loads(said.out)["candidates"]}
+    assert found == EXPECTED
+    assert killing.asked == ["wrong"]
+    done = checks_of(killing.run_dir)
+    assert len(done) == len(set(done)) == 3
+    assert look_into(killing.run_dir).resumed == len(EVENTS) - 1
+    anyio.run(recover, killing.cache)  # what the next start does first
+    assert worktrees_left(killing.cache) == []
+    assert_same(before, picture(killing.project))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("event", EVENTS_OF_A_RACE)
+def test_a_race_that_was_held_is_not_held_again(event: str, tmp_path: Path) -> None:
+    slow = SLOW_TOTAL.replace("range(20)", "range(400)")
+    killing = Killing(tmp_path, race=True)
+    make_project(killing.project, shop__sums_py=slow)
+    run_id = killing.killed(event)
+    records = {path: path.stat().st_mtime_ns for path in killing.run_dir.glob("races/*.json")}
+    assert bool(records) == (event != "Agreed")
+    done = killing.run("", run_id)
+    assert done.returncode == 0, done.stderr.decode()
+    assert {path: path.stat().st_mtime_ns for path in records} == records
+    found = json.loads(done.stdout)
+    assert found["wrong"] == EXPECTED["wrong"]
+    assert found["fast"].split()[0] in {"won", "tied", "undecided"}
+    assert killing.asked.count("wrong") == 1
+
+
+def test_a_run_goes_on_with_its_own_snapshot_and_settings(tmp_path: Path) -> None:
+    killing = Killing(tmp_path)
+    make_project(killing.project)
+    run_id = killing.killed("Checked")
+    cache = str(killing.cache)
+    with pytest.raises(UsageError, match="timeout") as caught:
+        stored_run(run_id, killing.project, cache_dir=cache, timeout=3.0)
+    assert caught.value.code == "OTHER_SETTINGS"
+    (killing.project / "shop" / "sums.py").write_text("def total(values):\n    return 0\n")
+    result = resume(run_id, killing.project, cache_dir=cache)
+    assert result.complete
+    assert result.run_id == run_id
+    assert {c.id: c.status for c in result.candidates} == {
+        "fast": Status.UNDECIDED,
+        "wrong": Status.REJECTED,
+        "broken": Status.UNAPPLIABLE,
+    }
+    for words in ("The tree has changed", "of 3 candidates had been checked", "had a repairer"):
+        assert any(words in warning for warning in result.warnings), result.warnings
+    with pytest.raises(UsageError) as caught:
+        resume(run_id, killing.project, cache_dir=cache)
+    assert caught.value.code == "RUN_FINISHED"
+
+
+def test_a_snapshot_that_is_gone_is_said(cut_short: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = Snapshotted(
+        commit="1" * 40, tree="2" * 40, base="", ignored_left_out=(), protected=(), extra_tests=""
+    )
+    with (cut_short / "journal.jsonl").open("ab") as file:
+        file.write(line_of(gone))
+    assert main(["resume", "-q"]) == 4
+    assert "The snapshot 111111111111 of the run is gone" in capsys.readouterr().err
+
+
+def spoil(run_dir: Path, how: str) -> None:
+    """Do something to a journal."""
+    path = run_dir / "journal.jsonl"
+    data = path.read_bytes()
+    changed: dict[str, bytes] = {
+        "damaged": data.replace(b"Submitted", b"Sublimted", 1),
+        "newer": data.replace(data.splitlines()[0] + b"\n", _of_a_later_version(data)),
+        "finished": data + line_of(Ended(ending=Ending.FINISHED)),
+    }
+    path.write_bytes(changed[how])
+
+
+def _of_a_later_version(data: bytes) -> bytes:
+    (first, *_rest) = read_lines(data).events
+    return line_of(replace(first, schema=99))  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ("damaged", 4, "cannot be believed: line 2 is damaged"),
+        ("newer", 4, "schema 99"),
+        ("alive", 2, "still going on"),
+        ("unknown", 2, "There is no run"),
+        ("gone", 2, "has no journal"),
+    ],
+)
+def test_what_cannot_be_gone_on_with_is_said_in_one_line(
+    how: str, status: int, words: str, cut_short: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = cut_short
+    journal = run_dir / "journal.jsonl"
+    whole, name, handle = journal.read_bytes(), run_dir.name, -1
+    if how == "alive":
+        handle = _held(journal)
+    elif how == "unknown":
+        name = "nothing"
+    elif how == "gone":
+        journal.rename(run_dir / "elsewhere")
+    else:
+        spoil(run_dir, how)
+    try:
+        assert main(["resume", name]) == status
+    finally:
+        _undo(journal, whole, handle)
+    said = capsys.readouterr()
+    assert words in said.err
+    assert len([line for line in said.err.splitlines() if line.strip()]) <= 2
+    assert said.out == ""
+
+
+def _held(journal: Path) -> int:
+    handle = os.open(journal, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+def _undo(journal: Path, whole: bytes, handle: int) -> None:
+    if handle >= 0:
+        os.close(handle)
+    (journal.parent / "elsewhere").unlink(missing_ok=True)
+    journal.write_bytes(whole)
+
+
+@pytest.fixture
+def cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a run that was killed when it had begun, in whose project we stand."""
+    project = make_project(tmp_path / "project")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(tmp_path / "cache"))
+    run_dir = tmp_path / "cache" / find_repository(project).key / "runs" / "20250101-120000-abcdef"
+    run_dir.mkdir(parents=True)
+    begun = Begun(
+        schema=SCHEMA,
+        run_id=run_dir.name,
+        version="0.1.0",
+        repository=str(project.resolve()),
+        project=".",
+        races=True,
+        seed=1,
+        expected=3,
+        settings=settings_document(Settings()),
+    )
+    events = [begun, *(Submitted(submission=one) for one in submissions()), SourceEnded()]
+    (run_dir / "journal.jsonl").write_bytes(b"".join(map(line_of, events)))
+    return run_dir
+
+
+def test_list_and_show_tell_of_a_run_that_was_killed(
+    cut_short: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "--output-format", "json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["run_id"], listed["outcome"]) == (cut_short.name, "KILLED")
+    assert f"resume {cut_short.name}" in listed["summary"]
+    assert main(["show"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The run was killed: 0 of 3 candidates had been checked." in shown
+    assert f"resume {cut_short.name}" in shown
+    assert main(["apply", "last"]) == 2  # `last` means one that has a result there
+    assert "There is no run" in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_is_shown_as_such(cut_short: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    handle = _held(cut_short / "journal.jsonl")
+    try:
+        assert main(["list", "--output-format", "json"]) == 0
+    finally:
+        os.close(handle)
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["outcome"] == "RUNNING"
