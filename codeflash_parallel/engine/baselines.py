@@ -6,11 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.process.files import write_durably
+
+#: Version of the file; one of another version is made anew.
+SCHEMA = 1
+#: Files of guests that a baseline is worth nothing without.
+_BESIDE = ("inputs", "derived")
 
 
 def name_of(*parts: str | int | Sequence[object]) -> str:
@@ -23,10 +29,10 @@ def name_of(*parts: str | int | Sequence[object]) -> str:
 
 
 def load(folder: Path) -> Baseline | None:
-    """Read a baseline from disk; one that cannot be read, or whose inputs are gone, is none."""
+    """Read a baseline from disk; one that is damaged, or whose inputs are not its own, is none."""
     try:
-        baseline = from_json(json.loads((folder / "baseline.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+        baseline = from_json(_sealed(folder, json.loads((folder / "baseline.json").read_bytes())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if baseline.calls and not (folder / "inputs").is_file():
         return None
@@ -40,6 +46,30 @@ def save(folder: Path, baseline: Baseline) -> None:
         EnvironmentFault: the cache cannot be written.
     """
     try:
-        write_atomically(folder / "baseline.json", json.dumps(to_json(baseline)).encode())
+        data = json.loads(json.dumps(to_json(baseline)))  # as it will be read
+        seal = {"schema": SCHEMA, "digest": _digest(data), "files": _files(folder)}
+        write_durably(folder / "baseline.json", json.dumps({**seal, "baseline": data}).encode())
     except OSError as error:
         raise EnvironmentFault("CACHE_UNWRITABLE", f"{folder} cannot be written: {error}.") from error
+
+
+def _sealed(folder: Path, stored: Any) -> Any:
+    """Return what a file holds, if all of it and of the files beside it is what was written.
+
+    Raises:
+        ValueError: it is not.
+    """
+    data = stored["baseline"]
+    if stored["schema"] != SCHEMA or stored["digest"] != _digest(data) or stored["files"] != _files(folder):
+        raise ValueError("damaged, or of another version")
+    return data
+
+
+def _digest(data: Any) -> str:
+    return digest_of(json.dumps(data, sort_keys=True).encode())
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Return the digests of the files that belong to a baseline."""
+    paths = [folder / name for name in _BESIDE]
+    return {path.name: digest_of(path.read_bytes()) for path in paths if path.is_file()}

@@ -1,0 +1,76 @@
+"""What is kept of a baseline is believed only if all of it is what was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.engine.baselines import load, save
+
+
+def baseline(inputs: str) -> Baseline:
+    return Baseline(
+        targets=("m.py::f",),
+        python="3.11",
+        pytest="8",
+        plugins=("xdist",),
+        rootdir="/r",
+        inifile="",
+        selected=("t",),
+        expected={"t": "passed"},
+        executing=("t",),
+        durations_ns={"t": 5},
+        costs_ns={10: 1, 9: 2},
+        inputs=inputs,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "inputs").write_bytes(b"pickled")
+    save(tmp_path, baseline(str(tmp_path / "inputs")))
+    return tmp_path
+
+
+def test_it_comes_back(folder: Path) -> None:
+    found = load(folder)
+    assert found is not None
+    assert (found.durations_ns, found.costs_ns) == ({"t": 5}, {10: 1, 9: 2})
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+def change(key: str, value: object) -> Callable[[bytes], bytes]:
+    return lambda data: json.dumps({**json.loads(data), key: value}).encode()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: b"[" * 100_000,
+        lambda data: b"\xff\xfe",
+        lambda data: b"[]",
+        lambda data: data.replace(b"passed", b"failed"),
+        change("schema", 99),
+        change("digest", "0"),
+        change("baseline", None),
+    ],
+)
+def test_a_damaged_one_is_none(folder: Path, spoil: Callable[[bytes], bytes]) -> None:
+    path = folder / "baseline.json"
+    path.write_bytes(spoil(path.read_bytes()))
+    assert load(folder) is None
+
+
+@pytest.mark.parametrize("what", ["changed", "gone"])
+def test_inputs_that_are_not_its_own_make_it_none(folder: Path, what: str) -> None:
+    if what == "gone":
+        (folder / "inputs").unlink()
+    else:
+        (folder / "inputs").write_bytes(b"pickles")
+    assert load(folder) is None
