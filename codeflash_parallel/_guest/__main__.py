@@ -35,14 +35,15 @@ def main(arguments):
         status = _run(arguments, channel)
     except BaseException as error:
         _tell(channel, error)
-    channel.write("end", status=status)
+    channel.end(status)
     _leave(status)
 
 
 def _run(arguments, channel):
-    from _codeflash_guest import session
+    from _codeflash_guest import secret, session
 
     spec = session.read_spec(arguments[0])
+    channel.seal_with(secret.take(spec))
     os.environ[_SPEC] = os.path.abspath(arguments[0])
     control = [int(fd) for fd in arguments[2:]]
     if spec["mode"] == "forkserver":

@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-from . import current, failures, neutral, session, unseen, worker
+from . import canaries, current, failures, neutral, session, unseen, worker
 from .failures import shortened
 from .phases import PHASES, Phases
 
@@ -22,6 +22,7 @@ class SessionPlugin:
         self._spec, self._channel, self._guard, self._recording = spec, channel, guard, recording
         self._runtestloop, self._in_worker = runtestloop, in_worker
         self._phases = Phases(channel)
+        self._canaries = canaries.Canaries(spec.get("canaries", ()), channel)
         self._options = []
         self._hello = self._is_fork = False
         self._session = None
@@ -36,6 +37,7 @@ class SessionPlugin:
     def _renew(self):
         """Follow the spec of a fork."""
         self._is_fork = True
+        self._canaries = canaries.Canaries(self._spec.get("canaries", ()), self._channel)
         self._started = time.perf_counter_ns()
         for option in self._options:
             neutral.follow(option, self._spec)
@@ -61,7 +63,7 @@ class SessionPlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_cmdline_parse(self):
-        """Tell why the command line was refused: pytest itself says so on stderr only."""
+        """Tell why the command line was refused: pytest says so on stderr only."""
         outcome = yield
         if outcome.excinfo is not None and issubclass(outcome.excinfo[0], pytest.UsageError):
             self._channel.write("internal", message=shortened(str(outcome.excinfo[1])))
@@ -127,6 +129,7 @@ class SessionPlugin:
         if self._is_fork and not is_settled:
             unseen.settle(kept)
         self._deselected = len(items) - len(kept)
+        self._canaries.put_between(kept, self._id)
         items[:] = kept
 
     def _wanted(self, items, ids):
@@ -189,6 +192,11 @@ class SessionPlugin:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
         """Attribute calls to the running test: those of its fixtures, too."""
+        if self._canaries.has(item.nodeid):
+            failures.make_cheap(item, "native")
+            with self._recording.paused():
+                yield
+            return
         failures.make_cheap(item, self._spec.get("tracebacks"))
         self._recording.set_test(self._id(item.nodeid))
         yield
@@ -216,11 +224,10 @@ class SessionPlugin:
     def _decides(self, test):
         stop = self._spec.get("stop")
         tolerated = stop == "decisive" and test in self._spec.get("tolerated", ())
-        return stop in ("first-failure", "decisive") and not tolerated
+        return stop in ("first-failure", "decisive") and not tolerated and not self._canaries.has(test)
 
     def _stop(self, test):
-        reason = "%s failed" % test
-        self._session.shouldfail = reason
+        self._session.shouldfail = reason = "%s failed" % test
         controller = self._session.config.pluginmanager.getplugin("dsession")
         if controller is not None:
             controller.shouldstop = reason

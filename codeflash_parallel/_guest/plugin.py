@@ -1,6 +1,8 @@
 """Run a pytest session as the evaluator wants it, and report it record by record."""
 
+import contextlib
 import sys
+import threading
 import time
 
 from . import bytecode, current, importing
@@ -77,6 +79,18 @@ class Recording:
         """Attribute the calls from now on to a test."""
         if self._recorder is not None:
             self._recorder.set_test(test)
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Record nothing that this thread does meanwhile."""
+        if self._recorder is None:
+            yield
+            return
+        me, busy = threading.get_ident(), self._recorder.busy
+        with self._recorder.touches.paused():
+            busy.add(me)
+            yield
+            busy.discard(me)
 
     def finish(self):
         """Write what was recorded."""

@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 
-from . import current, forking, orders, swapping
+from . import current, forking, orders, secret, swapping
 from .chance import Chance
 from .fitness import Fitness, Watch
 from .link import Link
@@ -275,6 +275,7 @@ class Server:
             return "the marker is of another length"
         with open(order["spec"], "rb") as file:
             spec = json.loads(file.read())
+        order["key"] = secret.take(spec)
         order["spec"] = dict(spec, path=os.path.abspath(order["spec"]))
         return orders.objection(self.until, self._spec, spec)
 
@@ -326,6 +327,7 @@ class Served:
             os._exit(0)
         os.close(go)
         forking.die_with_parent(server._parent)
+        server._channel.seal_with(order["key"])
         server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         server.reconnect(stdout, stderr)
         os.chdir(server._cwd)  # by its name: something else may be mounted there now

@@ -5,6 +5,7 @@ live on. That is all that happens in setups and teardowns, but for fixtures of a
 wider scope, even if a test asks for them late; and outside of tests.
 """
 
+import contextlib
 import itertools
 import threading
 
@@ -46,6 +47,15 @@ class Touches:
             self.flags[:] = self._none
         before, self._own = self._own, own
         return before
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Forget what is executed meanwhile."""
+        self.set_own(False)
+        known = dict(self._by_test)
+        yield
+        self.flags[:] = self._none
+        self._by_test, self._own = known, False
 
     def _add(self, test, flags):
         known = self._by_test.get(test, self._none)

@@ -11,15 +11,20 @@ _PREPARED = []
 
 def preparation(spec):
     """Return the code that the controller runs in a new worker, first of all."""
-    return "import sys\nsys.path.append(%r)\nfrom _codeflash_guest import worker\nworker.prepare(%r)" % (
+    return "import sys\nsys.path.append(%r)\nfrom _codeflash_guest import worker\nworker.prepare(%r, %r)" % (
         spec["guest"],
         spec["path"],
+        spec.get("canaries", []),
     )
 
 
-def prepare(path):
-    """Install the import guard (and the capture) that the spec in a file asks for."""
-    spec = session.read_spec(path)
+def prepare(path, canaries):
+    """Install the import guard (and the capture) that the spec in a file asks for.
+
+    Args:
+        canaries: of this run; the controller has removed the file that they were in.
+    """
+    spec = dict(session.read_spec(path), canaries=canaries)
     channel = records.Buffer()
     guard = importing.install(spec, channel)
     _PREPARED.append((spec, channel, guard, plugin.Recording(spec, channel, guard)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from codeflash_parallel.behavior.canaries import Place
 from codeflash_parallel.behavior.compare import Outcomes, TestKey
 from codeflash_parallel.behavior.report import CallOutcome
 from codeflash_parallel.model.outcome import Level
@@ -39,6 +40,8 @@ class Baseline:
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
+        places: where canaries fail as they must.
+        status, plain_status: how a run of the tests ends, with canaries and without.
         suite_s: how long the setups, calls and teardowns of the selected tests take.
     """
 
@@ -75,6 +78,9 @@ class Baseline:
     loaded: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     inputs: str = ""
+    places: tuple[Place, ...] = ()
+    status: int = 1
+    plain_status: int = 0
     suite_s: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +107,7 @@ def to_json(baseline: Baseline) -> dict[str, Any]:
     plain: dict[str, Any] = {name: getattr(baseline, name) for name in _PLAIN}
     return {
         **plain,
+        "places": [list(place) for place in baseline.places],
         "calls": [_call_to_json(call) for call in baseline.calls.values()],
         "repeats": {str(index): test for index, test in baseline.repeats.items()},
         "touched": {test: list(targets) for test, targets in baseline.touched.items()},
@@ -124,6 +131,7 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
     return Baseline(
         **plain,
         calls={call.index: call for call in calls},
+        places=tuple(Place(*place) for place in data["places"]),
         repeats={int(index): test for index, test in data["repeats"].items()},
         touched={test: tuple(targets) for test, targets in data["touched"].items()},
         costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
@@ -149,5 +157,5 @@ _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
-    *("loaded", "warnings", "inputs"),
+    *("loaded", "warnings", "inputs", "status", "plain_status"),
 )

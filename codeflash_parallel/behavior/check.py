@@ -8,11 +8,15 @@ where a shortcut could be to blame for a rejection, it is made again without it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
+from random import SystemRandom
 from time import monotonic_ns
 
+from codeflash_parallel.behavior.believing import unbelievable
+from codeflash_parallel.behavior.canaries import draw
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
 from codeflash_parallel.behavior.judging import (
     Found,
@@ -49,6 +53,9 @@ from codeflash_parallel.behavior.steps import Account
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Workspace
+
+#: Draws canaries: no seed, as a candidate could know that.
+_RANDOM = SystemRandom()
 
 
 async def check(
@@ -131,7 +138,7 @@ class _Work:
             workers=how.workers,
             tolerated=tolerated(baseline.selected, baseline.expected),
         )
-        session = await self._tests(run)
+        session = await self._tests(run, baseline.expected)
         compared = compare_screened(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, self._observed)
 
@@ -139,7 +146,8 @@ class _Work:
         """Run the selected tests to the end."""
         baseline = self._baseline
         workers = 0 if baseline.order_sensitive else self._plan.workers
-        session = await self._tests(SelectedRun(order=baseline.changed_order, workers=workers))
+        run = SelectedRun(order=baseline.changed_order, workers=workers)
+        session = await self._tests(run, baseline.expected)
         compared = compare_tests(baseline.expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, {})
 
@@ -152,14 +160,18 @@ class _Work:
         run = SelectedRun(
             stop=Stop.DECISIVE, tracebacks=Tracebacks.NATIVE, only=only, tolerated=tolerated(only, known)
         )
-        session = await self._tests(run)
+        session = await self._tests(run, known)
+        compared = compare_screened(known, session.report)
         fault = run_fault(session, self._candidate, self._baseline, ())
-        return Found(tests=compare_screened(known, session.report), fault=fault)
+        if compared.code is Code.OK:
+            fault = fault or unbelievable(session, self._baseline)
+        return Found(tests=compared, fault=fault)
 
     async def everything(self) -> Found:
         """Run all tests that were asked for, to the end."""
         baseline = self._baseline
-        session = await self._tests(SelectedRun(wrap=self._wrap, only=baseline.asked))
+        run = SelectedRun(wrap=self._wrap, only=baseline.asked)
+        session = await self._tests(run, baseline.asked_expected)
         compared = compare_tests(baseline.asked_expected, session.report)
         return judged_tests(session, compared, self._candidate, baseline, self._observed)
 
@@ -181,11 +193,11 @@ class _Work:
     async def _replay(self, calls: tuple[int, ...], texts: tuple[int, ...]) -> Session:
         spec = replay_spec(self._plan.guest, self._baseline.inputs, self._prove, calls, texts)
         serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
-        served = await run_served(self._place, spec, serving, self._doubt)
+        served = await run_served(self._place, spec, serving, partial(self._doubt, {}))
         self._account.replay(served)
         return served.session
 
-    async def _tests(self, run: SelectedRun) -> Session:
+    async def _tests(self, run: SelectedRun, expected: Mapping[str, str]) -> Session:
         plan, baseline = self._plan, self._baseline
         run = replace(run, prove=self._prove)
         spec = selected_run_spec(plan.guest, self._place.workspace, baseline, run)
@@ -200,12 +212,14 @@ class _Work:
                 fresh=plan.fresh,
             ),
         )
-        served = await run_served(self._place, spec, serving, self._doubt)
+        order = run.order or run.only or baseline.selected
+        draws = partial(draw, _RANDOM, order, baseline.places)
+        served = await run_served(self._place, spec, serving, partial(self._doubt, expected), draws)
         self._account.tests(served)
         return served.session
 
-    def _doubt(self, session: Session) -> str:
-        return doubt(session, self._candidate, self._baseline)
+    def _doubt(self, expected: Mapping[str, str], session: Session) -> str:
+        return doubt(session, self._candidate, self._baseline, expected)
 
     @cached_property
     def _by_edits(self) -> Serving:

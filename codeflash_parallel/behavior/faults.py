@@ -86,10 +86,22 @@ def _early_end(session: Session) -> Fault | None:
         where, message = session.report.error_where, session.report.error
         return Fault(code=Code.INFRA_SLOT, reason=f"The guest failed in {where}: {message}")
     if session.report.finished:
-        return None
+        return _forged(session)
     words = (session.exit.stderr or session.exit.stdout).strip()[-_TAIL:]
     reason = f"The interpreter ended with status {session.exit.status} before the tests were over. {words}"
     return Fault(code=Code.CRASHED, reason=reason.strip())
+
+
+def _forged(session: Session) -> Fault | None:
+    """Return a rejection unless the records are the guest's own, and the end is as they tell."""
+    told, seen = session.report.status, session.exit.status
+    if session.is_forged:
+        why = "Somebody else than the test runner wrote records of the tests."
+    elif told != seen:
+        why = f"The interpreter ended with status {seen}, and not with {told} as the test runner did."
+    else:
+        return None
+    return Fault(code=Code.RUNNER_TAMPERED, reason=why)
 
 
 def _signalled(done: Exit) -> Fault:

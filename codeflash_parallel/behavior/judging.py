@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.believing import unbelievable
 from codeflash_parallel.behavior.compare import (
     DECISIVE,
     Outcomes,
@@ -14,6 +15,7 @@ from codeflash_parallel.behavior.compare import (
     ValueComparison,
     compare_calls,
     compare_observed,
+    compare_screened,
     reworded,
 )
 from codeflash_parallel.behavior.faults import Fault, leak, machinery_fault, wrong_source
@@ -79,6 +81,8 @@ def judged_tests(
     # A run that ended early may rightly not have reached a module.
     needed = () if compared.counts.not_run else baseline.loaded.keys()
     fault = run_fault(session, candidate, baseline, needed)
+    if compared.code is Code.OK:
+        fault = fault or unbelievable(session, baseline)
     if fault is not None or compared.code is not Code.OK or not observed:
         return Found(tests=compared, fault=fault)
     return Found(tests=compared, values=compare_observed(observed, session.report, baseline.targets))
@@ -103,7 +107,8 @@ def run_fault(
 
 def judged_replay(found: Found, session: Session, candidate: Candidate, baseline: Baseline) -> Found:
     """Add what a replay of the captured calls says to what the tests said."""
-    fault = machinery_fault(session) or wrong_source(session.report, candidate, baseline.loaded.keys())
+    fault = run_fault(session, candidate, baseline, baseline.loaded.keys())
+    fault = fault or unbelievable(session, baseline)
     values = compare_calls(
         baseline.calls,
         session.report,
@@ -143,13 +148,18 @@ def with_words(found: Found, again: Session, baseline: Baseline) -> Found:
     return replace(found, values=replace(values, difference=difference))
 
 
-def doubt(session: Session, candidate: Candidate, baseline: Baseline) -> str:
+def doubt(session: Session, candidate: Candidate, baseline: Baseline, expected: Mapping[str, str]) -> str:
     """Return the code of what is wrong with a forked run, if the fork could be to blame; else nothing.
 
     A process that dies or leaves others behind may do so because it was forked; a server that has imported
     too much shows as wrong source.
+
+    Args:
+        expected: the baseline's outcome by id of the tests that were to be run; none in a replay.
     """
     ended_early = any(test.outcome in DECISIVE for test in session.report.tests.values())
     needed = () if ended_early else baseline.loaded.keys()
     fault = run_fault(session, candidate, baseline, needed)
+    if fault is None and compare_screened(expected, session.report).code is Code.OK:
+        fault = unbelievable(session, baseline)
     return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value

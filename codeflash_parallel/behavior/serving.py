@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from codeflash_parallel.behavior.arming import Arms, arm
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.canaries import Canary
 from codeflash_parallel.behavior.points import Point, Serving
 from codeflash_parallel.behavior.session import (
     Guest,
@@ -103,8 +105,17 @@ class _Refusal:
     fallbacks: tuple[Point, ...]
 
 
+def no_canaries() -> tuple[Canary, ...]:
+    """Draw no canaries."""
+    return ()
+
+
 async def run_served(
-    place: Place, spec: Mapping[str, Any], serving: Serving, doubt: Callable[[Session], str]
+    place: Place,
+    spec: Mapping[str, Any],
+    serving: Serving,
+    doubt: Callable[[Session], str],
+    draw: Callable[[], tuple[Canary, ...]] = no_canaries,
 ) -> Served:
     """Run a guest at the chosen point or at the next one that there is; a new process is always there.
 
@@ -115,6 +126,7 @@ async def run_served(
         spec: of a mode that servers have.
         serving: the choice.
         doubt: says why a forked run is to be made again in a new process; empty: it counts.
+        draw: returns the canaries of a run, others each time.
 
     Raises:
         InternalError, EnvironmentFault: the launcher is gone, or descriptors are.
@@ -123,7 +135,7 @@ async def run_served(
     whys = [Why(reason=serving.why)] if serving.why else []
     points = serving.point.downwards()
     while points:
-        got = await _attempt(place, spec, points, serving.swap)
+        got = await _attempt(place, spec, points, serving.swap, draw)
         if isinstance(got, Served):
             got = _second_thoughts(got, points, doubt) or got
         if isinstance(got, Served):
@@ -131,8 +143,9 @@ async def run_served(
         whys.append(got.why)
         points = got.fallbacks
     started = monotonic_ns()
-    command = guest_command(place.workspace, spec, place.limits, place.guest.directory)
-    return _accounted(_read(await place.guest.runner.run(command), Point.FRESH, started), whys, began)
+    armed, arms = arm(place.workspace, spec, draw())
+    command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
+    return _accounted(_read(await place.guest.runner.run(command), arms, Point.FRESH, started), whys, began)
 
 
 def _accounted(served: Served, whys: Sequence[Why], began_ns: int) -> Served:
@@ -142,7 +155,11 @@ def _accounted(served: Served, whys: Sequence[Why], began_ns: int) -> Served:
 
 
 async def _attempt(
-    place: Place, spec: Mapping[str, Any], points: tuple[Point, ...], swap: Sequence[Target]
+    place: Place,
+    spec: Mapping[str, Any],
+    points: tuple[Point, ...],
+    swap: Sequence[Target],
+    draw: Callable[[], tuple[Canary, ...]],
 ) -> Served | _Refusal:
     point, others = points[0], points[1:]
     if place.servers is None:
@@ -152,16 +169,17 @@ async def _attempt(
         return _Refusal(why=Why(reason=place.servers.why(), point=point), fallbacks=others)
     more = {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]} if point is Point.F2 else {}
     started = monotonic_ns()
-    path = write_spec(place.workspace, {**spec, **more}, place.guest.directory)
+    armed, arms = arm(place.workspace, {**spec, **more}, draw())
+    path = write_spec(place.workspace, armed, place.guest.directory)
     try:
-        return _read(await server.run(path, place.limits), point, started)
+        return _read(await server.run(path, place.limits), arms, point, started)
     except ServerGone as gone:
         return _Refusal(why=Why(reason=f"its server is gone ({gone})", point=point), fallbacks=others)
 
 
-def _read(done: Exit, point: Point, started_ns: int) -> Served:
+def _read(done: Exit, arms: Arms, point: Point, started_ns: int) -> Served:
     ended = monotonic_ns()
-    session = read_session(done)
+    session = read_session(done, arms)
     reading_ns = monotonic_ns() - ended
     return Served(session=session, point=point, run_ns=ended - started_ns, reading_ns=reading_ns)
 

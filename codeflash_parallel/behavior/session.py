@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 from codeflash_parallel.behavior.arguments import TestRequest, first_arguments, selected_arguments
+from codeflash_parallel.behavior.arming import Arms, arm, broken_seal
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.report import GuestReport, read_report
+from codeflash_parallel.behavior.canaries import Canary, sift
+from codeflash_parallel.behavior.report import GuestReport, TestOutcome, read_report
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
@@ -51,10 +54,21 @@ class Tracebacks(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """One run of a guest: what it claims, and what the launcher saw."""
+    """One run of a guest: what it claims, and what the launcher saw.
+
+    Attributes:
+        report: without canaries.
+        canaries: those that it was to run, and `canary_outcomes` by their ids.
+        is_forged: somebody else than the guest wrote records.
+        gate_ns: what canaries and seal took.
+    """
 
     report: GuestReport
     exit: Exit
+    canaries: tuple[Canary, ...] = ()
+    canary_outcomes: Mapping[str, TestOutcome] = field(default_factory=dict)
+    is_forged: bool = False
+    gate_ns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,15 +102,39 @@ class Guest:
         }
 
 
-async def run_guest(guest: Guest, workspace: Workspace, spec: Mapping[str, Any], limits: Limits) -> Session:
+async def run_guest(
+    guest: Guest,
+    workspace: Workspace,
+    spec: Mapping[str, Any],
+    limits: Limits,
+    canaries: Sequence[Canary] = (),
+) -> Session:
     """Run one guest in a new process to its end and read its report."""
-    command = guest_command(workspace, spec, limits, guest.directory)
-    return read_session(await guest.runner.run(command))
+    armed, arms = arm(workspace, spec, canaries)
+    command = guest_command(workspace, armed, limits, guest.directory)
+    return read_session(await guest.runner.run(command), arms)
 
 
-def read_session(done: Exit) -> Session:
-    """Read the report of a guest that has ended."""
-    return Session(report=read_report(parse_records(done.records)), exit=replace(done, records=b""))
+def read_session(done: Exit, arms: Arms) -> Session:
+    """Read the report of a guest that has ended.
+
+    Args:
+        done: how it ended, with its records.
+        arms: what it was told apart from its spec.
+    """
+    told = read_report(parse_records(done.records))
+    began = perf_counter_ns()
+    report, outcomes = sift(told, arms.canaries)
+    is_forged = report.finished and broken_seal(done.records, arms.key)
+    ours_ns = perf_counter_ns() - began
+    return Session(
+        report=report,
+        exit=replace(done, records=b""),
+        canaries=arms.canaries,
+        canary_outcomes=outcomes,
+        is_forged=is_forged,
+        gate_ns=ours_ns + sum(outcome.ns for outcome in outcomes.values()),
+    )
 
 
 def hashed(workspace: Workspace, seed: int) -> Workspace:

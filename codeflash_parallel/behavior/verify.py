@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import SystemRandom
 from typing import Any
 
+from codeflash_parallel.behavior.arming import arm
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.believing import unbelievable
+from codeflash_parallel.behavior.canaries import Canary, draw
 from codeflash_parallel.behavior.compare import (
     Outcomes,
     TestKey,
@@ -46,15 +50,18 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point,
     """
     baseline = plan.baseline
     observed = baseline.observed if plan.watches else {}
+    canaries: tuple[Canary, ...] = ()
     if mode == "replay":
         spec = replay_spec(plan.guest, baseline.inputs, (), tuple(baseline.calls))
     else:
+        canaries = draw(SystemRandom(), baseline.order or baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, Wrap.DIGEST if observed else Wrap.NONE)
     if point is Point.F2:
         spec["swap"] = [{"path": t.path, "qualname": t.qualname} for t in plan.guest.targets]
+    spec, arms = arm(workspace, spec, canaries)
     path = write_spec(workspace, spec, plan.guest.directory)
     try:
-        session = read_session(await server.run(path, plan.limits))
+        session = read_session(await server.run(path, plan.limits), arms)
     except ServerGone as gone:
         return f"its server is gone ({gone})"
     fault = _fault(baseline, session)
@@ -74,9 +81,10 @@ async def sees_failure(plan: CheckPlan, workspace: Workspace, server: Server, ed
     """
     run = SelectedRun(stop=Stop.FIRST_FAILURE, tracebacks=Tracebacks.NATIVE)
     spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
+    spec, arms = arm(workspace, spec, ())
     path = write_spec(workspace, spec, plan.guest.directory)
     try:
-        report = read_session(await server.run(path, plan.limits)).report
+        report = read_session(await server.run(path, plan.limits), arms).report
     except ServerGone:
         return False
     proven = all(report.sources.get(e.path) == frozenset({digest_of(e.new or b"")}) for e in edits)
@@ -105,6 +113,9 @@ def _tests(baseline: Baseline, session: Session, observed: Mapping[TestKey, Outc
     compared = compare_tests(baseline.expected, session.report)
     if compared.code is not Code.OK:
         return compared.reason
+    fault = unbelievable(session, baseline)
+    if fault is not None:
+        return fault.reason
     return compare_observed(observed, session.report, baseline.targets).reason
 
 

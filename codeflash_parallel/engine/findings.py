@@ -44,6 +44,7 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace, choice:
         python=report.python,
         pytest=report.pytest,
         plugins=report.plugins,
+        plain_status=report.status,
         rootdir=_inside(report.rootdir, workspace.root),
         inifile=_inside(report.inifile, workspace.root),
         selected=selected,

@@ -20,7 +20,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+import anyio.to_thread
+
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport
 from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
@@ -35,6 +38,7 @@ from codeflash_parallel.behavior.session import (
     run_guest,
     selected_run_spec,
 )
+from codeflash_parallel.engine.canaries import canaries_to_try
 from codeflash_parallel.engine.demands import (
     Absent,
     forced_edits,
@@ -193,7 +197,8 @@ class Preflight:
         inputs, order = str(self.inputs), draft.changed_order
         run = SelectedRun(wrap=wrap, seconds=seconds, inputs=inputs, order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
-        session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
+        canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
+        session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS, canaries)
         must_have_run(session, self.absent)
         return session
 
@@ -210,7 +215,7 @@ class Preflight:
             )
         asked = {t: outcome for t, outcome in draft.asked_expected.items() if t not in set(quarantined)}
         return replace(
-            draft,
+            with_canaries(draft, second),
             selected=tuple(test for test in draft.selected if test in expected),
             order=tuple(test for test in draft.order if test in expected),
             expected=expected,

@@ -80,6 +80,8 @@ class Code(StrEnum):
     DISK_LIMIT = "DISK_LIMIT"
     #: The interpreter died (a signal, or an exit without an end record).
     CRASHED = "CRASHED"
+    #: The test runner cannot be believed: a test that must fail did not, or records or status are forged.
+    RUNNER_TAMPERED = "RUNNER_TAMPERED"
     #: Processes outlived the tests, which those of the baseline do not.
     LEAKED_PROCESS = "LEAKED_PROCESS"
     #: Files outside the slot were changed.

@@ -15,6 +15,7 @@ from guest_runs import shared_guest, write_files
 
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.check import check
 from codeflash_parallel.behavior.compare import outcomes_by_test
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
@@ -31,6 +32,7 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.engine.canaries import canaries_to_try
 from codeflash_parallel.engine.findings import repetitions, stable
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.target import Target
@@ -161,7 +163,11 @@ class CheckLab:
             loaded={path: next(iter(digests)) for path, digests in first.sources.items()},
         )
         capture = SelectedRun(wrap=Wrap.CAPTURE, inputs=draft.inputs)
-        seen = (await self._run(selected_run_spec(self.guest, self.workspace, draft, capture))).report
+        spec = selected_run_spec(self.guest, self.workspace, draft, capture)
+        second = await run_guest(
+            self.guest, self.workspace, spec, LIMITS, canaries_to_try(self.workspace, draft)
+        )
+        draft, seen = with_canaries(draft, second), second.report
         captured = {call.index: call for call in seen.calls if call.captured}
         repeated = repetitions(captured)
         made = tuple(index for index in captured if index not in repeated)

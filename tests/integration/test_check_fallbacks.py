@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
+from fake_seal import sealed
 
 from codeflash_parallel.behavior.check import evidence
 from codeflash_parallel.behavior.plan import CheckOutcome
@@ -33,7 +34,7 @@ class FakeServer:
         self.forks += 1
         if self.exit is None:
             raise ServerGone("killed")
-        return self.exit
+        return replace(self.exit, records=sealed(spec_path, self.exit.records))
 
     def rss_bytes(self) -> int:
         return 1

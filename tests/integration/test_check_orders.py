@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from fake_seal import sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ class Play:
         spec = json.loads(path.read_bytes())
         wanted = spec.get("order") or spec["select"]
         lines = (json.dumps(record) for record in self._records(spec, wanted))
-        return Exit(ended=Ended.EXITED, records="\n".join(lines).encode())
+        return Exit(ended=Ended.EXITED, records=sealed(path, "\n".join(lines).encode()))
 
     def _records(self, spec: Mapping[str, Any], wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
         yield {"t": "source", "path": "m.py", "digest": digest_of(NEW)}

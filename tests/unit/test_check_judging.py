@@ -188,7 +188,7 @@ def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> No
     ],
 )
 def test_what_a_fork_could_be_to_blame_for(run: Session, code: str) -> None:
-    assert doubt(run, CANDIDATE, BASELINE) == code
+    assert doubt(run, CANDIDATE, BASELINE, BASELINE.expected) == code
 
 
 def test_calls_inside_tests_are_compared_where_only_targets_change() -> None:

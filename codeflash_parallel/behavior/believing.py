@@ -1,0 +1,70 @@
+"""Whether what a test run says of itself can be believed: canaries, and the predicted exit status. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.canaries import Place, disbelief, failed_as_it_must
+from codeflash_parallel.behavior.compare import DECISIVE
+from codeflash_parallel.behavior.faults import Fault
+from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.model.outcome import Code
+
+#: How pytest ends where a test has failed, as canaries do (``ExitCode.TESTS_FAILED``).
+TESTS_FAILED = 1
+#: How many helpers one warning names.
+_NAMED = 5
+
+
+def unbelievable(session: Session, baseline: Baseline) -> Fault | None:
+    """Return a rejection unless a run in which every test passed has ended as it must.
+
+    Every canary has failed in its way, and the exit status is the one that was predicted: with canaries that
+    of the baseline's own run with them, which is 1 unless the project sees to another one.
+
+    Args:
+        session: a run to the end.
+        baseline: what is known.
+    """
+    why = disbelief(session.canaries, session.canary_outcomes)
+    if why:
+        return Fault(code=Code.RUNNER_TAMPERED, reason=why)
+    predicted, status = _predicted(session, baseline), session.report.status
+    if status in predicted:
+        return None
+    named = " or ".join(map(str, sorted(predicted)))
+    reason = f"The test run ended with status {status}; {named} was predicted: it was tampered with."
+    return Fault(code=Code.RUNNER_TAMPERED, reason=reason)
+
+
+def _predicted(session: Session, baseline: Baseline) -> frozenset[int]:
+    if session.canaries:
+        return frozenset({baseline.status})
+    # Tests of which nothing is known may fail.
+    failed = any(test.outcome in DECISIVE for test in session.report.tests.values())
+    return frozenset({TESTS_FAILED if failed else 0, baseline.plain_status})
+
+
+def with_canaries(draft: Baseline, tried: Session) -> Baseline:
+    """Add to the findings where canaries fail as they must, and say where none does.
+
+    Args:
+        draft: the findings so far.
+        tried: a run of the selected tests with canaries in many places.
+    """
+    places = tuple(c.place for c in tried.canaries if failed_as_it_must(c, tried.canary_outcomes))
+    status = tried.report.status if places else draft.status
+    warnings = (*draft.warnings, *_warnings(tried, places, status))
+    return replace(draft, places=places, status=status, warnings=warnings)
+
+
+def _warnings(tried: Session, places: tuple[Place, ...], status: int) -> tuple[str, ...]:
+    if not places:
+        return ("No test that must fail could be put among the tests: the test runner is believed as it is.",)
+    good = {place.helper for place in places}
+    missed = dict.fromkeys(c.place.call for c in tried.canaries if c.place.helper not in good)
+    named = ", ".join(list(missed)[:_NAMED])
+    unused = (f"Tests that must fail with {named} do not fail here, and are not used.",) if missed else ()
+    odd = f"The tests end with status {status} though some fail: the exit status proves little here."
+    return (*unused, odd) if status != TESTS_FAILED else unused
