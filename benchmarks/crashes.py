@@ -1,10 +1,10 @@
 """Kill the evaluator with SIGKILL at random moments, look at what is left, and let `resume` end the run.
 
-    python benchmarks/crashes.py STATE [--stub 160] [--real 40] [--minutes 30] [--seed 1]
+    python benchmarks/crashes.py STATE [--stub 160] [--real 30] [--race 10] [--minutes 30] [--seed 1]
 
 Each kill is a line of STATE; one that is there is not made again. A *stub* is a `check` of eight candidates
-of a project whose tests take microseconds, with a command that repairs; a *real* one is a `run` of the
-demonstration: eight candidates, its own test suite, a race and its confirmation. One kill in eight comes
+of a project whose tests take microseconds, with a command that repairs; a *real* one is a `check` of the
+demonstration, eight candidates and its own test suite; a *race* is a `run` of the same. One kill in eight comes
 before the run has a journal; the moments of the others are drawn evenly over the time from then on that an
 undisturbed run takes. A run that was over first is drawn again.
 Exits 1 if any kill left a process for a second, changed the repository, lost or repeated a finding, or ended
@@ -39,8 +39,8 @@ from codeflash_parallel.worktrees.recovery import recover  # noqa: E402
 
 #: What the issue promises: nobody is alive after this, and the next start has cleaned up within that.
 GONE_S, CLEAN_S = 1.0, 2.0
-#: Longer than any run takes, however busy the machine is.
-LONGEST_S = 600.0
+#: Longer than any run takes, however busy the machine is: races of others come first.
+LONGEST_S = 2400.0
 
 SLOW = """
 def total(values):
@@ -103,16 +103,25 @@ def stub(folder: Path) -> Ground:
 
 
 def real(folder: Path) -> Ground:
-    """Make the demonstration's project."""
+    """Make the demonstration's project, to be checked."""
+    return _demonstration(folder, "check")
+
+
+def race(folder: Path) -> Ground:
+    """Make the demonstration's project, with a race as short as races may be."""
+    return _demonstration(folder, "run", "--time-budget", "5")
+
+
+def _demonstration(folder: Path, command: str, *options: str) -> Ground:
     place = make_place(folder)
     copy_tree(ROOT / "fixtures" / "demonstration" / "project", place.repository)
     commit_all(place.repository)
-    arguments = ["run", "--function", "taskgraph/ordering.py::topological_sort", "-j", "4"]
+    arguments = [command, "--function", "taskgraph/ordering.py::topological_sort", "-j", "4", *options]
     candidates = str(ROOT / "fixtures" / "demonstration" / "candidates")
-    return Ground(place=place, arguments=[*arguments, "--candidates", candidates, "--time-budget", "5"])
+    return Ground(place=place, arguments=[*arguments, "--candidates", candidates])
 
 
-GROUNDS: Mapping[str, Callable[[Path], Ground]] = {"stub": stub, "real": real}
+GROUNDS: Mapping[str, Callable[[Path], Ground]] = {"stub": stub, "real": real, "race": race}
 
 
 # --- one kill --------------------------------------------------------------------------------------------
@@ -303,16 +312,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("state", type=Path)
     parser.add_argument("--stub", type=int, default=160)
-    parser.add_argument("--real", type=int, default=40)
+    parser.add_argument("--real", type=int, default=30)
+    parser.add_argument("--race", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     ends_s = time.monotonic() + 60 * options.minutes
     done = _done(options.state)
-    for kind, count in (("real", options.real), ("stub", options.stub)):
+    for left, kind in zip(range(len(GROUNDS), 0, -1), reversed(GROUNDS), strict=True):
         there = {line["number"] for line in done if line["kind"] == kind}
-        share_s = ends_s if kind == "stub" else time.monotonic() + (ends_s - time.monotonic()) / 2
-        missing = [number for number in range(count) if number not in there]
+        missing = [number for number in range(getattr(options, kind)) if number not in there]
+        share_s = time.monotonic() + (ends_s - time.monotonic()) / left
         for line in kills(kind, missing, options.seed, share_s) if missing else ():
             with options.state.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
