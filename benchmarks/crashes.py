@@ -4,9 +4,9 @@
 
 Each kill is a line of STATE; one that is there is not made again. A *stub* is a `check` of eight candidates
 of a project whose tests take microseconds, with a command that repairs; a *real* one is a `check` of the
-demonstration, eight candidates and its own test suite; a *race* is a `run` of the same. One kill in eight comes
-before the run has a journal; the moments of the others are drawn evenly over the time from then on that an
-undisturbed run takes. A run that was over first is drawn again.
+demonstration, eight candidates and its own test suite; a *race* is a `run` of the same. One kill in eight
+comes before the run has a journal; the moments of the others are drawn evenly over the time from then on
+that an undisturbed run takes. A run that was over first is drawn again.
 Exits 1 if any kill left a process for a second, changed the repository, lost or repeated a finding, or ended
 with another verdict.
 """
