@@ -17,16 +17,15 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "tests"))
 
 from aftermath import Picture  # noqa: E402
+from cells import FAILURES, Cell, worked_through  # noqa: E402
 from mounts import why_no_mounts  # noqa: E402
 from pairwise import Row, covering_rows  # noqa: E402
 from repository_shapes import AROUND, KINDS, USERS, WORK, fits, make_site  # noqa: E402
@@ -41,24 +40,21 @@ FACTORS: Mapping[str, Sequence[str]] = {
     "user": tuple(USERS),
     "process": ("warm", "fresh"),
 }
-Cell = dict[str, Any]
 
 
 def cell_of(row: Row, seed: int, probes: Mapping[str, str]) -> Cell:
     """Make one cell, and say how it ended: ``right``, ``refused: CODE``, ``wrong`` or ``skipped``."""
     why = why_skipped(row, probes)
     if why:
-        return {"row": row, "result": "skipped", "why": why}
-    started = time.monotonic()
+        return {"result": "skipped", "why": why}
     folder = Path(tempfile.mkdtemp(prefix="shapes-"))
     folder.chmod(0o755)
     try:
-        told: Cell = {"result": judged(folder / "site", row, seed)}
-    except AssertionError as error:
-        told = {"result": "wrong", "why": str(error)[:3000]}
+        return {"result": judged(folder / "site", row, seed)}
+    except FAILURES as error:
+        return {"result": "wrong", "why": str(error)[:3000]}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return {"row": row, **told, "seconds": round(time.monotonic() - started, 1)}
 
 
 def judged(folder: Path, row: Row, seed: int) -> str:
@@ -121,22 +117,14 @@ def main() -> int:
     parser.add_argument("--file", type=Path, default=Path("shapes.jsonl"))
     parser.add_argument("--only", nargs="*", default=[], help="cells of these levels alone, factor=level")
     options = parser.parse_args()
-    deadline = time.monotonic() + options.minutes * 60
     only = dict(each.split("=", 1) for each in options.only)
     rows = [r for r in covering_rows(FACTORS, fits, options.seed) if only.items() <= r.items()]
     rows = sorted(rows[: options.cells or None], key=lambda row: row["kind"] == "many")  # minutes a cell
-    cells = [json.loads(line) for line in options.file.open()] if options.file.exists() else []
-    done = [cell["row"] for cell in cells]
     probes = probe()
-    with options.file.open("a", encoding="utf-8") as file:
-        for row in (row for row in rows if row not in done):
-            if time.monotonic() > deadline:
-                break
-            cells.append(cell_of(row, options.seed, probes))
-            file.write(json.dumps(cells[-1]) + "\n")
-            file.flush()
-            print(json.dumps(cells[-1])[:600], flush=True)
-    return report([cell for cell in cells if cell["row"] in rows], len(rows))
+    cells = worked_through(
+        rows, lambda row: cell_of(row, options.seed, probes), options.file, options.minutes
+    )
+    return report(cells, len(rows))
 
 
 if __name__ == "__main__":
