@@ -58,6 +58,7 @@ def _settings() -> tuple[str, ...]:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Run the corpus; return 1 if a wrong one passed, a cheat was credited or an honest one rejected."""
+    from codeflash_parallel.cli.interrupts import handling_signals
     from codeflash_parallel.selftest.judging import has_failed
     from codeflash_parallel.selftest.table import as_values, listed, markdown
 
@@ -68,7 +69,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.write("".join(f"{line}\n" for line in listed(entries)))
         return ExitCode.OK
     output.form = Format.JSON if args.json else output.form
-    outcomes = _outcomes(entries, args)
+    with handling_signals(output):
+        outcomes = _outcomes(entries, args)
     if args.markdown:
         output.write(markdown(outcomes))
     elif output.form == Format.TEXT:

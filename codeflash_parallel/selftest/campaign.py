@@ -8,7 +8,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from codeflash_parallel.selftest.judging import Fooled, Outcome, Told, judged, s
 from codeflash_parallel.selftest.projects import Marks, edits_of, marks, write_files, write_repository
 
 #: Candidates of one run at most: what disturbs it disturbs no more than these.
-MOST_AT_ONCE = 48
+MOST_AT_ONCE = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,9 +105,10 @@ class _Work:
         timed = [entry for entry in attacks if entry.kind is Kind.CLOCK]
         if attacks:
             self.say(f"naive judges: {len(attacks)} attacks")
-        with ThreadPoolExecutor(self.wish.jobs) as pool:
-            names = {entry.base for entry in tested}
-            baselines = {name: self._baseline(bases()[name]) for name in sorted(names)}
+        names = sorted({entry.base for entry in tested})
+        with _workers(self.wish.jobs) as pool:
+            ran = pool.map(lambda name: self._baseline(bases()[name]), names)
+            baselines = dict(zip(names, ran, strict=True))
             said = pool.map(lambda entry: self._shown(entry, baselines[entry.base]), tested)
             found = dict(zip((entry.name for entry in tested), said, strict=True))
         nothing = naive.Ran(status=0, passed=0, last_line="", output="")
@@ -160,6 +161,16 @@ class _Work:
         )
 
 
+@contextmanager
+def _workers(number: int) -> Iterator[ThreadPoolExecutor]:
+    """Give a pool that begins nothing more once something has gone wrong."""
+    pool = ThreadPoolExecutor(number)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def _has(interpreter: Path, module: str) -> bool:
     command = [str(interpreter), "-c", f"import {module}"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -188,7 +199,7 @@ def _line(entry: Entry, base: Base, mark: Marks) -> dict[str, Any]:
 def _told(entry: Entry, said: Said, mark: Marks, shared: tuple[Path, ...]) -> Told:
     seen = traces.Seen(
         shown=said.screen if entry.trace is Trace.ESCAPES else said.kept,
-        killed=said.killed or not said.document,
+        killed=said.killed or said.candidate(entry.name) is None,
         shared=shared,
     )
     return Told(

@@ -36,10 +36,11 @@ from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
 from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.selftest import timer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.slow]
 
-TIMER = Path(__file__).with_name("in_process_timer.py")
+TIMER = Path(timer.__file__)
 
 LIMITS = Limits(wall_s=60, cpu_s=60)
 
@@ -118,7 +119,7 @@ def shared():
     """Return a name of this test's own where the host's processes share memory; remove what is left there."""
     name = f"{SHARED}-{uuid.uuid4().hex}"
     yield name
-    for path in Path("/dev/shm").glob(f"{name}-*"):
+    for path in Path("/dev/shm").glob(f"{name}*"):
         path.unlink()
 
 
@@ -131,13 +132,13 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
     # The test that we are is not one of the project's.
     environment.pop("PYTEST_CURRENT_TEST", None)
     command = [sys.executable, TIMER, *modules, *how]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as timer:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as timing:
         try:
-            return float(timer.communicate(timeout=60)[0])
+            return float(timing.communicate(timeout=60)[0])
         finally:
             # One of them leaves a process behind.
             with suppress(ProcessLookupError):
-                os.killpg(timer.pid, signal.SIGKILL)
+                os.killpg(timing.pid, signal.SIGKILL)
 
 
 #: Left to `nox -s campaign`. In the gate are one that keeps files, one memo on inputs, one table and all that
@@ -145,6 +146,8 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
 LONG = frozenset({
     "cache_on_disk_beside_the_code", "children_that_share_the_work",
     "garbage_collection_switched_off_at_import", "lru_cache_on_a_helper", "lru_cache_on_the_function",
+    "frozen_objects", "luckiest_of_a_hundred", "patched_timeit", "recognised_sizes", "slow_on_the_warm_up",
+    "stolen_cpu", "switch_interval", "work_at_exit", "work_in_a_destructor",
 })  # fmt: skip
 
 

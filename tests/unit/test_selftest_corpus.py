@@ -41,7 +41,6 @@ def test_an_entry_is_sound(entry):
     assert bool(entry.entry) == entry.is_attack
     assert entry.function in base.targets or entry.is_attack
     assert (entry.kind is Kind.HOST) == (entry.trace is not Trace.NONE)
-    assert not entry.options or entry.alone
 
 
 def test_bases_hold_their_targets():
