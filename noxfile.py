@@ -15,12 +15,15 @@ nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -66,15 +69,22 @@ print("The guest's grammar is that of 3.9 to 3.13.")
 """
 
 
+def compile_commands(session: nox.Session) -> None:
+    """Compile what commands import: where no bytecode is written, hundreds of them would do so."""
+    python(session, "-m", "compileall", "-q", "-x", "_guest", "codeflash_parallel")
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Unit, integration and acceptance tests, in random order and in parallel."""
+    compile_commands(session)
     pytest(session, *PARALLEL, "-m", GATE, *session.posargs)
 
 
 @nox.session
 def demonstration(session: nox.Session) -> None:
     """Run what the README's first command runs; its document says what is expected of every candidate."""
+    compile_commands(session)
     with tempfile.TemporaryDirectory(prefix="demonstration-") as folder:
         document = str(Path(folder) / "document.json")
         form = ("--output-format", "json", "--output", document)
@@ -89,22 +99,23 @@ def real(session: nox.Session) -> None:
     parser.add_argument("--projects", type=int, default=2)
     options, rest = parser.parse_known_args(session.posargs)
     environment = {"CODEFLASH_PARALLEL_REAL_PROJECTS": str(options.projects)}
+    compile_commands(session)
     pytest(session, "-m", "real_projects", "tests/real_projects", *rest, **environment)
 
 
 @nox.session
 def newer(session: nox.Session) -> None:
-    """Unit tests and a smoke of integration on every newer Python that this machine has."""
+    """Unit tests and a smoke of integration on every newer Python of this machine, side by side."""
     found = newer_interpreters()
     if not found:
         session.log("skipped: no Python newer than %s was found", sys.version.split()[0])
-    for interpreter in found:
-        own = environment_of(session, interpreter)
-        session.run(
-            *(str(own), "-m", "pytest", "-p", "no:cacheprovider", *PARALLEL, "-m", FAST, "tests/unit"),
-            *("tests/integration/test_smoke.py", *session.posargs),
-            external=True,
-        )
+        return
+    with ThreadPoolExecutor(len(found)) as pool:
+        ended = list(pool.map(functools.partial(tests_under, session.posargs), found))
+    for interpreter, (status, output) in zip(found, ended, strict=True):
+        session.log("%s ended with status %d:\n%s", interpreter, status, output)
+    if any(status for status, _ in ended):
+        session.error("A newer Python failed.")
 
 
 @nox.session
@@ -158,10 +169,14 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
 
 @nox.session
 def campaign(session: nox.Session) -> None:
-    """Randomised kills and interrupts, `-- --kills N` of each; a slot of `--files N`; long races."""
+    """Randomised kills and interrupts, `-- --kills N` of each; a slot of `--files N`; long races.
+
+    And `--times N` times as many simulated races and drawn examples as in the gate.
+    """
     parser = argparse.ArgumentParser(prog="nox -s campaign --")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--times", type=int, default=8)
     options, rest = parser.parse_known_args(session.posargs)
     tests = (
         "tests/acceptance/test_kill.py",
@@ -170,8 +185,11 @@ def campaign(session: nox.Session) -> None:
     sizes = {"CODEFLASH_PARALLEL_KILLS": options.kills, "CODEFLASH_PARALLEL_FILES": options.files}
     pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
     pytest(
-        session, *PARALLEL, "-m", "campaign", "tests/integration", "tests/acceptance/test_fixtures.py", *rest
-    )
+        session, *PARALLEL, "-m", "campaign", "tests/integration", "tests/acceptance/test_fixtures.py",
+        "tests/acceptance/test_troubles.py", *rest,
+    )  # fmt: skip
+    drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
+    pytest(session, *PARALLEL, *drawn, *rest, CODEFLASH_PARALLEL_TIMES=str(options.times))
 
 
 @nox.session
@@ -233,20 +251,31 @@ def _is_python(path: Path, minor: int) -> bool:
     return done.returncode == 0 and done.stdout.strip() == str(minor)
 
 
-def environment_of(session: nox.Session, interpreter: Path) -> Path:
-    """Make (once) an environment of another Python with this project and its tools; return its Python."""
-    name = subprocess.run(
-        [str(interpreter), "-V"], capture_output=True, text=True, check=True
-    ).stdout.split()[1]
+def tests_under(posargs: Sequence[str], interpreter: Path) -> tuple[int, str]:
+    """Run the quick tests under another Python, on one core; return their status and all that was said."""
+    name = _said_by([str(interpreter), "-V"])[1].split()[1]
     folder = HERE / ".nox" / f"python-{name}"
-    own = folder / "bin" / "python"
-    if not own.exists():
-        session.run(str(interpreter), "-m", "venv", str(folder), external=True)
-    stamp, asked = folder / "installed", _what_is_asked_for()
+    own, asked = str(folder / "bin" / "python"), _what_is_asked_for()
+    # Installed once: the pip that runs serves every environment, and the tools of `lint` are not for these.
+    make = [str(interpreter), "-m", "venv", "--without-pip", str(folder)]
+    install = [sys.executable, "-m", "pip", "--python", own, "install", "-q", "-e", ".[test]"]
+    stamp, said = folder / "installed", ""
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != asked:
-        session.run(str(own), "-m", "pip", "install", "-q", "-e", ".[dev]", external=True)
+        for command in (make, install):
+            status, said = _said_by(command)
+            if status:
+                return status, said
         stamp.write_text(asked, encoding="utf-8")
-    return own
+    quick = ["-m", "pytest", "-p", "no:cacheprovider", "-m", FAST, "tests/unit"]
+    status, results = _said_by([own, *quick, "tests/integration/test_smoke.py", *posargs])
+    return status, said + results
+
+
+def _said_by(command: Sequence[str]) -> tuple[int, str]:
+    done = subprocess.run(
+        command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return done.returncode, done.stdout
 
 
 def _what_is_asked_for() -> str:

@@ -25,8 +25,8 @@ from test_fixtures import TRIED_BOTH_WAYS, arguments
 
 #: How many seeds of random patches; one is the gate's.
 SEEDS = int(os.environ.get("CODEFLASH_PARALLEL_SEEDS", "1"))
-#: How many random patches of each seed: one command judges them all.
-PATCHES = 16
+#: How many random patches of each seed, of the gate's one half as many: one command judges them all.
+PATCHES = 16 if SEEDS > 1 else 8
 #: Of `many_shapes`: these can be swapped in place; with all of its targets, calls are recorded inside tests.
 PLAIN = ("pkg/core.py::titles", "pkg/core.py::Box.area", "pkg/core.py::Box.parse")
 

@@ -24,7 +24,7 @@ from harness import (
 pytestmark = pytest.mark.slow
 
 #: How many of each.
-COUNT = int(os.environ.get("CODEFLASH_PARALLEL_KILLS", "3"))
+COUNT = int(os.environ.get("CODEFLASH_PARALLEL_KILLS", "2"))
 #: A run of the project below lasts about as long on an idle machine.
 SPAN_S = 10.0
 #: After the first Ctrl-C; the promise is 2 s, a busy machine adds to it.

@@ -63,7 +63,15 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
-@pytest.mark.parametrize("size", ["16k", "300k", "400k", "640k"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        "16k",
+        pytest.param("300k", marks=pytest.mark.campaign),
+        "400k",
+        pytest.param("640k", marks=pytest.mark.campaign),
+    ],
+)
 def test_full_disk(
     size: str, build: Callable[[Fixture], Place], fixture: Fixture, small_disk: Callable[[str], Path]
 ) -> None:

@@ -56,7 +56,7 @@ def test_where_no_work_can_be_run_that_is_said_in_one_line(tmp_path: Path, step:
 
 
 @pytest.mark.engine
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.anyio
 async def test_what_is_recorded_can_be_drawn_from(tmp_path: Path) -> None:
     cell, traces = Cell(work="python-20us", tests=1, workers=0), Traces(tmp_path / "state" / "traces")
