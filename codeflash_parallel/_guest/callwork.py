@@ -13,8 +13,9 @@ from .encode import Unencodable, encode, type_name
 from .replay import seed_everything
 from .targets import Settler, Targets, items_read, laziness
 
-#: What of outcomes is compared (the field `compare` of the spec): all of them, or only whether calls return.
-VALUES, RETURNS = "values", "returns"
+#: What of outcomes is compared (the field `compare` of the spec): all of them, all but floats (where some
+#: distance is tolerated: the check has measured it), or only whether calls return.
+VALUES, FLOATLESS, RETURNS = "values", "floatless", "returns"
 
 #: Results of these types need no forcing; more are added as they are met.
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
@@ -170,7 +171,7 @@ class Batch:
         digest = hashlib.sha256()
         for result in self._results[self._turn :] + self._results[: self._turn]:
             # Encoded in any case: what a result leaves for later is worked off, and charged.
-            outcome = _outcome(result)
+            outcome = _outcome(result, self._compare)
             if self._compare == RETURNS:
                 outcome = "raises" if type(result) is Raised else "returns"
             digest.update(outcome.encode("utf-8", "surrogatepass") + b"\n")
@@ -222,10 +223,11 @@ class AsyncBatch(Batch):
         return (type(result), items)
 
 
-def _outcome(result):
+def _outcome(result, compare):
     if type(result) is Raised:
         return "raises " + type_name(type(result.error))
     try:
-        return encode(result).full
+        encoded = encode(result)
     except Unencodable:
         return "returns " + type_name(type(result))
+    return encoded.floatless if compare == FLOATLESS else encoded.full

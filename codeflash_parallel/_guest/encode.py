@@ -1,5 +1,8 @@
 """Canonical digests of Python values: equal values, equal digests; in any process, under any hash seed."""
 
+import base64
+import sys
+from array import array
 from collections import namedtuple
 
 from .render import render
@@ -14,6 +17,8 @@ __all__ = [
     "digest_raise",
     "digest_return",
     "encode",
+    "measure_raise",
+    "measure_return",
     "observe_raise",
     "observe_return",
     "render",
@@ -45,7 +50,37 @@ def observe_return(value, args, kwargs, iterators=EXHAUST):
     return dict(digest_return(value, args, kwargs, iterators), text=text)
 
 
-def digest_return(value, args, kwargs, iterators=EXHAUST):
+#: A call with more floats than these is not measured.
+_MOST_FLOATS = 100_000
+
+
+def measure_return(value, args, kwargs):
+    """Return the fields of `observe_return`, and the floats in result and arguments, as the walk meets them.
+
+    `skeleton` is the digest of all the rest: where it is the same, only floats differ.
+    """
+    text, floats = render(value.items if type(value) is Spent else value), []
+    return dict(digest_return(value, args, kwargs, EXHAUST, floats), text=text, floats=_packed(floats))
+
+
+def measure_raise(error, args, kwargs):
+    """Return the fields of `observe_raise`, and the floats in the arguments."""
+    floats = []
+    fields = digest_raise(error, args, kwargs, EXHAUST, floats)
+    return dict(fields, text=render(error), floats=_packed(floats))
+
+
+def _packed(floats):
+    """Return floats as base64 of 8 bytes each; empty for none and for too many."""
+    if not floats or len(floats) > _MOST_FLOATS:
+        return ""
+    numbers = array("d", floats)
+    if sys.byteorder != "little":
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode("ascii")
+
+
+def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that returned, without its text.
 
     `after` covers result and arguments in one walk: giving back an argument in place of a copy is seen.
@@ -54,12 +89,15 @@ def digest_return(value, args, kwargs, iterators=EXHAUST):
     name = value.name if type(value) is Spent else type_name(type(value))
     fields = {"kind": "return", "type": name}
     walk = Walk(iterators)
+    walk.floats = floats
     try:
         walk.run(value)
     except Unencodable as error:
         return dict(fields, digest="", floatless="", typeless="", after="", unencodable=str(error))
     fields["digest"], fields["floatless"], fields["typeless"] = walk.digests()
     fields["after"] = _after(walk, args, kwargs)
+    if floats is not None:
+        fields["skeleton"] = digest_of(walk.texts()[1])
     return fields
 
 
@@ -68,18 +106,17 @@ def observe_raise(error, args, kwargs, iterators=EXHAUST):
     return dict(digest_raise(error, args, kwargs, iterators), text=render(error))
 
 
-def digest_raise(error, args, kwargs, iterators=EXHAUST):
+def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     """Return them without the text: the type counts, the message does not."""
     name = type_name(type(error))
     digest = digest_of("<raises %r>" % name)
-    return {
-        "kind": "raise",
-        "type": name,
-        "digest": digest,
-        "floatless": digest,
-        "typeless": digest,
-        "after": _after(Walk(iterators), args, kwargs),
-    }
+    walk = Walk(iterators)
+    walk.floats = floats
+    fields = {"kind": "raise", "type": name, "digest": digest, "floatless": digest, "typeless": digest}
+    fields["after"] = _after(walk, args, kwargs)
+    if floats is not None:
+        fields["skeleton"] = digest_of(walk.texts()[1])
+    return fields
 
 
 def _after(walk, args, kwargs):

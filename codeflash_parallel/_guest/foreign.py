@@ -69,6 +69,7 @@ def _write_numbers(walk, value):
     text = value.tobytes().hex()
     less = _as_floats(value).tobytes().hex() if value.dtype.kind in "biuf" else text
     if value.dtype.kind in "fc":
+        walk.keep_floats(value.ravel().view(value.real.dtype).tolist() if walk.floats is not None else ())
         walk.write_floats(text, "~", less)
     else:
         walk.write(text, less)

@@ -7,27 +7,45 @@ import random
 import sys
 import time
 
-from . import current, importing, inputs, instrument
-from .encode import digest_raise, digest_return, observe_raise, observe_return
+from . import aftereffects, current, importing, inputs, instrument
+from .allowance import limited
+from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .render import render_arguments
 from .targets import Settler, Targets, Unresolvable, items_read
 
 #: An "answer" record: the number of a call and what it gave. Hundreds are written for each candidate.
-_ANSWER = '{"t": "answer", "of": [%d, "%s", %s, "%s", "%s", "%s", "%s", %d]}\n'
-_ANSWERED = ("digest", "floatless", "typeless", "after", "ns")
+_ANSWER = '{"t": "answer", "of": [%d, "%s", %s, "%s", "%s", "%s", "%s", "%s", %d]}\n'
+_UNLIMITED = contextlib.nullcontext()
+_ANSWERED = ("digest", "floatless", "typeless", "after", "traces", "ns")
 
 
 def run(spec, channel):
-    """Replay the calls of the inputs file (those that `spec["calls"]` names), one record for each."""
+    """Replay the calls of the inputs file (those that `spec["calls"]` names), one record for each.
+
+    Then those with derived inputs; what comes of one input must not hide what came of those before it.
+    """
     proof = importing.install(spec, channel).proof
     inputs.install_places(spec)
     session = Session(spec)
     calls = _calls(spec, session, proof, channel)
     texts = frozenset(spec.get("texts", ()))  # a fork's own, not its template's
+    left = aftereffects.Globals({call.meta["module"] for call in calls})
     for call in calls:
+        session.replay(call, channel, texts)
+    channel.write("globals", changed=left.changed(), names=left.names())
+    for call in _derived(spec):
         session.replay(call, channel, texts)
     session.close()
     return 0
+
+
+def _derived(spec):
+    """Return the calls with derived inputs, those that are wanted: a template has none."""
+    wanted = spec.get("derived_calls")
+    if not wanted:
+        return []
+    calls = {call.meta["i"]: call for call in inputs.read_calls(spec["derived"], wanted)}
+    return [calls[number] for number in wanted if number in calls]
 
 
 def _calls(spec, session, proof, channel):
@@ -63,6 +81,7 @@ class Session:
     def __init__(self, spec):
         self._targets = Targets(spec, instrument.REGISTRY)
         self._settler = Settler()
+        self._traces = aftereffects.Traces()
         self._spec, self._project = spec, spec["project"]
 
     def resolve(self, calls):
@@ -89,7 +108,7 @@ class Session:
     def _tell(self, function, args, kwargs, meta, channel):
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
-        fields.update(self._observed(function, args, kwargs, meta, observe_return, observe_raise))
+        fields.update(self._observed(function, args, kwargs, meta, measure_return, measure_raise))
         why = fields.pop("unencodable", "")
         channel.write("call", thread=False, **fields)
         return why
@@ -118,12 +137,16 @@ class Session:
     def _observed(self, function, args, kwargs, meta, returned, raised):
         started = time.process_time_ns()
         try:
-            value = self.make(function, args, kwargs, meta)
+            # What derived inputs cost is known only of the baseline.
+            with limited() if meta.get("derived") else _UNLIMITED:
+                value = self.make(function, args, kwargs, meta)
         except BaseException as error:
             spent = time.process_time_ns() - started
-            return dict(raised(error, args, kwargs), ns=spent)
+            traces = self._traces.of(meta["i"], None)
+            return dict(raised(error, args, kwargs), traces=traces, ns=spent)
         spent = time.process_time_ns() - started
-        return dict(returned(value, args, kwargs), ns=spent)
+        traces = self._traces.of(meta["i"], value)
+        return dict(returned(value, args, kwargs), traces=traces, ns=spent)
 
     def make(self, function, args, kwargs, meta):
         """Make one call and return its result, settled; what it raises comes through."""

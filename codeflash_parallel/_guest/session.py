@@ -5,6 +5,8 @@ import json
 import os
 import sys
 
+from . import shapes
+
 #: Version of spec and records.
 PROTOCOL = 1
 
@@ -44,12 +46,13 @@ def run(spec, channel, control):
         control: the control descriptor in a list, or an empty one.
     """
     enter(spec)
+    shapes.take_encoders(spec.get("encoders", ()))
     mode = spec["mode"]
     if mode == "tests":
         from . import plugin
 
         return plugin.run_session(spec, channel)
-    if mode not in ("arm", "replay", "profile"):
+    if mode not in ("arm", "replay", "profile", "derive"):
         raise GuestFailure("spec", "unknown mode %r" % (mode,))
     if spec.get("work") not in IN_PYTEST:
         hello(channel)

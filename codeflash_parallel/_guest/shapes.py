@@ -4,10 +4,12 @@ A handler gets the walk and the value; it writes and returns `None`, or returns 
 """
 
 import _io
+import builtins
 import copyreg
 import enum
 import io
 import re
+import sys
 import types
 from collections import namedtuple
 from itertools import islice
@@ -38,10 +40,28 @@ class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failur
 
 
 def type_name(cls):
-    """Return the dotted name of a type, without running a metaclass' code."""
+    """Return the dotted name of a type, without running a metaclass' code.
+
+    What calls itself by the name of another type is marked: a name is no identity.
+    """
     module = type.__getattribute__(cls, "__module__")
     qualname = type.__dict__["__qualname__"].__get__(cls)
-    return "%s.%s" % (module if isinstance(module, str) else "?", qualname)
+    name = "%s.%s" % (module if isinstance(module, str) else "?", qualname)
+    return name + " (another type of that name)" if _is_forged(cls, module, qualname) else name
+
+
+def _is_forged(cls, module, qualname):
+    if module == "builtins":
+        return _BUILTINS.get(qualname, cls) is not cls
+    found = sys.modules.get(module) if isinstance(module, str) else None
+    for part in qualname.split("."):
+        found = getattr(found, "__dict__", _NOTHING).get(part) if found is not None else None
+    return isinstance(found, type) and found is not cls
+
+
+#: As they are before any code of the project runs.
+_BUILTINS = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
+_NOTHING = types.MappingProxyType({})
 
 
 def handler_of(cls):
@@ -60,6 +80,13 @@ def _classify(cls):
     for base, handler in _BASES:
         if base in bases:
             return handler
+    if _ENCODERS:
+        return _own
+    return _usual(cls)
+
+
+def _usual(cls):
+    bases = cls.__mro__
     known = foreign.handler_of(cls)
     if known is not None:
         return known
@@ -68,6 +95,44 @@ def _classify(cls):
     if hasattr(cls, "__await__") or hasattr(cls, "__anext__"):
         return _refuse
     return _unchanging if _never_changes(cls) else _changing
+
+
+#: The user's functions: loaded when the first value comes that is no builtin.
+_ENCODERS = []
+_USUAL = {}
+
+
+def take_encoders(places):
+    """Have functions of the user asked about every value that is no builtin, enumeration, type or exception.
+
+    Args:
+        places: (file, name) of each function. It gets a value and returns what it is made of, or
+            `NotImplemented` for one that is not its own.
+    """
+    _ENCODERS[:] = [[file, name, None] for file, name in places]
+    _FOUND.clear()
+    _FOUND.update(_BUILTIN)
+
+
+def _own(walk, value):
+    """Write a value by the parts that a function of the user gives, if one knows it."""
+    for encoder in _ENCODERS:
+        if encoder[2] is None:
+            encoder[2] = _loaded(encoder[0], encoder[1])
+        parts = encoder[2](value)
+        if parts is not NotImplemented:
+            return None if walk.met(value) else _tagged(walk, type_name(type(value)), parts)
+    kind = type(value)
+    if kind not in _USUAL:
+        _USUAL[kind] = _usual(kind)
+    return _USUAL[kind](walk, value)
+
+
+def _loaded(file, name):
+    module = types.ModuleType("codeflash_encoder")
+    with open(file, "rb") as source:
+        exec(compile(source.read(), file, "exec"), module.__dict__)
+    return getattr(module, name)
 
 
 def _never_changes(cls):
@@ -123,6 +188,7 @@ def _literal(walk, value):
 
 def _complex(walk, value):
     text = "complex(%r, %r)" % (value.real, value.imag)
+    walk.keep_floats((value.real, value.imag))
     walk.write_floats(text, "complex(~, ~)", text)
 
 

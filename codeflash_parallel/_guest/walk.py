@@ -29,15 +29,16 @@ class Walk:
     """One walk over one or more values.
 
     `full` and `less` are the texts so far, `mask` replaces parts of `full`, `memo` numbers mutable objects.
-    A `lenient` walk writes the type's name for a part that has no canonical form.
+    A `lenient` walk writes the type's name for a part that has no canonical form. `floats` is None, or a list
+    that takes all floats in their order.
     """
 
-    __slots__ = ("full", "iterators", "lenient", "less", "mask", "memo", "nodes")
+    __slots__ = ("floats", "full", "iterators", "lenient", "less", "mask", "memo", "nodes")
 
     def __init__(self, iterators):
         self.full, self.less, self.mask = [], [], {}
         self.memo, self.nodes, self.iterators = {}, 0, iterators
-        self.lenient = False
+        self.lenient, self.floats = False, None
 
     def digests(self):
         """Return the digests of the full, the floatless and the typeless text."""
@@ -103,6 +104,7 @@ class Walk:
         text = _literal(value)
         if kind is float:
             self.mask[len(self.full)] = "~"
+            self.keep_floats((value,))
         self.full.append(text)
         self.less.append(text if kind in _EXACT else number_text(value))
 
@@ -115,6 +117,11 @@ class Walk:
         """Append a text that holds floats."""
         self.mask[len(self.full)] = masked
         self.write(text, less)
+
+    def keep_floats(self, values):
+        """Take floats that were written, if anybody wants them."""
+        if self.floats is not None:
+            self.floats.extend(values)
 
     def give_up(self, name, why):
         """Write the name of something that has no canonical form; raise `Unencodable` unless lenient."""
@@ -134,13 +141,17 @@ class Walk:
 
     def parts_of(self, items):
         """Return the three texts of each item, walked on its own, as three sorted lists."""
-        triples = []
+        triples, floats = [], []
         for item in items:
             walk = Walk(self.iterators)
             walk.nodes, walk.lenient = self.nodes, self.lenient
+            walk.floats = None if self.floats is None else []
             walk.run(item)
             triples.append(walk.texts())
+            floats += walk.floats or ()
             self.nodes = walk.nodes
+        # A set has no order: that of the numbers is as good as any, and survives small differences.
+        self.keep_floats(sorted(floats))
         return [sorted(texts) for texts in zip(*triples)] or [[], [], []]
 
 
@@ -188,6 +199,7 @@ def _sequence(walk, value, opening, closing):
     except ValueError:  # holds a huge int
         return _children(walk, value, opening, closing)
     masked, less = _flat_texts(value)
+    walk.keep_floats([item for item in value if type(item) is float])
     walk.write_floats(text, opening + masked + closing, "[" + less + "]")
     return None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from codeflash_parallel.behavior.calls import Known
 from codeflash_parallel.behavior.canaries import Place
 from codeflash_parallel.behavior.compare import Outcomes, TestKey
 from codeflash_parallel.behavior.report import CallOutcome
@@ -34,6 +35,12 @@ class Baseline:
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
         costs_ns: CPU time of each call of `calls` and `repeats` as observed, for cost groups.
         inputs_of: by index of those, what calls of one target with equal inputs share.
+        derived: stable outcomes of calls with derived inputs by index, in the order in which they are made.
+        breaks: the relation that a derived input breaks; those that are not named keep all.
+        derived_inputs: the file that holds them.
+        derivation: what came of deriving them, by target, in words.
+        globals: public data of the targets' modules that is compared after the captured calls.
+        changed_globals: digests of those that the calls change.
         unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
@@ -68,6 +75,12 @@ class Baseline:
     repeats: Mapping[int, str] = field(default_factory=dict)
     costs_ns: Mapping[int, int] = field(default_factory=dict)
     inputs_of: Mapping[int, str] = field(default_factory=dict)
+    derived: Mapping[int, CallOutcome] = field(default_factory=dict)
+    breaks: Mapping[int, str] = field(default_factory=dict)
+    derived_inputs: str = ""
+    derivation: Mapping[str, str] = field(default_factory=dict)
+    globals: tuple[str, ...] = ()
+    changed_globals: Mapping[str, str] = field(default_factory=dict)
     unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
     observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
@@ -99,7 +112,24 @@ class Baseline:
     @property
     def level(self) -> Level:
         """Return how deep candidates can be compared."""
+        if len(self.derived) > len(self.breaks):
+            return Level.DERIVED
         return Level.CAPTURED if self.calls or self.observed else Level.TESTS
+
+    @property
+    def known(self) -> Known:
+        """Return what replays of candidates are held against."""
+        return Known(
+            calls=self.calls,
+            targets=self.targets,
+            derived=self.derived,
+            breaks=self.breaks,
+            globals=frozenset(self.globals),
+            changed_globals=self.changed_globals,
+            repeated=len(self.repeats),
+            unstable=self.unstable,
+            uncaptured=self.uncaptured,
+        )
 
 
 def to_json(baseline: Baseline) -> dict[str, Any]:
@@ -109,6 +139,8 @@ def to_json(baseline: Baseline) -> dict[str, Any]:
         **plain,
         "places": [list(place) for place in baseline.places],
         "calls": [_call_to_json(call) for call in baseline.calls.values()],
+        "derived": [_call_to_json(call) for call in baseline.derived.values()],
+        "breaks": {str(index): name for index, name in baseline.breaks.items()},
         "repeats": {str(index): test for index, test in baseline.repeats.items()},
         "touched": {test: list(targets) for test, targets in baseline.touched.items()},
         "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
@@ -128,9 +160,12 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
     """
     plain: dict[str, Any] = {name: tuple(data[name]) if name in _TUPLES else data[name] for name in _PLAIN}
     calls = [CallOutcome(**call) for call in data["calls"]]
+    derived = [CallOutcome(**call) for call in data["derived"]]
     return Baseline(
         **plain,
         calls={call.index: call for call in calls},
+        derived={call.index: call for call in derived},
+        breaks={int(index): name for index, name in data["breaks"].items()},
         places=tuple(Place(*place) for place in data["places"]),
         repeats={int(index): test for index, test in data["repeats"].items()},
         touched={test: tuple(targets) for test, targets in data["touched"].items()},
@@ -150,12 +185,13 @@ def _call_to_json(call: CallOutcome) -> dict[str, Any]:
 _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
-        *("order", "asked", "benchmarks", "spawning", "third_party"),
+        *("order", "asked", "benchmarks", "spawning", "third_party", "globals"),
     }
 )
 _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
+    *("derived_inputs", "derivation", "globals", "changed_globals"),
     *("loaded", "warnings", "inputs", "status", "plain_status"),
 )

@@ -16,6 +16,7 @@ from random import SystemRandom
 from time import monotonic_ns
 
 from codeflash_parallel.behavior.believing import unbelievable
+from codeflash_parallel.behavior.calls import Measured
 from codeflash_parallel.behavior.canaries import draw
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
 from codeflash_parallel.behavior.judging import (
@@ -50,6 +51,7 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.behavior.steps import Account
+from codeflash_parallel.behavior.values import measure, to_measure
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Workspace
@@ -180,18 +182,36 @@ class _Work:
         baseline = self._baseline
         if found.code is not Code.OK or not self._plan.compare_values or not baseline.calls:
             return found
-        calls = tuple(baseline.calls)
-        session = await self._replay(calls, ())
-        found = judged_replay(found, session, self._candidate, baseline)
+        session = await self._replay(())
+        measured = await self._measured(session)
+        found = judged_replay(found, session, self._candidate, baseline, self._plan.rules, measured)
         shown = untold(found, session)
         if shown is None:
             return found
-        # With the calls before it, which may have left something behind.
-        before = calls[: calls.index(shown) + 1]
-        return with_words(found, await self._replay(before, (shown,)), baseline)
+        return with_words(found, await self._replay((shown,), shown), baseline)
 
-    async def _replay(self, calls: tuple[int, ...], texts: tuple[int, ...]) -> Session:
-        spec = replay_spec(self._plan.guest, self._baseline.inputs, self._prove, calls, texts)
+    async def _measured(self, session: Session) -> Mapping[int, Measured]:
+        """Make the calls once more to get the floats of those that may differ in nothing else."""
+        known, rules = self._baseline.known, self._plan.rules
+        wanted = to_measure(known, session.report, rules)
+        if not wanted:
+            return {}
+        again = await self._replay(wanted)
+        return measure(known, session.report, again.report.calls, rules)
+
+    async def _replay(self, texts: tuple[int, ...], last: int | None = None) -> Session:
+        """Make captured calls and those with derived inputs: all, or up to the last one that is wanted.
+
+        The calls before that one may have left something behind.
+        """
+        baseline = self._baseline
+        calls, derived = tuple(baseline.calls), tuple(baseline.derived)
+        if last in baseline.calls:
+            calls, derived = calls[: calls.index(last) + 1], ()
+        elif last is not None:
+            derived = derived[: derived.index(last) + 1]
+        made = (baseline.derived_inputs, derived)
+        spec = replay_spec(self._plan.guest, baseline.inputs, self._prove, calls, texts, made)
         serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
         served = await run_served(self._place, spec, serving, partial(self._doubt, {}))
         self._account.replay(served)
@@ -253,6 +273,7 @@ class _Work:
             values=found.counts,
             failures=found.tests.failures,
             difference=found.values.difference if found.values else None,
+            outside=found.values.outside if found.values else None,
             tests_ns=account.tests_ns,
             starved=bool(found.fault and found.fault.starved),
             timings_ms=account.timings_ms(monotonic_ns() - self._began_ns),

@@ -1,22 +1,21 @@
 """Decide whether a candidate is equivalent to the baseline. Pure: values in, values out.
 
-The comparison is exact: the same test ids with the same outcomes, and for each captured call the same kind
-of outcome, the same value with the same type, and the same arguments afterwards.
+The same test ids with the same outcomes; and, for calls that can only be seen inside their tests, the same
+multiset of outcomes. `values` compares the calls that are made again.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.values import ValueComparison
+from codeflash_parallel.behavior.wording import and_more, outcome_text
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import MAX_IDS, FailedTest, FirstDifference, TestCounts, ValueCounts
-
-#: How grave a differing call is, the gravest first; the code of a candidate is its gravest.
-_GRAVEST_FIRST = (Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.INPUT_MUTATED, Code.FLOAT_DIFFERS)
 
 #: Outcomes of a known test that end a screening.
 DECISIVE = frozenset({"failed", "error"})
@@ -36,16 +35,6 @@ class TestComparison:
     reason: str
     counts: TestCounts
     failures: tuple[FailedTest, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ValueComparison:
-    """Captured calls held against the baseline's."""
-
-    code: Code
-    reason: str
-    counts: ValueCounts
-    difference: FirstDifference | None = None
 
 
 def compare_tests(expected: Mapping[str, str], report: GuestReport) -> TestComparison:
@@ -104,10 +93,10 @@ def _test_comparison(
     if failing:
         first = failing[0]
         what = "could not be collected" if first.phase == "collect" else _other_outcome(first, expected)
-        reason = f"{first.id} {what}{_and_more(len(failing) - 1)}."
+        reason = f"{first.id} {what}{and_more(len(failing) - 1)}."
         return TestComparison(code=Code.TESTS_FAILED, reason=reason, counts=counts, failures=failures)
     if counts.missing:
-        reason = f"{counts.missing_ids[0]} did not run{_and_more(counts.missing - 1)}."
+        reason = f"{counts.missing_ids[0]} did not run{and_more(counts.missing - 1)}."
         return TestComparison(code=Code.TESTS_MISSING, reason=reason, counts=counts)
     return TestComparison(code=Code.OK, reason="Every test has the baseline's outcome.", counts=counts)
 
@@ -116,117 +105,6 @@ def _other_outcome(test: TestOutcome, expected: Mapping[str, str]) -> str:
     if test.outcome in {"failed", "error"}:
         return "fails" if test.outcome == "failed" else f"has an error in {test.phase or 'setup'}"
     return f"is {test.outcome}, it was {expected.get(test.id, 'absent')}"
-
-
-def _and_more(count: int) -> str:
-    return f" (and {count} more)" if count > 0 else ""
-
-
-def compare_calls(
-    expected: Mapping[int, CallOutcome],
-    got: GuestReport,
-    targets: Sequence[str],
-    *,
-    repeated: int = 0,
-    unstable: int = 0,
-) -> ValueComparison:
-    """Hold the replayed calls of a candidate against the baseline's, call by call.
-
-    Args:
-        expected: the baseline's stable outcomes by index of the captured call.
-        got: the candidate's replay.
-        targets: names of the targets by number.
-        repeated: how many captured calls were left out because they repeat those of `expected`.
-        unstable: how many captured calls were left out because the baseline disagrees with itself.
-    """
-    answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
-    answers |= {call.index: call for call in got.calls}
-    differing = [
-        (code, call, answers.get(index))
-        for index, call in expected.items()
-        if (code := _call_code(call, answers.get(index))) is not Code.OK
-    ]
-    level = Level.CAPTURED if expected else Level.TESTS
-    counts = ValueCounts(
-        compared=len(expected), differing=len(differing), repeated=repeated, unstable=unstable, level=level
-    )
-    if not differing:
-        reason = f"All {len(expected)} replayed calls give the baseline's values." if expected else ""
-        return ValueComparison(code=Code.OK, reason=reason, counts=counts)
-    code, call, answer = min(differing, key=lambda found: (_GRAVEST_FIRST.index(found[0]), found[1].index))
-    difference = first_difference(call, answer, targets, got.unreplayable.get(call.index, ""))
-    return ValueComparison(
-        code=code,
-        reason=_value_reason(code, difference, len(differing)),
-        counts=counts,
-        difference=difference,
-    )
-
-
-def _call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
-    if got is None or got.kind != expected.kind:
-        return Code.VALUE_DIFFERS
-    if got.kind == "raise":
-        # The text of a message is not part of the contract; its type is.
-        same = got.type == expected.type
-        return _after_code(expected, got) if same else Code.VALUE_DIFFERS
-    if got.digest == expected.digest:
-        return _after_code(expected, got)
-    if got.floatless and got.floatless == expected.floatless:
-        return Code.FLOAT_DIFFERS
-    if got.typeless and got.typeless == expected.typeless:
-        return Code.TYPE_DIFFERS
-    return Code.VALUE_DIFFERS
-
-
-def _after_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
-    return Code.OK if got.after == expected.after else Code.INPUT_MUTATED
-
-
-def first_difference(
-    expected: CallOutcome, got: CallOutcome | Answer | None, targets: Sequence[str], why: str = ""
-) -> FirstDifference:
-    """Put one differing call into words, as far as they are known."""
-    return FirstDifference(
-        target=targets[expected.target] if expected.target < len(targets) else "",
-        test=expected.test,
-        call=expected.index,
-        inputs=expected.args,
-        expected=_outcome_text(expected),
-        got=_outcome_text(got) if got else (why or "no outcome"),
-    )
-
-
-def reworded(
-    difference: FirstDifference, expected: CallOutcome, again: CallOutcome | None
-) -> FirstDifference:
-    """Say of a differing call what it gave when it was made once more."""
-    if again is None:
-        return replace(difference, got="another outcome; made once more, the call gave none")
-    if _call_code(expected, again) is Code.OK:
-        return replace(difference, got="another outcome; made once more, the call gave the baseline's")
-    return replace(difference, got=_outcome_text(again))
-
-
-def _outcome_text(call: CallOutcome | Answer) -> str:
-    if isinstance(call, Answer):
-        return f"raises {call.type}" if call.kind == "raise" else f"another {call.type}"
-    return f"raises {call.type}: {call.text}" if call.kind == "raise" else call.text
-
-
-def _value_reason(code: Code, difference: FirstDifference, count: int) -> str:
-    name = difference.target.rpartition("::")[2]
-    what = {
-        Code.VALUE_DIFFERS: "gives another value",
-        Code.TYPE_DIFFERS: "gives an equal value of another type",
-        Code.INPUT_MUTATED: "leaves its arguments (or their identity with the result) in another state",
-        Code.FLOAT_DIFFERS: "gives other floats",
-    }[code]
-    return f"{name} {what} for {_short(difference.inputs)} in call {difference.call}{_and_more(count - 1)}."
-
-
-def _short(text: str, width: int = 60) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 TestKey = tuple[str, int]
@@ -276,10 +154,10 @@ def compare_observed(
         call=example.index if example else -1,
         inputs=example.args if example else "",
         expected="what the baseline gave in this test",
-        got=_outcome_text(example) if example else "fewer calls than the baseline",
+        got=outcome_text(example) if example else "fewer calls than the baseline",
     )
     name = targets[target].rpartition("::")[2]
-    reason = f"{name} gives other values inside {test}{_and_more(len(differing) - 1)}."
+    reason = f"{name} gives other values inside {test}{and_more(len(differing) - 1)}."
     return ValueComparison(code=Code.VALUE_DIFFERS, reason=reason, counts=counts, difference=difference)
 
 

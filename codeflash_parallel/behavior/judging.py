@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import unbelievable
+from codeflash_parallel.behavior.calls import Measured, Rules
 from codeflash_parallel.behavior.compare import (
     DECISIVE,
     Outcomes,
     TestComparison,
     TestKey,
-    ValueComparison,
-    compare_calls,
     compare_observed,
     compare_screened,
-    reworded,
 )
 from codeflash_parallel.behavior.faults import Fault, leak, machinery_fault, wrong_source
 from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.behavior.values import ValueComparison, compare_calls
+from codeflash_parallel.behavior.wording import reworded
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import ValueCounts
@@ -105,18 +105,34 @@ def run_fault(
     return fault or (None if baseline.leaks else leak(session.exit))
 
 
-def judged_replay(found: Found, session: Session, candidate: Candidate, baseline: Baseline) -> Found:
-    """Add what a replay of the captured calls says to what the tests said."""
+def judged_replay(
+    found: Found,
+    session: Session,
+    candidate: Candidate,
+    baseline: Baseline,
+    rules: Rules,
+    measured: Mapping[int, Measured],
+) -> Found:
+    """Add what a replay of the captured calls and of those with derived inputs says to what the tests said.
+
+    A process that ends in a call with an input unlike all observed ones differs outside, and nothing more.
+    """
     fault = run_fault(session, candidate, baseline, baseline.loaded.keys())
     fault = fault or unbelievable(session, baseline)
-    values = compare_calls(
-        baseline.calls,
-        session.report,
-        baseline.targets,
-        repeated=len(baseline.repeats),
-        unstable=baseline.unstable,
-    )
+    values = compare_calls(baseline.known, session.report, rules, measured)
+    if fault is not None and fault.code in _ENDS and _only_outside_is_missing(session, baseline):
+        fault = None
     return replace(found, values=values, fault=fault)
+
+
+#: How a process may end in a call that does not decide.
+_ENDS = frozenset({Code.TIMEOUT, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.CRASHED})
+
+
+def _only_outside_is_missing(session: Session, baseline: Baseline) -> bool:
+    answered = {answer.call for answer in session.report.answers} | session.report.unreplayable.keys()
+    missing = baseline.known.all.keys() - answered
+    return bool(missing) and missing <= baseline.breaks.keys()
 
 
 def untold(found: Found, session: Session) -> int | None:
@@ -126,7 +142,8 @@ def untold(found: Found, session: Session) -> int | None:
         found: what the replay said.
         session: the replay.
     """
-    difference = found.values.difference if found.values else None
+    values = found.values
+    difference = (values.difference or values.outside) if values else None
     answered = any(difference and answer.call == difference.call for answer in session.report.answers)
     return difference.call if difference and answered else None
 
@@ -140,12 +157,14 @@ def with_words(found: Found, again: Session, baseline: Baseline) -> Found:
         baseline: what is known.
     """
     values = found.values
-    if values is None or values.difference is None:
+    shown = (values.difference or values.outside) if values else None
+    if values is None or shown is None:
         return found
-    index = values.difference.call
-    answer = next((call for call in again.report.calls if call.index == index), None)
-    difference = reworded(values.difference, baseline.calls[index], answer)
-    return replace(found, values=replace(values, difference=difference))
+    answer = next((call for call in again.report.calls if call.index == shown.call), None)
+    told = reworded(shown, baseline.known.all[shown.call], answer)
+    difference = told if values.difference is not None else None
+    outside = told if values.outside == shown else values.outside
+    return replace(found, values=replace(values, difference=difference, outside=outside))
 
 
 def doubt(session: Session, candidate: Candidate, baseline: Baseline, expected: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.points import Serving
 from codeflash_parallel.behavior.selection import unselected
 from codeflash_parallel.behavior.session import Guest
@@ -27,6 +28,7 @@ class CheckOutcome:
         served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
         served_why: why not further on.
         used: by all its runs that count.
+        outside: the smallest example of a difference that decides nothing by itself.
     """
 
     code: Code
@@ -35,6 +37,7 @@ class CheckOutcome:
     values: ValueCounts = field(default_factory=ValueCounts)
     failures: tuple[FailedTest, ...] = ()
     difference: FirstDifference | None = None
+    outside: FirstDifference | None = None
     tests_ns: int = 0
     starved: bool = False
     notes: tuple[str, ...] = ()
@@ -56,6 +59,7 @@ class CheckPlan:
         fresh: every run gets a new process.
         front: tests that are run before all others: they pass on the baseline when they are run alone.
         by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
+        rules: what a difference of values has to be to count.
     """
 
     guest: Guest
@@ -68,6 +72,7 @@ class CheckPlan:
     fresh: bool = False
     front: tuple[str, ...] = ()
     by_edits: Serving | None = None
+    rules: Rules = field(default_factory=Rules)
 
     @property
     def watches(self) -> bool:

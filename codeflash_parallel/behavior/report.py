@@ -41,6 +41,9 @@ class CallOutcome:
         kind: `return` or `raise`.
         digest, floatless, typeless: of the outcome: exact, with floats masked, with types unified by value.
         after: of result and arguments after the call, taken together (aliasing shows).
+        traces: what else the call left behind, as ``name=text;...``; of the baseline those that are stable.
+        floats, skeleton: of a call that was measured: all floats in result and arguments, packed, and the
+            digest of everything else.
         inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
     """
@@ -54,6 +57,9 @@ class CallOutcome:
     floatless: str = ""
     typeless: str = ""
     after: str = ""
+    traces: str = ""
+    floats: str = ""
+    skeleton: str = ""
     text: str = ""
     args: str = ""
     captured: bool = False
@@ -85,11 +91,33 @@ class Answer(NamedTuple):
     floatless: str
     typeless: str
     after: str
+    traces: str
     ns: int
 
 
 #: Types of the parts of an answer.
-_ANSWER = (int, str, str, str, str, str, str, int)
+_ANSWER = (int, str, str, str, str, str, str, str, int)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derivation:
+    """What came of deriving inputs for one target.
+
+    Attributes:
+        target: its number.
+        tried: inputs that the call was made with.
+        raised, slow: of those.
+        inside, outside: kept ones that keep all relations, and that break one.
+        why: why there are not more; may be empty.
+    """
+
+    target: int
+    tried: int = 0
+    raised: int = 0
+    slow: int = 0
+    inside: int = 0
+    outside: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +132,11 @@ class GuestReport:
         touched: targets that each test executes, nested calls too; id ``""``: outside of tests, or in what
             several tests share (see `_guest.touching`).
         answers: of a replay, for the calls that were not put into words.
+        globals: dotted names of the public data of the targets' modules.
+        changed_globals: digest by name of those that replayed calls have changed.
+        derived: by the number of a derived input: the call that it was made from, and the relation that it
+            breaks.
+        derivations: what came of deriving, by target.
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
         spawned: tests that started processes, in which nobody counts calls.
@@ -128,6 +161,10 @@ class GuestReport:
     calls: tuple[CallOutcome, ...] = ()
     answers: tuple[Answer, ...] = ()
     unreplayable: Mapping[int, str] = field(default_factory=dict)
+    globals: frozenset[str] = frozenset()
+    changed_globals: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    derivations: tuple[Derivation, ...] = ()
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: tuple[tuple[str, str], ...] = ()
     timings_ns: Mapping[str, int] = field(default_factory=dict)
@@ -170,6 +207,10 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         calls=_calls(by_type["call"], by_type["unencodable"]),
         answers=tuple(_answers(by_type["answer"])),
         unreplayable={int(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
+        globals=frozenset(map(str, _last(by_type["globals"]).get("names", ()))),
+        changed_globals=_texts(_last(by_type["globals"]).get("changed")),
+        derived={int(r["i"]): (int(r["base"]), str(r["breaks"])) for r in by_type["derived"]},
+        derivations=tuple(map(_derivation, by_type["deriving"])),
         sources=_sources(by_type["source"]),
         outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
         timings_ns={str(r.get("name")): int(r.get("ns", 0)) for r in by_type["timing"]},
@@ -184,6 +225,15 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
 
 def _last(records: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     return records[-1] if records else {}
+
+
+def _texts(found: object) -> dict[str, str]:
+    return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
+
+
+def _derivation(record: Mapping[str, Any]) -> Derivation:
+    counts = {name: int(record[name]) for name in ("target", "tried", "raised", "slow", "inside", "outside")}
+    return Derivation(**counts, why=str(record.get("why", "")))
 
 
 def _tests(passed: list[Mapping[str, Any]], phases: list[Mapping[str, Any]]) -> dict[str, TestOutcome]:
@@ -260,6 +310,9 @@ def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutc
         floatless=str(get("floatless") or ""),
         typeless=str(get("typeless") or ""),
         after=str(get("after") or ""),
+        traces=str(get("traces") or ""),
+        floats=str(get("floats") or ""),
+        skeleton=str(get("skeleton") or ""),
         text=str(get("text") or ""),
         args=str(get("args") or ""),
         captured=bool(get("captured", False)),

@@ -25,8 +25,11 @@ def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome
     have the order that they had: the hash seed is that of the workspace.
     """
     difference = outcome.difference
-    if difference is not None and difference.call in baseline.calls:
-        spec = replay_spec(guest, baseline.inputs, (), (difference.call,), texts=(difference.call,))
+    if difference is not None and difference.call in baseline.known.all:
+        call = (difference.call,)
+        captured, derived = ((), call) if difference.derived else (call, ())
+        made = (baseline.derived_inputs, derived)
+        spec = replay_spec(guest, baseline.inputs, (), captured, texts=call, derived=made)
         descriptor, redirection = _SHOWN_RECORDS
     else:
         failing = (*outcome.tests.failed_ids, *outcome.tests.missing_ids)[:_TESTS]

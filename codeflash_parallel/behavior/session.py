@@ -22,6 +22,13 @@ from codeflash_parallel.process.guest import guest_command, parse_records
 CAPTURE_CALLS = 2_000
 CAPTURE_BYTES = 64 * 1024 * 1024
 
+#: Derived inputs of one target that are wanted: such that keep all relations, and such that break one.
+DERIVED_INSIDE, DERIVED_OUTSIDE = 240, 40
+#: CPU seconds for trying inputs out on the baseline, and what all that are kept may take there.
+DERIVED_TRY_S, DERIVED_CHECK_S = 1.0, 0.1
+#: Derived inputs are numbered from here on; captured calls never get that far.
+FIRST_DERIVED = 1_000_000
+
 
 class Wrap(StrEnum):
     """How targets are wrapped during a test run."""
@@ -82,6 +89,7 @@ class Guest:
         request: which tests the user asked for.
         seed: of random state; drawn from the run's seed.
         overlaid: folders of tests that come on top, relative to the workspace's root.
+        encoders: files and names of functions that take values of the user's own types apart.
     """
 
     runner: Runner
@@ -90,6 +98,7 @@ class Guest:
     request: TestRequest
     seed: int
     overlaid: tuple[str, ...] = ()
+    encoders: tuple[tuple[str, str], ...] = ()
 
     def spec(self, mode: str, prove: Sequence[str], **more: Any) -> dict[str, Any]:
         """Return the common part of a spec."""
@@ -98,6 +107,7 @@ class Guest:
             "targets": [{"path": t.path, "qualname": t.qualname} for t in self.targets],
             "prove": sorted({*prove, *(t.path for t in self.targets)}),
             "seed": self.seed,
+            **({"encoders": [list(encoder) for encoder in self.encoders]} if self.encoders else {}),
             **more,
         }
 
@@ -216,9 +226,14 @@ def _tests_fields(
 
 
 def replay_spec(
-    guest: Guest, inputs: str, prove: Sequence[str], calls: Sequence[int], texts: Sequence[int] = ()
+    guest: Guest,
+    inputs: str,
+    prove: Sequence[str],
+    calls: Sequence[int],
+    texts: Sequence[int] = (),
+    derived: tuple[str, Sequence[int]] = ("", ()),
 ) -> dict[str, Any]:
-    """Return the spec of a replay of captured calls.
+    """Return the spec of a replay of captured calls, and of calls with derived inputs after them.
 
     Args:
         guest: of the run.
@@ -226,8 +241,25 @@ def replay_spec(
         prove: paths whose compiled bytes are reported besides the targets'.
         calls: which ones, by their numbers.
         texts: those of them whose arguments and outcomes are put into words; of the rest there are digests.
+        derived: the file that holds the derived inputs, and which ones, by their numbers.
     """
-    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts))
+    path, numbers = derived
+    more = {"derived": path, "derived_calls": list(numbers)} if numbers else {}
+    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
+
+
+def derive_spec(guest: Guest, inputs: str, derived: str, calls: Sequence[int]) -> dict[str, Any]:
+    """Return the spec that has inputs derived from captured ones and tried out.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds the captured ones.
+        derived: the file for the derived ones.
+        calls: the captured ones that were observed, by their numbers.
+    """
+    sizes = {"inside": DERIVED_INSIDE, "outside": DERIVED_OUTSIDE, "first": FIRST_DERIVED}
+    times = {"try_s": DERIVED_TRY_S, "check_s": DERIVED_CHECK_S}
+    return guest.spec("derive", (), inputs=inputs, derived=derived, calls=list(calls), **sizes, **times)
 
 
 def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import SystemRandom
 from typing import Any
 
@@ -13,7 +14,6 @@ from codeflash_parallel.behavior.canaries import Canary, draw
 from codeflash_parallel.behavior.compare import (
     Outcomes,
     TestKey,
-    compare_calls,
     compare_observed,
     compare_tests,
 )
@@ -30,6 +30,7 @@ from codeflash_parallel.behavior.session import (
     replay_spec,
     selected_run_spec,
 )
+from codeflash_parallel.behavior.values import compare_calls
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Server, ServerGone, Workspace
@@ -120,5 +121,6 @@ def _tests(baseline: Baseline, session: Session, observed: Mapping[TestKey, Outc
 
 
 def _calls(baseline: Baseline, session: Session) -> str:
-    compared = compare_calls(baseline.calls, session.report, baseline.targets)
+    known = replace(baseline.known, derived={}, breaks={})
+    compared = compare_calls(known, session.report)
     return "" if compared.code is Code.OK else compared.reason

@@ -30,6 +30,7 @@ _METAVARS: Mapping[str, str] = {
     "include_ignored": "PATTERN",
     "pass_env": "NAME",
     "compare": "|".join(Compare),
+    "encoders": "PATH::NAME",
     "ranking": "ORDER",
     "benchmark": "PATH::NAME",
     "benchmark_command": "COMMAND",

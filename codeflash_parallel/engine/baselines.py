@@ -36,7 +36,9 @@ def load(folder: Path) -> Baseline | None:
         return None
     if baseline.calls and not (folder / "inputs").is_file():
         return None
-    return replace(baseline, inputs=str(folder / "inputs"))
+    if baseline.derived and not (folder / "derived").is_file():
+        return None
+    return replace(baseline, inputs=str(folder / "inputs"), derived_inputs=str(folder / "derived"))
 
 
 def save(folder: Path, baseline: Baseline) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import stable_traces
 from codeflash_parallel.behavior.compare import Outcomes, TestKey, outcomes_by_test
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport
 from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests, touched_targets
@@ -213,8 +215,23 @@ def stable(
         elif index in repeated:
             repeats[index] = seen.test
         else:
-            calls[index] = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
+            traces = stable_traces(first.traces, second.traces)
+            told = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
+            calls[index] = replace(told, traces=traces)
     return Stability(calls=calls, repeats=repeats, unstable=unstable, bound=bound)
+
+
+def stable_globals(replays: Sequence[GuestReport]) -> dict[str, Any]:
+    """Return the globals that replays of the baseline leave alike, and what they change, as its fields."""
+    if not replays:
+        return {}
+    first, second = replays[0], replays[-1]
+    changed = [replay.changed_globals for replay in (first, second)]
+    names = sorted(n for n in first.globals & second.globals if changed[0].get(n) == changed[1].get(n))
+    return {
+        "globals": tuple(names),
+        "changed_globals": {name: changed[0][name] for name in names if name in changed[0]},
+    }
 
 
 def observed(keys: set[TestKey], first: GuestReport, second: GuestReport) -> dict[TestKey, Outcomes]:

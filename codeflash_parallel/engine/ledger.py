@@ -225,6 +225,7 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         values=outcome.values,
         failures=outcome.failures,
         difference=outcome.difference,
+        outside=outcome.outside,
         overhead_ms=entry.time.overhead_ms,
         timings_ms=together(entry.time.by_step(), entry.confirming.by_step()),
         served=outcome.served,

@@ -34,7 +34,6 @@ from codeflash_parallel.behavior.session import (
     Wrap,
     first_run_spec,
     hashed,
-    replay_spec,
     run_guest,
     selected_run_spec,
 )
@@ -48,6 +47,7 @@ from codeflash_parallel.engine.demands import (
     red_baseline,
     unnoticed,
 )
+from codeflash_parallel.engine.derivation import Replays, bounded
 from codeflash_parallel.engine.findings import (
     Choice,
     agreement,
@@ -60,6 +60,7 @@ from codeflash_parallel.engine.findings import (
     repetitions,
     saw_failure,
     stable,
+    stable_globals,
     wider,
 )
 from codeflash_parallel.engine.warmth import Warmth
@@ -240,8 +241,11 @@ class Preflight:
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
         repeated = repetitions(captured)
         made = tuple(index for index in captured if index not in repeated)
-        # One after the other: both may write below the same private folder.
-        replays = [await self._replay(seed, made) for seed in HASH_SEEDS] if made else []
+        derived_inputs = self.inputs.with_name("derived")
+        making = Replays(
+            guest=self.guest, workspace=self.slot.workspace, inputs=self.inputs, derived=derived_inputs
+        )
+        replays, derived = await making.run(captured, made)
         found = stable(captured, replays, repeated)
         if found.bound:
             uncaptured["depends on the test's surroundings"] += found.bound
@@ -250,7 +254,12 @@ class Preflight:
         inside = observed({(c.test, c.target) for c in outside}, first, second)
         return replace(
             draft,
-            calls=found.calls,
+            calls=bounded(found.calls),
+            derived=derived.calls,
+            breaks=derived.breaks,
+            derived_inputs=str(derived_inputs),
+            derivation=derived.words,
+            **stable_globals(replays),
             repeats=found.repeats,
             costs_ns={index: call.ns for index, call in captured.items() if index in sound},
             # The target's number first: two targets may be given the same.
@@ -259,13 +268,6 @@ class Preflight:
             uncaptured=dict(uncaptured),
             observed=inside,
         )
-
-    async def _replay(self, seed: int, calls: Sequence[int]) -> GuestReport:
-        workspace = hashed(self.slot.workspace, seed)
-        spec = replay_spec(self.guest, str(self.inputs), (), calls, texts=calls)
-        session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
-        # A replay that dies leaves the calls before it; the rest counts as unstable.
-        return session.report
 
     async def _is_noticed(self, draft: Baseline) -> bool:
         """Say whether a test fails when the targets raise."""

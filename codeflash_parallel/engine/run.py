@@ -362,6 +362,7 @@ class Run:
             python=context.baseline.python if context else "",
             tests_selected=len(context.baseline.selected) if context else 0,
             level=self._level(),
+            derivation=dict(context.baseline.derivation) if context else {},
             quarantined=context.baseline.quarantined if context else (),
             warnings=tuple(self._ledger.warnings),
             candidates=candidates,

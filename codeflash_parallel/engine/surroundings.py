@@ -13,6 +13,8 @@ import anyio
 from codeflash_parallel import __version__
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import Rules
+from codeflash_parallel.behavior.floats import Tolerance
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
 from codeflash_parallel.engine.baselines import load, name_of, save
@@ -24,12 +26,13 @@ from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
-from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.variables import requested_names, withheld_names
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import identity, project_environment
+from codeflash_parallel.process.files import write_once
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
@@ -196,6 +199,7 @@ class Surroundings:
             request=TestRequest(paths=settings.tests, keyword=settings.keyword, marker=settings.marker),
             seed=seed,
             overlaid=(snapshot.extra_tests,) if snapshot.extra_tests else (),
+            encoders=self._encoders(),
         )
 
     async def baseline(
@@ -272,6 +276,25 @@ class Surroundings:
         if fleet is not None:
             await fleet.close()
 
+    def _encoders(self) -> tuple[tuple[str, str], ...]:
+        """Copy the user's encoders to where no candidate can change them; their names are their digests.
+
+        Raises:
+            UsageError: `BAD_SETTING`: one cannot be read.
+        """
+        found = []
+        for encoder in self.settings.encoders:
+            path, _, name = encoder.partition("::")
+            try:
+                text = (self.repository.project / path).read_bytes()
+            except OSError as error:
+                raise UsageError("BAD_SETTING", f"The encoder {path} cannot be read: {error}.") from error
+            copy = self.home / "encoders" / f"encoder_{digest_of(text)[:16]}.py"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_once(copy, text)
+            found.append((str(copy), name))
+        return tuple(found)
+
     def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
         settings = self.settings
         cpu_s = settings.timeout + _CPU_FACTOR * baseline.cpu_ns / 1e9
@@ -282,6 +305,7 @@ class Surroundings:
             compare_values=settings.compare is Compare.VALUES,
             sources=self._sources(guest, snapshot),
             fresh=settings.fresh,
+            rules=Rules(tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol), strict=settings.strict),
         )
 
     async def compile_guest(self) -> None:
@@ -330,4 +354,5 @@ class Surroundings:
             self.settings.no_select,
             depth.value,
             identity(os.environ, self.settings.pass_env),
+            guest.encoders,
         )

@@ -263,4 +263,5 @@ def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
     """
     alone = workload.work in {Work.CALLABLE, Work.COMMAND}
     lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
-    return {"compare": "returns" if lenient else "values", "unsteady": workload.unsteady}
+    near = "floatless" if settings.rtol or settings.atol else "values"
+    return {"compare": "returns" if lenient else near, "unsteady": workload.unsteady}

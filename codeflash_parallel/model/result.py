@@ -200,7 +200,7 @@ class CandidateResult:
     Attributes:
         lineage: ids of its ancestors, the oldest first, itself not included.
         reason: one sentence.
-        outside: the smallest example of a difference outside of what was observed; it decides nothing by itself.
+        outside: the smallest example of a difference outside of what was observed; it decides nothing.
         duplicate_of: an id, or ``"baseline"``; empty when it is no duplicate.
         overhead_ms: time its check held a slot minus its tests' own setup, call and teardown; evidence for a
             repair, tests that screening left out, the race and the look after it do not count.
@@ -263,6 +263,7 @@ class RunResult:
         winner: non-`None` iff the verdict is `winner` or `tie` (then the smallest diff of the set).
         snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.
         pass_env: names of variables that were passed on because they were asked for; never their values.
+        derivation: what came of deriving inputs from the captured ones, by target, in words.
         quarantined: test ids that disagree with themselves on the baseline.
         candidates: submitted ones in submission order, derived ones after them in order of arrival.
         summary: the verdict as one sentence that can be quoted.
@@ -293,6 +294,7 @@ class RunResult:
     python: str = ""
     tests_selected: int = 0
     level: Level = Level.NONE
+    derivation: Mapping[str, str] = field(default_factory=dict)
     quarantined: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     candidates: tuple[CandidateResult, ...] = ()

@@ -70,6 +70,22 @@ class Settings:
     compare: Compare = _setting(
         Compare.VALUES, "What is compared: test outcomes and values, or outcomes only."
     )
+    strict: bool = _setting(
+        default=False,
+        help_text="Reject for differences on inputs unlike all observed ones, and for rounding, too.",
+    )
+    rtol: float = _setting(
+        0.0, "Largest difference of a float from the baseline's that is accepted, relative to it; 0: exact."
+    )
+    atol: float = _setting(
+        0.0, "The same as an absolute number; both given: atol + rtol times the baseline's."
+    )
+    encoders: tuple[str, ...] = _setting(
+        [],
+        "Function that takes values of your own types apart so that they can be compared, path.py::name; "
+        "may be repeated.",
+        flag="--encoder",
+    )
     include_ignored: tuple[str, ...] = _setting(
         list(INCLUDE_IGNORED), "Patterns of git-ignored files that are part of the snapshot."
     )
@@ -149,6 +165,7 @@ class Settings:
             raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")
         self._check_pass_env()
         self._check_benchmark()
+        self._check_encoders()
         self._check_ranking()
 
     def _check_number(self, name: str) -> None:
@@ -172,6 +189,14 @@ class Settings:
                 "BAD_SETTING", "benchmark and benchmark_command cannot both be given: give one of them."
             )
 
+    def _check_encoders(self) -> None:
+        for encoder in self.encoders:
+            path, separator, name = encoder.partition("::")
+            if not (path.endswith(".py") and separator and name.isidentifier()):
+                raise UsageError(
+                    "BAD_SETTING", f"encoders must name functions as path.py::name, not {encoder!r}."
+                )
+
     def _check_ranking(self) -> None:
         place, _, name = self.ranking.rpartition(":")
         if self.ranking not in list(Ranking) and not (place and name.isidentifier()):
@@ -187,6 +212,8 @@ _EVEN_ODDS = 0.5
 _LOWEST: dict[str, float] = {
     "timeout": 0.1,
     "memory_limit": 0,
+    "rtol": 0,
+    "atol": 0,
     "time_budget": 0,
     "min_speedup": 0,
     "indifference": 0,

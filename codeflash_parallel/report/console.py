@@ -25,6 +25,7 @@ from codeflash_parallel.report.timings import footer, served_by_candidate
 from codeflash_parallel.report.words import (
     flags_words,
     origin_cell,
+    outside_words,
     race_sentence,
     ranked,
     speedup_cell,
@@ -213,6 +214,11 @@ def _remarks(result: RunResult) -> Iterator[RenderableType]:
         named = (f"{one_line(c.id)} adds {flags_words(c.flags, _FLAGS)}" for c in flagged[:_FLAGGED])
         others = f"; {len(flagged) - _FLAGGED} more add such things" if len(flagged) > _FLAGGED else ""
         yield Text.assemble(("look closer, no verdict: ", "yellow"), "; ".join(named), others)
+    for candidate in [c for c in ranked(result) if c.outside is not None][:_FLAGGED]:
+        name = f"{one_line(candidate.id)} differs outside of what was observed, no verdict: "
+        yield Text.assemble((name, "yellow"), outside_words(candidate))
+    for target, came in result.derivation.items():
+        yield Text(one_line(f"compared as well: {target}: {came}"), style="dim")
     if result.quarantined:
         ids = ", ".join(one_line(test) for test in result.quarantined[:5])
         more = f" and {len(result.quarantined) - 5} more" if len(result.quarantined) > 5 else ""  # noqa: PLR2004

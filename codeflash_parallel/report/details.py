@@ -9,7 +9,14 @@ from rich.text import Text
 
 from codeflash_parallel.model.result import CandidateResult, FailedTest, FirstDifference
 from codeflash_parallel.report.text import one_line, printable
-from codeflash_parallel.report.words import flags_words, race_lines, speedup_cell, verdict_cell
+from codeflash_parallel.report.words import (
+    compared_words,
+    flags_words,
+    outside_words,
+    race_lines,
+    speedup_cell,
+    verdict_cell,
+)
 
 #: Characters of a value or a message that are shown; the document has more.
 _LIMIT = 2_000
@@ -25,6 +32,10 @@ def details(candidate: CandidateResult) -> RenderableType:
         parts.append(Text(printable(candidate.explanation)[:_LIMIT], style="italic dim"))
     if candidate.difference is not None:
         parts.append(_difference(candidate.difference))
+    if outside := outside_words(candidate):
+        parts.append(Text.assemble(("differs outside of what was observed: ", "yellow"), outside))
+    if compared := compared_words(candidate.values):
+        parts.append(Text.assemble(("compared: ", "dim"), compared))
     parts += [_failure(failure) for failure in candidate.failures]
     parts += _lists(candidate)
     if candidate.tests.not_run:
@@ -50,9 +61,9 @@ def _heading(candidate: CandidateResult) -> Text:
 
 
 def _difference(difference: FirstDifference) -> RenderableType:
-    where = f"call {difference.call} of {difference.target}" + (
-        f" in {difference.test}" if difference.test else ""
-    )
+    how = "derived from one in" if difference.derived else "in"
+    where = f"call {difference.call} of {difference.target}"
+    where += f" {how} {difference.test}" if difference.test else ""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -32,7 +32,7 @@ _SAME = (
 )  # fmt: skip
 
 #: Fields of a run and of a candidate that came with later minor versions: absent from older documents.
-_LATER = ("steps_ms", "slots", "warm", "served", "served_why")
+_LATER = ("steps_ms", "slots", "warm", "served", "served_why", "derivation")
 
 
 def stored_result(data: Document) -> RunResult:
@@ -95,6 +95,7 @@ def _candidate(data: Document) -> CandidateResult:
         diff_path=data["diff_path"] or "",
         diff=_diff(data["diff_path"]),
         difference=FirstDifference(**data["difference"]) if data["difference"] else None,
+        outside=FirstDifference(**data["outside"]) if data.get("outside") else None,
         failures=tuple(FailedTest(**failure) for failure in data["failures"]),
         group_speedups=tuple(_group(group) for group in data["group_speedups"]),
         notes=tuple(data["notes"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codeflash_parallel.model.outcome import Status, Verdict
+from codeflash_parallel.model.outcome import Level, Status, Verdict
 from codeflash_parallel.model.result import (
     CandidateResult,
     Flag,
@@ -12,8 +12,12 @@ from codeflash_parallel.model.result import (
     RaceFigures,
     RunResult,
     Speedup,
+    ValueCounts,
 )
 from codeflash_parallel.report.text import one_line
+
+#: Characters of a value on one line with others.
+_SHORT = 60
 
 #: The best first; the order of tables.
 RANK = {status: place for place, status in enumerate(Status)}
@@ -55,9 +59,37 @@ def tests_cell(candidate: CandidateResult) -> str:
 
 
 def values_cell(candidate: CandidateResult) -> str:
-    """Return how many of the compared calls are equal."""
+    """Return how many of the compared calls are equal: captured ones, and those with derived inputs."""
     values = candidate.values
-    return f"{values.compared - values.differing}/{values.compared}" if values.compared else "-"
+    compared = values.compared + values.derived
+    return f"{compared - values.differing - values.derived_differing}/{compared}" if compared else "-"
+
+
+def compared_words(values: ValueCounts) -> str:
+    """Return what was compared and what was not, and how deep that goes; empty where nothing was."""
+    if values.level in {Level.NONE, Level.TESTS} and not values.uncaptured:
+        return ""
+    parts = [f"{values.compared} captured calls", f"{values.derived} derived inputs"]
+    counts = (
+        (values.outside, "inputs unlike all observed"),
+        (values.repeated, "repetitions left out"),
+        (values.unstable, "unstable left out"),
+    )
+    parts += [f"{count} {what}" for count, what in counts if count]
+    parts += [f"{count} not compared: {one_line(why)}" for why, count in values.uncaptured.items()]
+    return f"level {values.level.value}: {', '.join(parts)}"
+
+
+def outside_words(candidate: CandidateResult) -> str:
+    """Return the example of a difference that does not decide, one line; empty if there is none."""
+    example = candidate.outside
+    if example is None:
+        return ""
+    why = f"unlike all tests' inputs: {example.breaks}" if example.breaks else "by rounding"
+    count = candidate.values.outside_differing
+    more = f", and {count - 1} more" if count > 1 else ""
+    given = f"{example.expected[:_SHORT]} -> {example.got[:_SHORT]} for {example.inputs[:_SHORT]}"
+    return one_line(f"{given} ({why}{more}); --strict rejects it")
 
 
 def speedup_cell(speedup: Speedup | None) -> str:

@@ -202,7 +202,7 @@ def test_an_answer_is_a_call_without_its_words(lab: Lab) -> None:
     texts, records = replay(lab), lab.run("replay", texts=[2])
     assert [call["i"] for call in named(records, "call")] == [2]
     answers = {answer["of"][0]: answer["of"][1:-1] for answer in named(records, "answer")}
-    parts = ("kind", "type", "digest", "floatless", "typeless", "after")
+    parts = ("kind", "type", "digest", "floatless", "typeless", "after", "traces")
     assert answers == {i: [call[part] for part in parts] for i, call in texts.items() if i != 2}
     assert [record["i"] for record in named(records, "unencodable")] == [4]
 

@@ -92,10 +92,23 @@ values = st.builds(
     differing=count,
     repeated=count,
     unstable=count,
+    derived=count,
+    derived_differing=count,
+    outside=count,
+    outside_differing=count,
+    uncaptured=st.dictionaries(text, count, max_size=2),
     level=st.sampled_from(Level),
 )
 differences = st.builds(
-    FirstDifference, target=text, test=text, call=count, inputs=text, expected=text, got=text
+    FirstDifference,
+    target=text,
+    test=text,
+    call=count,
+    inputs=text,
+    expected=text,
+    got=text,
+    derived=st.booleans(),
+    breaks=text,
 )
 flags = st.builds(Flag, kind=st.sampled_from(FlagKind), what=text, path=text, line=count)
 failures = st.builds(FailedTest, id=text, phase=text, message=text)
@@ -139,6 +152,7 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         overhead_ms=draw(st.none() | number),
         diff=draw(text),
         difference=draw(st.none() | differences),
+        outside=draw(st.none() | differences),
         failures=draw(st.lists(failures, max_size=2).map(tuple)),
         group_speedups=draw(st.lists(st.tuples(text, speedups), max_size=2).map(tuple)),
         kept_slot=draw(text),
@@ -185,6 +199,7 @@ def run_results(draw: st.DrawFn) -> RunResult:
         python=draw(text),
         tests_selected=draw(count),
         level=draw(st.sampled_from(Level)),
+        derivation=draw(st.dictionaries(text, text, max_size=2)),
         quarantined=draw(st.lists(text, max_size=2).map(tuple)),
         warnings=draw(st.lists(text, max_size=2).map(tuple)),
         candidates=tuple(judged),

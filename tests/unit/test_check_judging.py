@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
+from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
 from codeflash_parallel.behavior.faults import machinery_fault
 from codeflash_parallel.behavior.judging import (
@@ -161,7 +162,7 @@ def test_a_replay_adds_values_and_faults() -> None:
     same = Session(report=replace(run.report, calls=(CALL,)), exit=SOUND)
     other = Session(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
     crashed = Session(report=run.report, exit=Exit(ended=Ended.SIGNALLED, status=-11))
-    results = [judged_replay(found, replay, CANDIDATE, BASELINE) for replay in (same, other, crashed)]
+    results = [judged_replay(found, replay, CANDIDATE, BASELINE, Rules(), {}) for replay in (same, other, crashed)]
     assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
     assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.behavior.calls import Known
 from codeflash_parallel.behavior.compare import (
-    compare_calls,
     compare_observed,
     compare_screened,
     compare_tests,
     outcomes_by_test,
 )
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome, read_report
+from codeflash_parallel.behavior.values import compare_calls
 from codeflash_parallel.model.outcome import Code, Level
 
 TARGETS = ("m.py::f",)
@@ -27,6 +28,10 @@ def call(index: int = 0, **fields: object) -> CallOutcome:
         after="a", text="1", args="(0)",
     )  # fmt: skip
     return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+def known(calls: dict[int, CallOutcome]) -> Known:
+    return Known(calls=calls, targets=TARGETS)
 
 
 def report_of(**outcomes: str) -> GuestReport:
@@ -122,29 +127,29 @@ def test_codes_of_differing_calls() -> None:
     ]
     for change, code in cases:
         got = GuestReport(calls=(call(**change),))
-        assert compare_calls({0: call()}, got, TARGETS).code is code, change
+        assert compare_calls(known({0: call()}), got).code is code, change
 
 
 def test_the_text_of_an_exception_is_not_compared_but_its_type_is() -> None:
     expected = {0: call(kind="raise", type="ValueError", text="a", digest="")}
     same = GuestReport(calls=(call(kind="raise", type="ValueError", text="b", digest=""),))
     other = GuestReport(calls=(call(kind="raise", type="KeyError", text="a", digest=""),))
-    assert compare_calls(expected, same, TARGETS).code is Code.OK
-    assert compare_calls(expected, other, TARGETS).code is Code.VALUE_DIFFERS
+    assert compare_calls(known(expected), same).code is Code.OK
+    assert compare_calls(known(expected), other).code is Code.VALUE_DIFFERS
 
 
 def test_a_call_without_an_answer_differs() -> None:
-    comparison = compare_calls({0: call(), 1: call(1)}, GuestReport(calls=(call(),)), TARGETS)
+    comparison = compare_calls(known({0: call(), 1: call(1)}), GuestReport(calls=(call(),)))
     assert (comparison.code, comparison.counts.differing) == (Code.VALUE_DIFFERS, 1)
 
 
 def test_the_gravest_difference_gives_the_code() -> None:
     got = GuestReport(calls=(call(digest="x"), call(1, digest="x", floatless="x", typeless="x")))
-    assert compare_calls({0: call(), 1: call(1)}, got, TARGETS).code is Code.VALUE_DIFFERS
+    assert compare_calls(known({0: call(), 1: call(1)}), got).code is Code.VALUE_DIFFERS
 
 
 def test_without_calls_the_level_is_tests() -> None:
-    assert compare_calls({}, GuestReport(), TARGETS).counts.level is Level.TESTS
+    assert compare_calls(known({}), GuestReport()).counts.level is Level.TESTS
 
 
 def test_observed_outcomes_are_a_multiset() -> None:

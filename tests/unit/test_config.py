@@ -39,6 +39,7 @@ OWN = {
     "max_cpu_cost": ("1.75", 1.75, "1.75"),
     "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
     "pass_env": ("TOKEN DB_*", ("TOKEN", "DB_*"), '["TOKEN", "DB_*"]'),
+    "encoders": ("own.py::encode", ("own.py::encode",), '["own.py::encode"]'),
     "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
 }
 
@@ -150,6 +151,8 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
+        ({"encoders": ("own.py",)}, "path.py::name, not 'own.py'"),
+        ({"rtol": -1.0}, "rtol must be at least 0"),
         ({"benchmark": "speed.py"}, "path.py::name, not 'speed.py'"),
         ({"benchmark": "speed::main"}, "path.py::name"),
         ({"benchmark": "speed.py::a b"}, "path.py::name"),

@@ -106,7 +106,10 @@ def test_the_fields_of_the_contract() -> None:
     assert set(one["tests"]) == {
         "expected", "passed", "failed", "missing", "not_run", "failed_ids", "missing_ids",
     }  # fmt: skip
-    assert set(one["values"]) == {"compared", "differing", "repeated", "unstable", "level"}
+    assert set(one["values"]) == {
+        "compared", "differing", "repeated", "unstable", "derived", "derived_differing", "outside",
+        "outside_differing", "uncaptured", "level",
+    }  # fmt: skip
 
 
 def test_everything_a_result_holds_is_in_the_document_and_in_the_schema() -> None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.compare import compare_calls, reworded
+from codeflash_parallel.behavior.calls import Known
 from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport, read_report
+from codeflash_parallel.behavior.values import compare_calls
+from codeflash_parallel.behavior.wording import reworded
 from codeflash_parallel.engine.findings import repetitions, stable
 from codeflash_parallel.model.outcome import Code
 
@@ -18,7 +20,11 @@ CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",
     after="a", text="1", args="(0)", captured=True, inputs="i",
 )  # fmt: skip
-ANSWER = Answer(call=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty", after="a", ns=7)
+ANSWER = Answer(
+    call=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty", after="a", traces="",
+    ns=7,
+)  # fmt: skip
+KNOWN = Known(calls={0: CALL}, targets=("m.py::f",))
 
 
 def captured(inputs: str, **others: object) -> dict[int, CallOutcome]:
@@ -82,7 +88,7 @@ def test_calls_without_a_canonical_outcome_are_bound_to_their_tests() -> None:
 def test_answers_count_as_calls_do() -> None:
     report = read_report([{"t": "answer", "of": list(ANSWER)}])
     assert report.answers == (ANSWER,)
-    assert compare_calls({0: CALL}, report, ("m.py::f",)).code is Code.OK
+    assert compare_calls(KNOWN, report).code is Code.OK
     for change, code in [
         ({"after": "x"}, Code.INPUT_MUTATED),
         ({"digest": "x"}, Code.FLOAT_DIFFERS),
@@ -91,7 +97,7 @@ def test_answers_count_as_calls_do() -> None:
         ({"call": 1}, Code.VALUE_DIFFERS),
     ]:
         got = GuestReport(answers=(ANSWER._replace(**change),))
-        assert compare_calls({0: CALL}, got, ("m.py::f",)).code is code, change
+        assert compare_calls(KNOWN, got).code is code, change
 
 
 @pytest.mark.parametrize("of", [None, 1, [], [[], *ANSWER[1:]], [*ANSWER[:-1], "7"], [True, *ANSWER[1:]]])
@@ -101,7 +107,7 @@ def test_what_is_no_answer_is_no_outcome(of: object) -> None:
 
 def test_a_difference_is_put_into_words_as_far_as_it_comes_again() -> None:
     got = GuestReport(answers=(ANSWER._replace(digest="x", floatless="x", typeless="x"),))
-    difference = compare_calls({0: CALL}, got, ("m.py::f",)).difference
+    difference = compare_calls(KNOWN, got).difference
     assert difference is not None
     assert (difference.inputs, difference.expected, difference.got) == ("(0)", "1", "another int")
     again = replace(CALL, digest="x", text="2")
@@ -109,6 +115,6 @@ def test_a_difference_is_put_into_words_as_far_as_it_comes_again() -> None:
     assert "baseline's" in reworded(difference, CALL, CALL).got
     assert "none" in reworded(difference, CALL, None).got
     raised = ANSWER._replace(kind="raise", type="KeyError")
-    difference = compare_calls({0: CALL}, GuestReport(answers=(raised,)), ("m.py::f",)).difference
+    difference = compare_calls(KNOWN, GuestReport(answers=(raised,))).difference
     assert difference is not None
     assert difference.got == "raises KeyError"

@@ -1,0 +1,38 @@
+"""What one call with a derived input may use: CPU time, and memory of the process that tries inputs out."""
+
+import contextlib
+import resource
+import signal
+
+#: CPU seconds of one call, on the baseline and on candidates alike; the calls that are kept take far less.
+CALL_S = 1.0
+
+
+class TooSlow(BaseException):
+    """A call with a derived input has used its CPU time (no `Exception`: the project must not catch it)."""
+
+
+@contextlib.contextmanager
+def limited(seconds=CALL_S):
+    """End what runs inside by `TooSlow` once it has used so much CPU time, as soon as Python code runs."""
+    before = signal.signal(signal.SIGVTALRM, _raise)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _raise(_number, _frame):
+    raise TooSlow
+
+
+def limit_memory(more_bytes):
+    """Let the process have so much more memory than now; what asks for more gets a `MemoryError`."""
+    with open("/proc/self/status") as file:
+        sizes = [line.split()[1] for line in file if line.startswith("VmData:")]
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = int(sizes[0]) * 1024 + more_bytes
+    if hard == resource.RLIM_INFINITY or wanted < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))

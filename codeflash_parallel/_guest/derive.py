@@ -1,0 +1,206 @@
+"""Derive inputs from the captured ones and try them out on the baseline; keep those on which it returns.
+
+The inputs are made once for a baseline, by a seed that no candidate knows. Which of them count is decided by
+two replays of the kept ones under different hash seeds.
+"""
+
+import random
+import sys
+import time
+import types
+
+from . import deriving, importing, inputs, instrument, pickling, relations
+from .allowance import TooSlow, limit_memory, limited
+from .replay import Session
+
+#: Captured calls of one target that relations are read from and inputs are derived from.
+_MOST_OBSERVED = 300
+#: How many inputs are made for each one that is wanted, at most.
+_TRIES = 12
+_MEMORY_BYTES = 512 << 20
+#: Longest pickle of one input, and of all.
+_INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
+
+
+def run(spec, channel):
+    """Write the derived inputs to a file, and one record for each of them and for each target."""
+    proof = importing.install(spec, channel).proof
+    inputs.install_places(spec)
+    calls = inputs.read_calls(spec["inputs"], spec["calls"])
+    proof.instrument = instrument.registering(spec, channel, calls)
+    session = Session(spec)
+    session.resolve(calls)
+    limit_memory(_MEMORY_BYTES)
+    with open(spec["derived"], "wb") as file:
+        work = _Work(spec, session, channel, file)
+        for target, _ in enumerate(spec["targets"]):
+            work.derive(target, [call for call in calls if call.meta["target"] == target])
+    session.close()
+    return 0
+
+
+class _Work:
+    """What all targets share: the file, the numbers of inputs, the budgets."""
+
+    def __init__(self, spec, session, channel, file):
+        self._spec, self._session, self._channel, self._file = spec, session, channel, file
+        self._next = spec["first"]
+        share = 1e9 / max(1, len(spec["targets"]))
+        self._try_ns, self._check_ns = spec["try_s"] * share, spec["check_s"] * share
+        self._room = _ALL_BYTES
+
+    def derive(self, target, calls):
+        """Derive inputs for one target."""
+        found = _Trial(self._spec, self._session, self._try_ns)
+        observed = _loaded(self._session, calls[:_MOST_OBSERVED])
+        if observed:
+            found.run(target, observed)
+        kept = found.affordable(self._check_ns)
+        for meta, blob in kept:
+            self._write(meta, blob)
+        inside = sum(not meta["breaks"] for meta, _ in kept)
+        told = dict(found.told, inside=inside, outside=len(kept) - inside)
+        self._channel.write("deriving", target=target, **told)
+
+    def _write(self, meta, blob):
+        self._room -= len(blob)
+        if self._room < 0:
+            return
+        meta = dict(meta, i=self._next)
+        self._next += 1
+        inputs.write_call(self._file, meta, blob)
+        self._channel.write("derived", i=meta["i"], base=meta["base"], breaks=meta["breaks"])
+
+
+def _loaded(session, calls):
+    """Return the calls whose inputs can be made again, with these inputs."""
+    loaded = []
+    for call in calls:
+        try:
+            loaded.append((call, session.prepare(call)[1]))
+        except Exception:  # what cannot be replayed is told by the replay
+            continue
+    return loaded
+
+
+class _Trial:
+    """Derives inputs for one target and makes the call with each."""
+
+    def __init__(self, spec, session, budget_ns):
+        self._session, self._wanted = session, {False: spec["inside"], True: spec["outside"]}
+        self._seed, self._left_ns = spec["seed"], budget_ns
+        self._kept = {False: [], True: []}
+        self._seen = set()
+        self.told = {"tried": 0, "raised": 0, "slow": 0, "why": ""}
+
+    def run(self, target, observed):
+        """Derive until there are enough, or the budget is spent."""
+        chance = random.Random("%s %s" % (self._seed, target))
+        calls = [call for call, _ in observed]
+        known = relations.infer([made for _, made in observed], texts_of(calls[0].meta["module"]))
+        deriver = deriving.Deriver(known, chance)
+        self._seen.update(call.blob for call in calls)
+        if not any(deriving.is_plain(value) for _, made in observed for value in _arguments(made)):
+            self.told["why"] = "no argument is made of builtin types"
+            return
+        for _ in range(_TRIES * sum(self._wanted.values())):
+            if self._left_ns <= 0 or not self._wants(False):
+                break
+            started = time.process_time_ns()
+            self._one(deriver, chance, calls)
+            self._left_ns -= time.process_time_ns() - started
+        if self._left_ns <= 0:
+            self.told["why"] = "the time for trying inputs out was spent"
+
+    def _wants(self, outside):
+        return len(self._kept[outside]) < self._wanted[outside]
+
+    def _one(self, deriver, chance, calls):
+        base = chance.choice(calls)
+        try:
+            args, kwargs = inputs.load(base)
+            derived = deriver.derive(args, kwargs, inputs.load(chance.choice(calls)))
+            if derived is None or not self._wants(bool(derived[2])):
+                return
+            blob = pickling.dumps(derived[:2], _INPUT_BYTES)
+        except Exception:  # objects of the project may object to being copied; a huge input
+            return
+        if blob not in self._seen:
+            self._seen.add(blob)
+            self._try(base, blob, derived[2])
+
+    def _try(self, base, blob, breaks):
+        self.told["tried"] += 1
+        meta = dict(base.meta, base=base.meta["i"], breaks=breaks, test="", derived=True)
+        cost_ns = self._cost_ns(inputs.Call(meta, blob))
+        if cost_ns is not None:
+            self._kept[bool(breaks)].append((cost_ns, len(blob), meta, blob))
+
+    def _cost_ns(self, call):
+        """Return the CPU time of a call; None when it does not return."""
+        started = time.process_time_ns()
+        try:
+            function, (args, kwargs) = self._session.prepare(call)
+            with limited():
+                self._session.make(function, args, kwargs, call.meta)
+        except TooSlow:
+            self.told["slow"] += 1
+            return None
+        except BaseException:
+            self.told["raised"] += 1
+            return None
+        return time.process_time_ns() - started
+
+    def affordable(self, budget_ns):
+        """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first."""
+        chosen = []
+        for outside in (False, True):
+            room = budget_ns / 4 if outside else budget_ns
+            within = []
+            for cost_ns, size, meta, blob in sorted(self._kept[outside], key=lambda kept: kept[0]):
+                room -= cost_ns
+                if room < 0:
+                    break
+                within.append((size, meta, blob))
+            chosen += [(meta, blob) for _, meta, blob in sorted(within, key=lambda kept: kept[0])]
+        return chosen
+
+
+def _arguments(made):
+    args, kwargs = made
+    return (*args, *kwargs.values())
+
+
+# ---- texts that the code knows
+
+
+def texts_of(module):
+    """Return the texts that the code of a module and its tables hold: who is given one of them chooses."""
+    found = set()
+    for value in list(vars(sys.modules[module]).values()):
+        _add_texts(found, value)
+    return frozenset(found)
+
+
+def _add_texts(found, value):
+    if isinstance(value, types.FunctionType):
+        _add_code(found, value.__code__)
+    elif isinstance(value, type):
+        for member in list(vars(value).values()):
+            function = getattr(member, "__func__", member)
+            if isinstance(function, types.FunctionType):
+                _add_code(found, function.__code__)
+    elif type(value) in (dict, list, tuple, set, frozenset):
+        found.update(item for item in list(value)[:1000] if type(item) is str)
+    elif type(value) is str:
+        found.add(value)
+
+
+def _add_code(found, code):
+    for constant in code.co_consts:
+        if type(constant) is str:
+            found.add(constant)
+        elif type(constant) in (tuple, frozenset):
+            found.update(item for item in constant if type(item) is str)
+        elif isinstance(constant, types.CodeType):
+            _add_code(found, constant)

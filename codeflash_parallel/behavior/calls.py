@@ -1,0 +1,139 @@
+"""Replayed calls and what they are held against, one by one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codeflash_parallel.behavior.floats import Gap, Tolerance
+from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport
+from codeflash_parallel.model.outcome import Code
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """What a difference has to be to count.
+
+    Attributes:
+        strict: differences outside of what was observed reject, too.
+    """
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    strict: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What the baseline's replays gave.
+
+    Attributes:
+        calls: captured ones, by index.
+        derived: those with derived inputs.
+        breaks: the relation that a derived input breaks; those that are not named keep all.
+        globals: public data of the targets' modules that are compared after the captured calls.
+        changed_globals: digests of those that the baseline changes.
+        targets: names by number.
+        repeated, unstable: captured calls that are not compared, and why.
+        uncaptured: reason → number of calls that could not be captured.
+    """
+
+    calls: Mapping[int, CallOutcome]
+    targets: Sequence[str]
+    derived: Mapping[int, CallOutcome] = field(default_factory=dict)
+    breaks: Mapping[int, str] = field(default_factory=dict)
+    globals: frozenset[str] = frozenset()
+    changed_globals: Mapping[str, str] = field(default_factory=dict)
+    repeated: int = 0
+    unstable: int = 0
+    uncaptured: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def all(self) -> Mapping[int, CallOutcome]:
+        """Return captured and derived calls."""
+        return {**self.calls, **self.derived}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """How far the floats of a differing call lie apart; they are all that differs."""
+
+    gap: Gap
+    is_accepted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Differing:
+    """A call whose outcome is not the baseline's."""
+
+    code: Code
+    expected: CallOutcome
+    got: CallOutcome | Answer | None
+    gap: Gap | None = None
+
+    @property
+    def index(self) -> int:
+        """The number of the call."""
+        return self.expected.index
+
+
+def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) -> list[Differing]:
+    """Return the calls whose outcomes differ by more than was accepted, captured ones first."""
+    answers = _answers(got)
+    return [
+        Differing(code=code, expected=call, got=answers.get(index), gap=_gap_of(measured.get(index)))
+        for index, call in known.all.items()
+        if (code := call_code(call, answers.get(index))) is not Code.OK
+        and not (index in measured and measured[index].is_accepted)
+    ]
+
+
+def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:
+    answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
+    return answers | {call.index: call for call in got.calls}
+
+
+def _gap_of(measured: Measured | None) -> Gap | None:
+    return measured.gap if measured else None
+
+
+def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
+    """Return how one outcome differs from the baseline's; `OK`: not at all."""
+    if got is None or got.kind != expected.kind:
+        return Code.VALUE_DIFFERS
+    if got.kind == "raise":
+        # The text of a message is not part of the contract; its type is.
+        same = got.type == expected.type
+        return _left_code(expected, got) if same else Code.VALUE_DIFFERS
+    if got.digest == expected.digest:
+        return _left_code(expected, got)
+    if got.floatless and got.floatless == expected.floatless:
+        return Code.FLOAT_DIFFERS
+    if got.typeless and got.typeless == expected.typeless:
+        return Code.TYPE_DIFFERS
+    return Code.VALUE_DIFFERS
+
+
+def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
+    if got.after != expected.after:
+        return Code.INPUT_MUTATED
+    return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK
+
+
+def other_trace(expected: str, got: str) -> str:
+    """Return the name of the first trace that is not the baseline's; empty if there is none."""
+    theirs = _traces(got)
+    for name, text in _traces(expected).items():
+        # Who does without numpy leaves no trace in its generator.
+        if theirs.get(name, text if name == "numpy" else None) != text:
+            return name
+    return ""
+
+
+def stable_traces(first: str, second: str) -> str:
+    """Return the traces that two replays of the baseline agree on."""
+    other = _traces(second)
+    return ";".join(f"{name}={text}" for name, text in _traces(first).items() if other.get(name) == text)
+
+
+def _traces(text: str) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in text.split(";")) if text else {}

@@ -1,0 +1,176 @@
+"""Hold replayed calls against the baseline's. Pure: values in, values out.
+
+Captured calls decide: the same kind of outcome, value, exact type, arguments afterwards, and traces (random
+state, objects shared with earlier results, globals). So do derived inputs that keep every relation which all
+observed inputs have. What differs on other inputs is shown, and rejects only where that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules, differing, other_trace
+from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.wording import derived_reason, first_difference, outside_reason, value_reason
+from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.model.result import FirstDifference, ValueCounts
+
+#: How grave a differing call is, the gravest first; the code of a candidate is its gravest.
+_GRAVEST_FIRST = (
+    *(Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.INPUT_MUTATED, Code.STATE_DIFFERS, Code.FLOAT_DIFFERS),
+)
+#: Codes of calls that may differ in nothing but floats: the arguments afterwards may hold some, too.
+_MAYBE_FLOATS = frozenset({Code.FLOAT_DIFFERS, Code.INPUT_MUTATED})
+
+#: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
+ROUNDING = 1e-12
+
+#: How many calls are measured when nothing but figures for the reader depends on it.
+_MOST_FIGURES = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueComparison:
+    """Calls held against the baseline's.
+
+    Attributes:
+        difference: what decides.
+        outside: the smallest example of a difference that does not decide.
+    """
+
+    code: Code
+    reason: str
+    counts: ValueCounts
+    difference: FirstDifference | None = None
+    outside: FirstDifference | None = None
+
+
+def compare_calls(
+    known: Known, got: GuestReport, rules: Rules | None = None, measured: Mapping[int, Measured] | None = None
+) -> ValueComparison:
+    """Hold the replayed calls of a candidate against the baseline's, call by call.
+
+    Args:
+        known: the baseline's.
+        got: the candidate's replay.
+        rules: what counts; without them, whatever differs in captured calls or inside.
+        measured: calls that differ in floats only.
+    """
+    rules = rules or Rules()
+    found = differing(known, got, measured or {})
+    observed = [one for one in found if one.index in known.calls]
+    derived = [one for one in found if one.index in known.derived]
+    beyond = [one for one in derived if _is_beyond(one, known)]
+    inside = [one for one in derived if one not in beyond]
+    counts = _counts(known, len(observed), inside, beyond)
+    smallest = min(beyond, key=lambda one: one.index) if beyond else None
+    outside = first_difference(smallest, known, got) if smallest else None
+    code, reason, difference = Code.OK, _all_equal(counts), None
+    if rules.strict and outside is not None and smallest is not None:
+        code, reason = Code.DIFFERS_OUTSIDE_OBSERVED, outside_reason(smallest, outside, len(beyond))
+        difference = outside
+    name = _changed_global(known, got)
+    if observed or inside:
+        worst = min(observed or inside, key=_gravest_first)
+        code, difference = worst.code, first_difference(worst, known, got)
+        words = value_reason if observed else derived_reason
+        reason = words(worst, difference, len(observed or inside))
+    if name and not observed:
+        code, difference = Code.STATE_DIFFERS, None
+        reason = f"The calls leave {name} in another state than the baseline's."
+    return ValueComparison(code=code, reason=reason, counts=counts, difference=difference, outside=outside)
+
+
+def _gravest_first(one: Differing) -> tuple[int, int]:
+    return _GRAVEST_FIRST.index(one.code), one.index
+
+
+def _is_beyond(one: Differing, known: Known) -> bool:
+    """Say whether a difference lies outside of what the observed calls can vouch for."""
+    if one.index in known.breaks:
+        return True
+    return one.code is Code.FLOAT_DIFFERS and one.gap is not None and one.gap.relative <= ROUNDING
+
+
+def _counts(
+    known: Known, observed: int, inside: Sequence[Differing], beyond: Sequence[Differing]
+) -> ValueCounts:
+    outside = sum(index in known.breaks for index in known.derived)
+    level = Level.TESTS
+    if known.calls:
+        level = Level.DERIVED if len(known.derived) > outside else Level.CAPTURED
+    return ValueCounts(
+        compared=len(known.calls),
+        differing=observed,
+        repeated=known.repeated,
+        unstable=known.unstable,
+        derived=len(known.derived) - outside,
+        derived_differing=len(inside),
+        outside=outside,
+        outside_differing=len(beyond),
+        uncaptured=known.uncaptured,
+        level=level,
+    )
+
+
+def _changed_global(known: Known, got: GuestReport) -> str:
+    """Return the first global that was not left as the baseline leaves it; empty if there is none."""
+    for name in sorted(known.globals):
+        if known.changed_globals.get(name) != got.changed_globals.get(name):
+            return name
+    return ""
+
+
+def _all_equal(counts: ValueCounts) -> str:
+    if not counts.compared:
+        return ""
+    derived = f" and {counts.derived} with derived inputs" if counts.derived else ""
+    return f"All {counts.compared} replayed calls{derived} give the baseline's values."
+
+
+def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
+    """Return the calls whose floats are wanted: those that may differ in nothing else."""
+    found = differing(known, got, {})
+    exact = rules.tolerance.is_exact
+    codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
+    if any(one.code not in codes and one.index in known.calls for one in found):
+        return ()  # it is decided already
+    wanted = [one.index for one in found if one.code in codes and one.expected.floats]
+    captured = [index for index in wanted if index in known.calls]
+    return tuple(wanted if not exact or not captured else captured[:_MOST_FIGURES])
+
+
+def measure(
+    known: Known, got: GuestReport, again: Iterable[CallOutcome], rules: Rules
+) -> dict[int, Measured]:
+    """Return how far floats lie apart, of the calls that differ in nothing else.
+
+    Args:
+        known: the baseline's.
+        got: the candidate's replay.
+        again: the calls that were to be measured, made once more; what is not as it was the first time is
+            not measured.
+        rules: what is near enough.
+    """
+    found: dict[int, Measured] = {}
+    first = {answer.call: (answer.digest, answer.after) for answer in got.answers}
+    for call in again:
+        expected = known.all.get(call.index)
+        if expected is None or first.get(call.index) != (call.digest, call.after):
+            continue
+        one = _measured(expected, call, rules.tolerance)
+        if one is not None:
+            found[call.index] = one
+    return found
+
+
+def _measured(expected: CallOutcome, got: CallOutcome, tolerance: Tolerance) -> Measured | None:
+    same = (got.kind, got.type, got.skeleton) == (expected.kind, expected.type, expected.skeleton)
+    left, right = unpacked(expected.floats), unpacked(got.floats)
+    if not same or len(left) != len(right) or other_trace(expected.traces, got.traces):
+        return None
+    return Measured(
+        gap=gap(left, right), is_accepted=not tolerance.is_exact and accepted(left, right, tolerance)
+    )

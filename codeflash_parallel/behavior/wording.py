@@ -1,0 +1,109 @@
+"""Say in words how a replayed call differs from the baseline's. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
+from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.result import FirstDifference
+
+#: How the type of the exception ends that ends a call with a derived input.
+_ENDLESS = ".TooSlow"
+
+
+def first_difference(one: Differing, known: Known, got: GuestReport | None = None) -> FirstDifference:
+    """Put one differing call into words, as far as they are known."""
+    expected, targets = one.expected, known.targets
+    why = got.unreplayable.get(expected.index, "") if got else ""
+    return FirstDifference(
+        target=targets[expected.target] if expected.target < len(targets) else "",
+        test=expected.test,
+        call=expected.index,
+        inputs=expected.args,
+        expected=outcome_text(expected),
+        got=_got_text(one) if one.got else (why or "no outcome"),
+        derived=expected.index in known.derived,
+        breaks=known.breaks.get(expected.index, ""),
+    )
+
+
+def _got_text(one: Differing) -> str:
+    if one.code is Code.STATE_DIFFERS and one.got is not None:
+        return f"the same outcome, and {_TRACES[other_trace(one.expected.traces, one.got.traces)]}"
+    return outcome_text(one.got) if one.got else "no outcome"
+
+
+_TRACES = {
+    "random": "the random generator is in another state",
+    "numpy": "numpy's random generator is in another state",
+    "shared": "it is not a new object where the baseline's is, or the other way round",
+}
+
+
+def reworded(
+    difference: FirstDifference, expected: CallOutcome, again: CallOutcome | None
+) -> FirstDifference:
+    """Say of a differing call what it gave when it was made once more."""
+    if again is None:
+        return replace(difference, got="another outcome; made once more, the call gave none")
+    code = call_code(expected, again)
+    if code is Code.OK:
+        return replace(difference, got="another outcome; made once more, the call gave the baseline's")
+    return replace(difference, got=_got_text(Differing(code=code, expected=expected, got=again)))
+
+
+def outcome_text(call: CallOutcome | Answer) -> str:
+    """Return what a call gave."""
+    if call.kind == "raise" and call.type.endswith(_ENDLESS):
+        return "no outcome within a second of CPU time"
+    if isinstance(call, Answer):
+        return f"raises {call.type}" if call.kind == "raise" else f"another {call.type}"
+    return f"raises {call.type}: {call.text}" if call.kind == "raise" else call.text
+
+
+_WHAT = {
+    Code.VALUE_DIFFERS: "gives another value",
+    Code.TYPE_DIFFERS: "gives an equal value of another type",
+    Code.INPUT_MUTATED: "leaves its arguments (or their identity with the result) in another state",
+    Code.STATE_DIFFERS: "leaves something else behind (random state, objects shared with earlier results)",
+    Code.FLOAT_DIFFERS: "gives other floats",
+}
+
+
+def value_reason(one: Differing, difference: FirstDifference, count: int) -> str:
+    """Say how the outcome of a captured call differs; `count`: of so many."""
+    name = difference.target.rpartition("::")[2]
+    where = f"for {_short(difference.inputs)} in call {difference.call}{and_more(count - 1)}"
+    return f"{name} {_WHAT[one.code]} {where}{_figures(one)}."
+
+
+def derived_reason(one: Differing, difference: FirstDifference, count: int) -> str:
+    """Say how the outcome of a derived input that keeps all relations differs; `count`: of so many."""
+    name = difference.target.rpartition("::")[2]
+    like = f"a new input that keeps all that the tests' inputs have in common{and_more(count - 1)}"
+    return f"{name} {_WHAT[one.code]} for {_short(difference.inputs)}, {like}{_figures(one)}."
+
+
+def outside_reason(one: Differing, difference: FirstDifference, count: int) -> str:
+    """Say how the outcome of another derived input differs; `count`: of so many."""
+    name = difference.target.rpartition("::")[2]
+    why = f"unlike the tests' inputs: {difference.breaks}" if difference.breaks else "by rounding"
+    where = f"for {_short(difference.inputs)} ({why}){and_more(count - 1)}"
+    return f"{name} {_WHAT[one.code]} {where}{_figures(one)}."
+
+
+def _figures(one: Differing) -> str:
+    if one.code is not Code.FLOAT_DIFFERS:
+        return ""
+    return f" ({one.gap.words})" if one.gap else " (too many floats to say how far apart)"
+
+
+def and_more(count: int) -> str:
+    """Return how many more there are, in brackets; empty for none."""
+    return f" (and {count} more)" if count > 0 else ""
+
+
+def _short(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

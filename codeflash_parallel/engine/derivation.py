@@ -1,0 +1,157 @@
+"""Derived inputs of a baseline: made once, tried out, replayed beside the captured calls, and sorted.
+
+A derived input counts where the baseline returns normally on it and twice alike, in two processes with
+different hash seeds. In the second one and in all candidates the same calls come in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from codeflash_parallel.behavior.calls import stable_traces
+from codeflash_parallel.behavior.report import CallOutcome, Derivation, GuestReport
+from codeflash_parallel.behavior.session import Guest, derive_spec, hashed, replay_spec, run_guest
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import HASH_SEEDS
+
+#: Of the process that tries inputs out, which bounds itself: what is written until then counts.
+_TRYING = Limits(wall_s=30.0, cpu_s=15.0)
+#: A replay ends, as the tests that made its calls did; an hour is "hung".
+_REPLAYING = Limits(wall_s=3600.0)
+#: Fewer derived inputs than these say why there are no more.
+_MANY = 200
+_MAX_FLOATS = 8 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derived:
+    """Derived inputs that count.
+
+    Attributes:
+        calls: their outcomes in the order of the calls: those that keep all relations first.
+        breaks: the relation that some of them break.
+        words: what came of it, by target.
+    """
+
+    calls: Mapping[int, CallOutcome] = field(default_factory=dict)
+    breaks: Mapping[int, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replays:
+    """Makes captured and derived calls on the baseline.
+
+    Attributes:
+        workspace: the baseline's.
+        inputs, derived: the files that hold captured and derived inputs.
+    """
+
+    guest: Guest
+    workspace: Workspace
+    inputs: Path
+    derived: Path
+
+    async def run(
+        self, captured: Mapping[int, CallOutcome], made: Sequence[int]
+    ) -> tuple[list[GuestReport], Derived]:
+        """Return two replays of captured calls, and the derived calls on which they agree."""
+        if not made:
+            return [], Derived()
+        drawn = await self._drawn(tuple(captured))
+        order = in_order(drawn.derived, breaks_of(drawn))
+        # One after the other: both may write below the same private folder.
+        replays = [await self._replay(seed, made, order) for seed in HASH_SEEDS]
+        found = sorted_out(drawn, captured, replays)
+        if tuple(found.calls) != order:
+            # Others come before them now than before.
+            replays.append(await self._replay(HASH_SEEDS[0], made, tuple(found.calls)))
+            again = sorted_out(drawn, captured, replays[1:])
+            found = found if again.calls.keys() == found.calls.keys() else again
+        return replays[:2], replace(found, words=words_of(drawn, found, self.guest))
+
+    async def _drawn(self, observed: Sequence[int]) -> GuestReport:
+        workspace = hashed(self.workspace, HASH_SEEDS[0])
+        spec = derive_spec(self.guest, str(self.inputs), str(self.derived), observed)
+        return (await run_guest(self.guest, workspace, spec, _TRYING)).report
+
+    async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
+        workspace = hashed(self.workspace, seed)
+        made = (str(self.derived), derived)
+        spec = replay_spec(self.guest, str(self.inputs), (), calls, texts=(*calls, *derived), derived=made)
+        session = await run_guest(self.guest, workspace, spec, _REPLAYING)
+        # A replay that dies leaves the calls before it; the rest counts as unstable.
+        return session.report
+
+
+def breaks_of(drawn: GuestReport) -> dict[int, str]:
+    """Return the relations that drawn inputs break, by number."""
+    return {index: breaks for index, (_, breaks) in drawn.derived.items() if breaks}
+
+
+def in_order(indexes: Collection[int], breaks: Mapping[int, str]) -> tuple[int, ...]:
+    """Return derived calls in the order in which they are made: what ends in one must not hide others."""
+    return tuple(sorted(indexes, key=lambda index: (index in breaks, index)))
+
+
+def sorted_out(
+    drawn: GuestReport, captured: Mapping[int, CallOutcome], replays: Sequence[GuestReport]
+) -> Derived:
+    """Return the derived calls that return alike in two replays.
+
+    An outcome of a type that no captured call gave says that the input is unlike all of theirs.
+    """
+    first, second = ({call.index: call for call in replay.calls} for replay in replays[:2])
+    types = {(call.target, call.type) for call in captured.values() if call.kind == "return"}
+    breaks = breaks_of(drawn)
+    calls = {}
+    for index, (base, _) in drawn.derived.items():
+        if not _agree(first.get(index), second.get(index)):
+            continue
+        seen, call = captured[base], second[index]
+        traces = stable_traces(first[index].traces, call.traces)
+        calls[index] = replace(call, test=seen.test, target=seen.target, traces=traces)
+        if (seen.target, call.type) not in types:
+            breaks.setdefault(index, "the type of the result")
+    order = in_order(calls, breaks)
+    found = {index: calls[index] for index in order}
+    return Derived(calls=bounded(found), breaks={i: name for i, name in breaks.items() if i in found})
+
+
+def _agree(first: CallOutcome | None, second: CallOutcome | None) -> bool:
+    if first is None or second is None or first.unencodable or second.unencodable:
+        return False
+    same = (first.essence, first.type) == (second.essence, second.type)
+    return same and first.kind == "return"
+
+
+def bounded(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:
+    """Drop the floats of calls, from where on they are too many to be kept."""
+    room, kept = _MAX_FLOATS, {}
+    for index, call in calls.items():
+        room -= len(call.floats)
+        kept[index] = call if room >= 0 else replace(call, floats="", skeleton="")
+    return kept
+
+
+def words_of(drawn: GuestReport, found: Derived, guest: Guest) -> dict[str, str]:
+    """Say what came of deriving inputs, by target."""
+    told = {one.target: one for one in drawn.derivations}
+    words = {}
+    for number, target in enumerate(guest.targets):
+        mine = [index for index, call in found.calls.items() if call.target == number]
+        inside = sum(index not in found.breaks for index in mine)
+        words[str(target)] = _words(inside, len(mine) - inside, told.get(number))
+    return words
+
+
+def _words(inside: int, outside: int, told: Derivation | None) -> str:
+    counts = f"{inside} derived inputs that keep all relations, {outside} that break one"
+    if told is None:
+        return f"{counts}; deriving them ended early"
+    why = [f"{told.tried} tried", *([f"{told.raised} raised"] if told.raised else [])]
+    why += [f"{told.slow} too slow"] if told.slow else []
+    why += [told.why] if told.why else []
+    return counts if inside >= _MANY else f"{counts} ({', '.join(why)})"
