@@ -22,6 +22,9 @@ from codeflash_parallel.selftest.projects import Marks, edits_of, marks, write_f
 #: Candidates of one run at most: what disturbs it disturbs no more than these.
 MOST_AT_ONCE = 64
 
+#: Candidates of one race at most: they share its time.
+MOST_IN_A_RACE = 8
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
@@ -184,8 +187,9 @@ def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         grouped[entry.kind is Kind.CLOCK, alone, entry.base, entry.options].append(entry)
     for key in sorted(grouped, key=repr):
         batch = grouped[key]
-        for start in range(0, len(batch), MOST_AT_ONCE):
-            yield batch[start : start + MOST_AT_ONCE]
+        most = MOST_IN_A_RACE if batch[0].kind is Kind.CLOCK else MOST_AT_ONCE
+        for start in range(0, len(batch), most):
+            yield batch[start : start + most]
 
 
 def _line(entry: Entry, base: Base, mark: Marks) -> dict[str, Any]:
