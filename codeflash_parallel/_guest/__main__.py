@@ -54,11 +54,23 @@ def _run(arguments, channel):
             return 0
         spec, *control = forked
         os.environ[_SPEC] = spec["path"]
+    _confine(spec, channel)
     if "serve" in spec:
         from _codeflash_guest import serving
 
         serving.begin(spec, channel, control.pop())
     return session.run(spec, channel, control)
+
+
+def _confine(spec, channel):
+    """Confine this process before it runs any code of the project."""
+    from _codeflash_guest import confining
+
+    if "serve" in spec:
+        confining.confine_template(spec)
+    elif spec["mode"] != "arm":
+        with channel.through_forks():
+            confining.confine(spec)
 
 
 def _tell(channel, error):

@@ -98,6 +98,18 @@ def confine_template(spec):
         raise Unconfined("%s is refused: %s" % (policy["level"], error)) from error
 
 
+def starter(spec):
+    """Return the number of the launcher, which has started this process and becomes the parent of its forks.
+
+    At L3 bubblewrap stands between them, as long as this process lives.
+    """
+    parent = os.getppid()
+    if (policy_of(spec) or {}).get("level") != L3:
+        return parent
+    with open("/proc/%d/stat" % parent, "rb") as file:
+        return int(file.read().rpartition(b") ")[2].split()[1])
+
+
 def limit(limits):
     """Set resource limits, never above what is allowed already, and let nobody leave a core."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -119,7 +131,7 @@ def _confine(spec, policy, template):
     cwd = os.getcwd()
     if policy["level"] in NAMESPACED:
         _enter_namespaces(spec, policy, template)
-        nesting.fork_inside()
+        nesting.fork_inside(starter(spec))
         mounting.fresh_proc()
         # Exact in a user namespace only: elsewhere it counts all processes of the user.
         _lower(resource.RLIMIT_NPROC, policy["limits"].get("processes", 0))
@@ -152,7 +164,8 @@ def _confine_template(spec, policy):
 
 def _enter_namespaces(spec, policy, template):
     network = 0 if template or policy["network"] else syscalls.CLONE_NEWNET
-    spec_text = _content(spec["path"])
+    # For the processes that tests start; and for pytest, the configuration of a project that has none.
+    texts = _contents([spec["path"], os.path.join(spec["private"], "pytest.ini")])
     nesting.leave(_CHECK | network)
     view = mounting.View(*_room(policy))
     view.cover([policy["cache"]] if template else [*policy["hidden"], policy["cache"]])
@@ -165,8 +178,9 @@ def _enter_namespaces(spec, policy, template):
     view.enter()
     for name in folders:
         os.mkdir(os.path.join(spec["private"], name), 0o700)
-    with open(spec["path"], "wb") as file:  # for the processes that tests start
-        file.write(spec_text)
+    for path, text in texts.items():
+        with open(path, "wb") as file:
+            file.write(text)
 
 
 def _restrict(spec, policy, template):
@@ -195,10 +209,11 @@ def _writable(spec, policy):
 
 def _inputs(spec):
     """Return what lies in our cache for this guest: files that it reads, and folders that it writes to."""
-    path = spec.get("inputs") or ""
-    if not path:
-        return [], []
-    return ([], [os.path.dirname(path)]) if spec.get("wrap") == "capture" else ([path], [])
+    reads = [path for path, _ in spec.get("encoders", ())]
+    makes = {"inputs": spec.get("wrap") == "capture", "derived": spec["mode"] == "derive"}
+    files = {name: spec.get(name) or "" for name in makes}
+    reads += [path for name, path in files.items() if path and not makes[name]]
+    return reads, [os.path.dirname(path) for name, path in files.items() if path and makes[name]]
 
 
 def _environment(spec):
@@ -221,6 +236,9 @@ def _room(policy):
     return size, min(max(size // _BYTES_PER_FILE, 1024), _MOST_FILES)
 
 
-def _content(path):
-    with open(path, "rb") as file:
-        return file.read()
+def _contents(paths):
+    texts = {}
+    for path in filter(os.path.isfile, paths):
+        with open(path, "rb") as file:
+            texts[path] = file.read()
+    return texts

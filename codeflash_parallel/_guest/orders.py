@@ -1,7 +1,19 @@
 """Which orders a template can follow: what it has done already cannot be done otherwise."""
 
 #: What a fork cannot take from its own spec any more: the template has acted on it.
-_FIXED = ("mode", "args", "also", "root", "project", "user_root", "private", "guest", "targets", "workers")
+_FIXED = (
+    "mode",
+    "args",
+    "also",
+    "root",
+    "project",
+    "user_root",
+    "private",
+    "guest",
+    "targets",
+    "workers",
+    "isolation",
+)
 #: What it cannot take from there, either, where the wrappers that record calls are in place: at F2.
 _RECORDING = ("wrap", "budget", "seed", "inputs")
 

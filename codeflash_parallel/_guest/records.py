@@ -23,6 +23,7 @@ class Channel:
         self._kept = None
         self._served = ""
         self._seal = None
+        self._is_followed = False
         os.register_at_fork(after_in_child=self._silence)
 
     def fileno(self):
@@ -42,6 +43,15 @@ class Channel:
         with self._lock:
             sealed = {} if self._seal is None else {"seal": self._seal.hexdigest()}
         self.write("end", status=status, **sealed)
+
+    @contextlib.contextmanager
+    def through_forks(self):
+        """Stay open in children that are forked meanwhile: they go on with this guest's work."""
+        self._is_followed = True
+        try:
+            yield
+        finally:
+            self._is_followed = False
 
     def keep(self):
         """Keep, from now on, all records for the forks of this process that are going to be guests."""
@@ -82,7 +92,7 @@ class Channel:
 
     def _silence(self):
         self._lock = threading.Lock()
-        if self._fd >= 0:
+        if self._fd >= 0 and not self._is_followed:
             fd, self._fd = self._fd, -1
             # A test that has closed every descriptor before us had the same wish.
             with contextlib.suppress(OSError):

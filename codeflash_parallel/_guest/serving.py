@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 
-from . import current, forking, orders, secret, swapping
+from . import confining, current, forking, orders, secret, swapping
 from .chance import Chance
 from .fitness import Fitness, Watch
 from .link import Link
@@ -63,7 +63,7 @@ class Server:
         self.until = spec["serve"]["until"]
         self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
         self._preimports = spec["serve"].get("preimport", ())
-        self._parent = os.getppid()
+        self._parent = confining.starter(spec)
         self._fitness = Fitness(spec["private"])
         self._chance = Chance()
         self._renewals = []
@@ -330,6 +330,9 @@ class Served:
         server._channel.seal_with(order["key"])
         server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         server.reconnect(stdout, stderr)
+        if not order.get("until"):  # else it never runs code of a candidate
+            with server._channel.through_forks():
+                confining.confine(order["spec"], template=True)
         os.chdir(server._cwd)  # by its name: something else may be mounted there now
         server.renew(order)
         self._refresh()

@@ -354,6 +354,8 @@ class Run:
             winner=CandidateId(ranking.winner) if ranking and ranking.winner else None,
             tie_set=tuple(map(CandidateId, ranking.tie_set)) if ranking else (),
             compare=settings.compare.value,
+            isolation=self._around.isolation.level.value,
+            isolation_requested=self._around.isolation.requested,
             pass_env=self._around.pass_env,
             targets=tuple(str(target) for target in context.targets) if context else (),
             snapshot=context.snapshot.commit if context else "",

@@ -22,6 +22,7 @@ from codeflash_parallel.engine.demands import Absent
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
+from codeflash_parallel.engine.isolating import explained, isolation_of, key_of
 from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.warming import Warming
@@ -75,7 +76,12 @@ class Surroundings:
     """Everything that calls of one evaluator share. Made by `Surroundings.open`."""
 
     def __init__(
-        self, settings: Settings, repository: Repository, launcher: Launcher, mirror: Mirror, guest_dir: Path
+        self,
+        settings: Settings,
+        repository: Repository,
+        launcher: Launcher,
+        mirror: Mirror,
+        guest_dir: Path,
     ) -> None:
         self.settings = settings
         self.repository = repository
@@ -87,6 +93,8 @@ class Surroundings:
         self.machine: Machine = read_machine()
         project = repository.root / repository.project
         self.interpreter = choose_interpreter(settings.python, project, repository.root)
+        place = (self.interpreter, guest_dir, self.cache)
+        self.isolation = isolation_of(settings, repository, place, self.memory_bytes)
         self._pool: Pool | None = None
         self._pool_of: object = None
         self._warm: Pool | None = None
@@ -111,7 +119,9 @@ class Surroundings:
             await recover(cache)
             mirror = await stack.enter_async_context(open_mirror(cache, repository))
             guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
-            surroundings = cls(settings, repository, launcher, mirror, guest_dir)
+            # In a thread: it may try isolation levels.
+            make = partial(cls, settings, repository, launcher, mirror, guest_dir)
+            surroundings = await anyio.to_thread.run_sync(make)
             try:
                 yield surroundings
             finally:
@@ -180,6 +190,7 @@ class Surroundings:
                     interpreter=self.interpreter,
                     run_id=run_id,
                     environment_for=self._environment,
+                    isolation=self.isolation.policy,
                 )
             )
             self._pool_of = wanted
@@ -253,7 +264,10 @@ class Surroundings:
                 choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
                 absent=self._absent(snapshot),
             )
-            found = await preflight.run()
+            try:
+                found = await preflight.run()
+            except EnvironmentFault as fault:
+                raise await explained(fault, guest, pool.baseline.workspace) from fault
             await anyio.to_thread.run_sync(save, folder, found)
             self._warm = pool
         return found
@@ -354,5 +368,6 @@ class Surroundings:
             self.settings.no_select,
             depth.value,
             identity(os.environ, self.settings.pass_env),
+            key_of(self.isolation.policy),
             guest.encoders,
         )

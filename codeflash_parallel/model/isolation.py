@@ -5,7 +5,7 @@ Pure. What each level stops is told in docs/explanation/isolation.md; `_guest.co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -100,11 +100,6 @@ class Probe:
     level: IsolationLevel
     why_not: str = ""
     note: str = ""
-
-
-def highest(probes: Sequence[Probe]) -> IsolationLevel:
-    """Return the highest level that works; L0 always does."""
-    return max((p.level for p in probes if not p.why_not), default=IsolationLevel.L0)
 
 
 #: What a red baseline that is green at L0 can be granted, by what its failures say.

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.isolation import IsolationLevel
 from codeflash_parallel.model.variables import why_not_pattern
 
 
@@ -34,6 +35,9 @@ class Ranking(StrEnum):
 
 #: `auto` or a positive number of slots.
 Parallel = int | Literal["auto"]
+
+#: The highest isolation level that works.
+AUTO = "auto"
 
 #: Files that git ignores and tests may need all the same; matched on the base name and on the whole path.
 INCLUDE_IGNORED = ("*.so", "*.pyd", "*.py", ".env", "*.egg-info/*", "*.dist-info/*")
@@ -93,6 +97,28 @@ class Settings:
         [],
         "Variable of your environment that tests and candidates may see, NAME or a pattern with *; may be "
         "repeated. Without it they see those that tests commonly need, and no secrets.",
+    )
+    isolation: str = _setting(
+        AUTO,
+        "How far candidates are kept apart from the machine: L0, L1, L2, L3, or auto, the highest that works "
+        "here; `doctor` shows which do.",
+    )
+    require_isolation: str = _setting(
+        "", "Lowest isolation level that will do; a run that cannot have it ends with exit code 4."
+    )
+    allow_network: bool = _setting(
+        default=False, help_text="Let tests and candidates use the network; from L1 on they cannot."
+    )
+    allow_write: tuple[str, ...] = _setting(
+        [], "File or folder outside the slot that tests and candidates may write to; may be repeated."
+    )
+    file_size_limit: int = _setting(1024, "Largest file that a check may write, in MiB; 0: no limit.")
+    open_files_limit: int = _setting(4096, "Descriptors that a process of a check may hold; 0: no limit.")
+    processes_limit: int = _setting(
+        512, "Processes and threads of one check, from L2 on and not for root; 0: no limit."
+    )
+    disk_limit: int = _setting(
+        1024, "MiB of temporary files that one check may hold, from L2 on, where they are kept in memory."
     )
     timeout: float = _setting(
         10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline."
@@ -164,6 +190,7 @@ class Settings:
         if not _EVEN_ODDS < self.confidence < 1:
             raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")
         self._check_pass_env()
+        self._check_isolation()
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
@@ -176,6 +203,13 @@ class Settings:
     def _check_pass_env(self) -> None:
         for why in filter(None, map(why_not_pattern, self.pass_env)):
             raise UsageError("BAD_SETTING", f"pass_env {why}.")
+
+    def _check_isolation(self) -> None:
+        for name, more in (("isolation", AUTO), ("require_isolation", "")):
+            allowed = (more, *IsolationLevel)
+            if getattr(self, name) not in allowed:
+                words = ", ".join(filter(None, allowed))
+                raise UsageError("BAD_SETTING", f"{name} must be one of {words}, not {getattr(self, name)}.")
 
     def _check_benchmark(self) -> None:
         path, separator, name = self.benchmark.partition("::")
@@ -212,6 +246,10 @@ _EVEN_ODDS = 0.5
 _LOWEST: dict[str, float] = {
     "timeout": 0.1,
     "memory_limit": 0,
+    "file_size_limit": 0,
+    "open_files_limit": 0,
+    "processes_limit": 0,
+    "disk_limit": 1,
     "rtol": 0,
     "atol": 0,
     "time_budget": 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from codeflash_parallel.model.isolation import Policy
 from codeflash_parallel.model.outcome import Ended
 
 
@@ -22,6 +23,7 @@ class Workspace:
         private: folder of this workspace outside `root`: home, temporary files, pytest's cache, specs.
         environment: the complete environment of every child.
         number: the slot's number, from 1; 0 for the baseline's own.
+        isolation: what its processes may see and do.
     """
 
     root: Path
@@ -31,6 +33,7 @@ class Workspace:
     private: Path
     environment: Mapping[str, str] = field(repr=False)
     number: int = 0
+    isolation: Policy = field(default_factory=Policy)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,12 +92,15 @@ class Command:
             replaced by the numbers of the descriptors that the child inherits.
         cwd: working directory.
         environment: complete environment.
+        wrapper: a program and its arguments that starts `argv` in a sandbox, and where that ends by a signal
+            ends with 128 and its number, as shells do.
     """
 
     argv: tuple[str, ...]
     cwd: Path
     environment: Mapping[str, str] = field(repr=False)
     limits: Limits
+    wrapper: tuple[str, ...] = ()
 
 
 class Channel(Protocol):

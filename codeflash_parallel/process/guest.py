@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.model.candidate import digest_of
+from codeflash_parallel.model.isolation import IsolationLevel, Policy
 from codeflash_parallel.model.workspace import Command, Limits, Workspace
+from codeflash_parallel.process.bubblewrap import wrapper
 from codeflash_parallel.process.files import write_atomically, write_once
 
 #: Version of the spec and of the records; the guest refuses any other.
@@ -94,6 +96,7 @@ def write_spec(workspace: Workspace, spec: Mapping[str, Any], guest_dir: Path) -
         "user_root": str(workspace.user_root),
         "private": str(workspace.private),
         "guest": str(guest_dir),
+        **({} if workspace.isolation == Policy() else {"isolation": workspace.isolation.as_spec()}),
         **spec,
     }
     data = json.dumps(full, sort_keys=True).encode()
@@ -128,7 +131,14 @@ def guest_command(
         cwd=workspace.project,
         environment=workspace.environment,
         limits=limits,
+        wrapper=_wrapper(workspace),
     )
+
+
+def _wrapper(workspace: Workspace) -> tuple[str, ...]:
+    """Return what starts a guest in a sandbox; the arms of a race are forked off one that is in there."""
+    policy = workspace.isolation
+    return wrapper(policy, cwd=workspace.project) if policy.level is IsolationLevel.L3 else ()
 
 
 def compile_command(

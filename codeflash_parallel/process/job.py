@@ -57,6 +57,10 @@ class Looks:
     oom_kills: Callable[[float], int]
 
 
+#: What a wrapper's exit status is above where its child was ended by a signal.
+_BY_SIGNAL = 128
+
+
 class Phase(StrEnum):
     """Where a job stands."""
 
@@ -90,6 +94,7 @@ class Job:
         self._looks = looks
         self._cpu_s: float = request["cpu_s"]
         self._memory_bytes: int = request["memory_bytes"]
+        self._is_wrapped: bool = request.get("wrapped", False)
         self._limit_bytes = self._memory_bytes
         self._oom_kills = looks.oom_kills(OOM_AGE_S)
         self._started_ns = time.monotonic_ns()
@@ -106,6 +111,8 @@ class Job:
     def main_exited(self, status: int, usage: resource.struct_rusage) -> None:
         """Take the main process's status from `wait4`."""
         code = os.waitstatus_to_exitcode(status)
+        if self._is_wrapped and code > _BY_SIGNAL:
+            code = _BY_SIGNAL - code
         self._main = {
             "status": code,
             "cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),

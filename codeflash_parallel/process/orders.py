@@ -11,7 +11,8 @@ def start_order(connection: Connection, command: Command) -> Message:
     """Return the order to start a child; the connection's descriptors go with it."""
     return {
         **_job("start", connection),
-        "argv": [portable(_numbered(argument)) for argument in command.argv],
+        "argv": [portable(_numbered(argument)) for argument in (*command.wrapper, *command.argv)],
+        "wrapped": bool(command.wrapper),
         "cwd": portable(str(command.cwd)),
         "environment": {portable(k): portable(v) for k, v in command.environment.items()},
         "descriptors": list(connection.descriptors()),

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.isolation import Policy
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.git import Git, TreeEntry, blob_id
 from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
@@ -44,6 +45,7 @@ class SlotMaker:
         interpreter: absolute path of the project's Python.
         environment_for: builds the environment of a slot's children from its private folder and number;
             may create folders there.
+        isolation: of every slot.
     """
 
     mirror: Mirror
@@ -51,6 +53,7 @@ class SlotMaker:
     run_id: str
     interpreter: Path
     environment_for: EnvironmentFor
+    isolation: Policy = field(default_factory=Policy)
     _serial: itertools.count[int] = field(default_factory=partial(itertools.count, 1))
 
     @property
@@ -141,6 +144,7 @@ class SlotMaker:
             private=folder / "private",
             environment=self._environment(folder / "private", number),
             number=number,
+            isolation=self.isolation,
         )
         workspace.project.mkdir(parents=True, exist_ok=True)
         waste = Waste(folder)

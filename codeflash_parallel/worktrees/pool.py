@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.isolation import Policy
 from codeflash_parallel.worktrees.kinds import Pristine
 from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
 from codeflash_parallel.worktrees.maker import EnvironmentFor, SlotMaker
@@ -197,6 +198,7 @@ def open_pool(
     interpreter: Path,
     run_id: str,
     environment_for: EnvironmentFor,
+    isolation: Policy | None = None,
 ) -> AbstractAsyncContextManager[Pool]:
     """Make `size` slots for candidates and one for the baseline; leaving the block removes them.
 
@@ -204,6 +206,7 @@ def open_pool(
         interpreter: absolute path of the project's Python.
         run_id: names the run among those that use the cache now.
         environment_for: builds the environment of a slot from its private folder and its number.
+        isolation: what their processes may see and do; `None`: L0, without limits.
 
     Raises:
         EnvironmentFault: `NO_SLOT`, `DISK_FULL`, `CACHE_UNWRITABLE`: not even one slot could be made.
@@ -215,6 +218,7 @@ def open_pool(
         run_id=run_id,
         interpreter=interpreter,
         environment_for=environment_for,
+        isolation=isolation or Policy(),
     )
     return _open(maker, size)
 

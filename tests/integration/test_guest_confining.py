@@ -44,6 +44,7 @@ class Lab:
     ) -> subprocess.CompletedProcess[str]:
         path = self.private / "spec.json"
         spec = {
+            "mode": "tests",
             "root": str(self.tree),
             "private": str(self.private),
             "user_root": str(self.user),

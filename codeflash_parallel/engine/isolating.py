@@ -1,0 +1,134 @@
+"""Which isolation level a run has, what its policy is, and what a baseline says that is red only there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from codeflash_parallel.behavior.session import Guest, first_run_spec, hashed, run_guest
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.isolation import GuestLimits, IsolationLevel, Policy, missing_rights
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.process.isolation import Chosen, Prober, choose, secrets_of
+from codeflash_parallel.worktrees.repository import Repository
+
+_MIB = 1 << 20
+#: What private memory is asked for may be so many times what is resident: a backstop, not the limit.
+_BEHIND = 4
+_LIMITS = Limits(wall_s=3600.0)
+#: How many test ids the message names.
+_NAMED = 5
+_BAD = ("failed", "error")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Isolation:
+    """What is in force in a run.
+
+    Attributes:
+        requested: the setting.
+        policy: of every slot.
+    """
+
+    requested: str
+    policy: Policy
+
+    @property
+    def level(self) -> IsolationLevel:
+        """The level."""
+        return self.policy.level
+
+
+def isolation_of(
+    settings: Settings, repository: Repository, place: tuple[Path, Path, Path], memory_bytes: int
+) -> Isolation:
+    """Choose a level and make its policy; tries levels where that is not known. Blocks.
+
+    Args:
+        settings: of the run.
+        repository: the user's, which is hidden.
+        place: interpreter, guest and cache.
+        memory_bytes: limit of one check.
+
+    Raises:
+        EnvironmentFault: `NO_ISOLATION`, what was asked for or required does not work here.
+        UsageError: `BAD_SETTING`, a path that may be written to is not there.
+    """
+    interpreter, guest_dir, cache = place
+    prober = Prober(interpreter=interpreter, guest_dir=guest_dir, cache=cache)
+    chosen = choose(settings.isolation, settings.require_isolation, prober)
+    return Isolation(
+        requested=settings.isolation, policy=_policy(settings, repository, chosen, cache, memory_bytes)
+    )
+
+
+def _policy(
+    settings: Settings, repository: Repository, chosen: Chosen, cache: Path, memory_bytes: int
+) -> Policy:
+    roots = {str(path) for path in (repository.root, repository.git_dir, repository.common_dir)}
+    outermost = sorted(root for root in roots if not any(str(p) in roots for p in Path(root).parents))
+    return Policy(
+        level=chosen.level,
+        network=settings.allow_network,
+        writable=tuple(_existing(path) for path in settings.allow_write),
+        hidden=(*outermost, *secrets_of(os.environ)),
+        cache=os.path.realpath(cache),
+        limits=GuestLimits(
+            file_bytes=settings.file_size_limit * _MIB,
+            open_files=settings.open_files_limit,
+            processes=settings.processes_limit,
+            data_bytes=_BEHIND * memory_bytes,
+            disk_bytes=settings.disk_limit * _MIB,
+        ),
+        bwrap=chosen.bwrap,
+    )
+
+
+def _existing(path: str) -> str:
+    found = os.path.realpath(Path(path).expanduser())
+    if not Path(found).exists():
+        raise UsageError("BAD_SETTING", f"allow_write names {path}, which is not there.")
+    return found
+
+
+async def explained(fault: EnvironmentFault, guest: Guest, workspace: Workspace) -> EnvironmentFault:
+    """Return what to say of a baseline that is red: whether it is red only at its isolation level.
+
+    Its tests are run once more at L0, for this alone.
+
+    Args:
+        fault: what was found at the level.
+        guest: of the run.
+        workspace: the baseline's slot; whoever calls restores it.
+    """
+    level = workspace.isolation.level
+    if fault.code not in {"RED_BASELINE", "BASELINE_CRASHED", "NO_TESTS"} or level is IsolationLevel.L0:
+        return fault
+    free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=Policy())
+    session = await run_guest(guest, free, first_run_spec(guest, free, seconds=60.0), _LIMITS)
+    outcomes = session.report.tests.values()
+    if not session.report.collected or any(test.outcome in _BAD for test in outcomes):
+        return fault
+    return _only_confined(fault, level)
+
+
+def _only_confined(fault: EnvironmentFault, level: IsolationLevel) -> EnvironmentFault:
+    """Return the fault of a baseline that is green without isolation."""
+    message = (
+        f"{fault.message} It is green at L0: what it misses is a right that isolation level {level} takes."
+    )
+    flags = missing_rights(fault.message)
+    granted = f"{' or '.join(flags)} would grant it" if flags else _ANY
+    return EnvironmentFault("RED_BASELINE", message, f"{granted}; --isolation L0 takes none.")
+
+
+_ANY = "Grant it by --allow-network, --allow-write PATH or --pass-env NAME"
+
+
+def key_of(policy: Policy) -> tuple[object, ...]:
+    """Return what findings about the baseline depend on, of a policy: not where things lie, but rights."""
+    rights = policy.as_spec()
+    return tuple(rights[name] for name in ("level", "network", "writable", "limits"))

@@ -1,0 +1,44 @@
+"""Level L3: guests are started inside of bubblewrap, and do there what they do at L2.
+
+Bubblewrap gives every guest, templates included, a read-only view of the machine before its interpreter runs.
+It makes no process namespace: a template's forks are to become the launcher's children, and each check
+makes one for itself, with folders of its own for what is of a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+from codeflash_parallel.model.isolation import Policy
+
+_NAME = "bwrap"
+
+
+def find_bwrap() -> str:
+    """Return the absolute path of bubblewrap: the system's, or that of the wheel; empty: there is none."""
+    beside = Path(sysconfig.get_path("scripts")) / _NAME
+    found = shutil.which(_NAME) or (str(beside) if os.access(beside, os.X_OK) else "")
+    return os.path.realpath(found) if found else ""
+
+
+def wrapper(policy: Policy, *, cwd: Path) -> tuple[str, ...]:
+    """Return what comes before a command, its program by an absolute path, to run it inside of bubblewrap.
+
+    Args:
+        policy: its cache stays visible and writable: the guest covers it, and puts back what is its own.
+        cwd: working directory.
+    """
+    kept = (policy.cache, str(cwd), *policy.writable)
+    return (
+        policy.bwrap,
+        *("--die-with-parent", "--unshare-user", "--unshare-ipc", "--unshare-uts"),
+        *(() if policy.network else ("--unshare-net",)),
+        # Without it root could not be root in the namespace of a check.
+        *(("--cap-add", "CAP_SETFCAP") if os.geteuid() == 0 else ()),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--bind", "/proc", "/proc"),
+        *(word for place in kept for word in ("--bind-try", place, place)),
+        *("--chdir", str(cwd), "--"),
+    )
