@@ -52,7 +52,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         "make = __import__('pandas').DataFrame", "{call}(make([[{v}]]), make([[{wrong}]]))"
     ),
     "raises": (
-        *_of("with {call}(ValueError, match='{wrong}'):", "    raise ValueError({v})"),
+        *_of("with {call}(ValueError, match='{wrong}'):", "    raise ValueError({v})", tells="{wrong}"),
         *_of("with {call}(ValueError):", "    str({v})", tells="DID NOT RAISE"),
     ),
     "warns": _of("with {call}(UserWarning):", "    str({v})", tells="DID NOT WARN"),
@@ -81,7 +81,9 @@ METHODS: Mapping[str, tuple[Form, ...]] = {
     "assertDictEqual": _of("{call}({{1: {v}}}, {{1: {wrong}}})"),
     "assertRegex": _of("{call}(str({v}), '{wrong}')"),
     "assertRaises": _of("with {call}(ValueError):", "    str({v})", tells="ValueError not raised"),
-    "assertRaisesRegex": _of("with {call}(ValueError, '{wrong}'):", "    raise ValueError({v})"),
+    "assertRaisesRegex": _of(
+        "with {call}(ValueError, '{wrong}'):", "    raise ValueError({v})", tells="{wrong}"
+    ),
 }
 
 

@@ -1,0 +1,242 @@
+"""Canaries: where they are put, that they fail in their way, and what is believed of a run with them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import unittest
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.behavior.arming import broken_seal
+from codeflash_parallel.behavior.assertions import FORMS, METHODS, STATEMENT, Uses, uses
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.believing import unbelievable, with_canaries
+from codeflash_parallel.behavior.canaries import (
+    MOST,
+    MOST_TRIED,
+    Canary,
+    Place,
+    disbelief,
+    draw,
+    draw_at,
+    parent_of,
+    places_of,
+    sift,
+    to_be_tried,
+)
+from codeflash_parallel.behavior.report import GuestReport, TestOutcome
+from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.model.outcome import Code, Ended
+from codeflash_parallel.model.workspace import Exit
+
+TESTS = ("a.py::test_sum_of_two", "a.py::TestIt::test_x[1-a::b]", "a.py::TestIt::test_y", "b.py::test_z")
+SOURCE = b"""
+import numpy as np
+from math import isclose
+import unittest
+
+def test_sum_of_two():
+    np.testing.assert_allclose(1.0, 1.0)
+    assert isclose(1.0, 1.0)
+    spy.method.assert_called_once_with(1)
+
+class TestIt(unittest.TestCase):
+    def test_y(self):
+        self.assertEqual(1, 1)
+        self.assertOwn(1)
+        self.fail("never")
+"""
+USED = {"a.py": uses(SOURCE), "b.py": Uses()}
+NOTHING = Baseline(
+    targets=(), python="", pytest="", plugins=(), rootdir=".", inifile="", selected=(), expected={}, executing=()
+)  # fmt: skip
+
+
+def test_what_a_module_uses() -> None:
+    assert USED["a.py"].everywhere == {
+        "np.testing.assert_allclose": "assert_allclose",
+        "isclose": "isclose",
+        "assert_called_once_with": "assert_called_once_with",
+    }
+    assert USED["a.py"].in_class == {"TestIt": frozenset({"assertEqual"})}
+    assert uses(b"def broken(:") == Uses()
+    assert "self.assertEqual" not in USED["a.py"].by_call("")
+    assert USED["a.py"].by_call("TestIt")["self.assertEqual"] == "assertEqual"
+
+
+def test_the_class_of_a_test_is_part_of_its_place() -> None:
+    assert [parent_of(test) for test in TESTS] == ["a.py", "a.py::TestIt", "a.py::TestIt", "b.py"]
+    places = places_of(("c.md::c.md", *TESTS), USED)
+    assert Place("a.py::TestIt", "assertEqual", "self.assertEqual") in places
+    assert Place("a.py", "assertEqual", "self.assertEqual") not in places
+    assert {place.parent for place in places} == {"a.py", "a.py::TestIt", "b.py"}
+
+
+class Examples(unittest.TestCase):
+    """Runs the forms of `unittest`, and nothing else."""
+
+    def runTest(self) -> None:  # noqa: N802 - the name that unittest looks for
+        """Be a test case."""
+
+
+def _failure(canary: Canary, test: unittest.TestCase) -> str:
+    """Run a canary's body and return what pytest would be told."""
+    names = {"pytest": pytest, "math": math, "self": test}
+    body = "def run():\n" + "".join(f"    {line}\n" for line in canary.lines)
+    exec(body, names)
+    with pytest.raises((AssertionError, pytest.fail.Exception)) as failure:
+        names["run"]()
+    return f"{type(failure.value).__name__}: {failure.value}"
+
+
+CALLS = {
+    "approx": "pytest.approx",
+    "isclose": "math.isclose",
+    "raises": "pytest.raises",
+    "warns": "pytest.warns",
+}
+OURS = [name for name in FORMS if name in {STATEMENT, "fail", *CALLS} or name.startswith("assert_called")]
+
+
+@pytest.mark.parametrize("helper", [*OURS, *METHODS])
+def test_every_form_fails_in_its_way(helper: str) -> None:
+    call = f"self.{helper}" if helper in METHODS else CALLS.get(helper, f"pytest.{helper}")
+    for seed in range(4):
+        (canary,) = draw_at(Random(seed), TESTS, [Place("a.py", helper, call)])
+        message = _failure(canary, Examples())
+        outcome = TestOutcome(id=canary.id, outcome="failed", message=message)
+        assert not disbelief([canary], {canary.id: outcome}), message
+
+
+@given(st.randoms(use_true_random=False), st.permutations(TESTS))
+def test_one_of_each_helper_and_one_behind_all_tests(random: Random, order: list[str]) -> None:
+    drawn = draw(random, order, places_of(order, USED))
+    assert len({canary.id for canary in drawn}) == len(drawn) <= MOST + 1
+    assert {c.place.helper for c in drawn} >= {STATEMENT, "assertEqual", "assert_allclose", "isclose"}
+    assert drawn[-1].after == order[-1]
+    for canary in drawn:
+        assert canary.after in order
+        assert parent_of(canary.after) == canary.place.parent == parent_of(canary.id)
+        assert canary.id not in order
+
+
+def test_nobody_can_foresee_them() -> None:
+    places = places_of(TESTS, USED)
+    seen = {canary.id for seed in range(50) for canary in draw(Random(seed), TESTS, places)}
+    assert len(seen) > 50
+    assert draw(Random(0), TESTS, ()) == draw(Random(0), ["z.py::test_z"], places) == ()
+
+
+def test_what_the_baseline_tries() -> None:
+    many = [f"m{number}.py::test_it" for number in range(100)]
+    places = places_of(many, dict.fromkeys((f"m{number}.py" for number in range(100)), USED["a.py"]))
+    tried = to_be_tried(Random(0), places, [many[-1]])
+    assert len(tried) == MOST_TRIED
+    assert tried[0] == Place("m99.py", STATEMENT, STATEMENT)
+    assert {place.helper for place in tried} == {place.helper for place in places}
+
+
+# ---- what became of them
+
+
+def session(canaries: tuple[Canary, ...], status: int = 1, **outcomes: str) -> Session:
+    """Return a run in which canaries end as told: the first, the second ... by `a`, `b` ..."""
+    found = {
+        canary.id: TestOutcome(id=canary.id, outcome=outcomes[letter], message=f"E {canary.tells} E")
+        for canary, letter in zip(canaries, "abcdef", strict=False)
+        if letter in outcomes
+    }
+    report = GuestReport(finished=True, status=status, tests={**found, "a.py::test_other": TestOutcome(
+        id="a.py::test_other", outcome="passed")})  # fmt: skip
+    kept, ours = sift(report, canaries)
+    assert set(kept.tests) == {"a.py::test_other"}
+    done = Exit(ended=Ended.EXITED, status=status)
+    return Session(report=kept, exit=done, canaries=canaries, canary_outcomes=ours)
+
+
+def two() -> tuple[Canary, ...]:
+    """Draw two canaries."""
+    return draw_at(Random(1), TESTS, [Place("a.py", STATEMENT, STATEMENT), Place("a.py", "raises", "raises")])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        ({"a": "failed", "b": "failed"}, ""),
+        ({"a": "passed", "b": "failed"}, "is passed"),
+        ({"a": "failed", "b": "skipped"}, "is skipped"),
+        ({"a": "error", "b": "failed"}, "is error"),
+        ({"a": "failed"}, "was not run"),
+        ({"a": "failed", "b": "failed", "status": 0}, "status 0; 1 was predicted"),
+    ],
+)
+def test_who_is_believed(outcomes: dict[str, str | int], words: str) -> None:
+    fault = unbelievable(session(two(), **outcomes), NOTHING)  # type: ignore[arg-type]
+    assert (fault is None) == (not words)
+    assert fault is None or (fault.code is Code.RUNNER_TAMPERED and words in fault.reason)
+
+
+def test_a_failure_in_other_words_is_none() -> None:
+    run = session(two(), a="failed", b="failed")
+    first = two()[0].id
+    forged = {**run.canary_outcomes, first: TestOutcome(id=first, outcome="failed", message="AssertionError")}
+    fault = unbelievable(replace(run, canary_outcomes=forged), NOTHING)
+    assert fault is not None
+    assert "failed in another way" in fault.reason
+
+
+def test_parameters_of_shared_fixtures_are_no_part_of_a_name() -> None:
+    (first, second) = two()
+    tests = {
+        f"{one.id}[param]": TestOutcome(id=f"{one.id}[param]", outcome="failed", message=one.tells)
+        for one in (first, second)
+    }
+    kept, ours = sift(GuestReport(tests=tests, collected=tuple(tests)), (first, second))
+    assert (kept.tests, kept.collected) == ({}, ())
+    assert not disbelief((first, second), ours)
+
+
+def test_without_canaries_the_status_is_that_of_the_tests() -> None:
+    done = Exit(ended=Ended.EXITED)
+    run = Session(report=GuestReport(finished=True, status=1), exit=done)
+    assert unbelievable(run, NOTHING) is not None
+    assert unbelievable(run, replace(NOTHING, plain_status=1)) is None
+    failing = {"x": TestOutcome(id="x", outcome="failed")}
+    assert unbelievable(replace(run, report=replace(run.report, tests=failing)), NOTHING) is None
+
+
+def test_the_baseline_tells_where_they_can_be_used() -> None:
+    run = session(two(), a="failed", b="passed")
+    found = with_canaries(NOTHING, run)
+    assert [place.helper for place in found.places] == [STATEMENT]
+    assert found.warnings == ("Tests that must fail with raises do not fail here, and are not used.",)
+    swallowed = with_canaries(NOTHING, session(two(), a="passed", b="passed"))
+    assert swallowed.places == ()
+    assert "believed as it is" in swallowed.warnings[0]
+    odd = with_canaries(NOTHING, session(two(), status=0, a="failed", b="failed"))
+    assert odd.status == 0
+    assert "status 0" in odd.warnings[0]
+
+
+# ---- the seal
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"")), max_size=4), st.data())
+def test_a_seal_holds_only_what_the_guest_wrote(lines: list[bytes], data: st.DataObject) -> None:
+    key = b"k" * 32
+    body = b"".join(line + b"\n" for line in lines)
+    seal = hashlib.blake2b(body, key=key, digest_size=16).hexdigest()
+    end = json.dumps({"t": "end", "status": 0, "seal": seal}).encode() + b"\n"
+    assert not broken_seal(body + end, key)
+    assert broken_seal(body + end, b"l" * 32)
+    where = data.draw(st.integers(0, len(body)))
+    assert broken_seal(body[:where] + b"{}\n" + body[where:] + end, key)
+    assert broken_seal(body + end + b'{"t": "passed"}\n', key)
+    assert broken_seal(body + b'{"t": "end", "status": 0}\n', key)
+    assert broken_seal(body + b"no record\n", key)
