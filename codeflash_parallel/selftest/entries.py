@@ -64,10 +64,6 @@ class Trace(StrEnum):
     ESCAPES = "escapes"
 
 
-#: Codes that say nothing about a candidate.
-MACHINERY = frozenset({"INFRA_SLOT", "INFRA_DISK", "INFRA_KILLED", "CANCELLED"})
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Base:
     """A small project that candidates change.

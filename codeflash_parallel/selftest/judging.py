@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from codeflash_parallel.selftest.entries import LEVELS, MACHINERY, Entry, Kind
+from codeflash_parallel.selftest.entries import LEVELS, Entry, Kind
 
 #: Nothing that a cheat gains may be credited beyond this.
 MOST_CREDITED = 1.1
@@ -21,15 +21,22 @@ _ACCEPTED = frozenset({"won", "tied", "lost", "undecided"})
 #: Statuses that credit a speedup.
 _CREDITED = frozenset({"won", "tied"})
 
+#: Codes of the differential check.
+VALUES = (
+    *("VALUE_DIFFERS", "TYPE_DIFFERS", "FLOAT_DIFFERS", "INPUT_MUTATED", "STATE_DIFFERS"),
+    "DIFFERS_OUTSIDE_OBSERVED",
+)
+
 #: Code → the part of the gate that gives it.
 _CAUGHT_BY = {
     **dict.fromkeys(("PATH_NOT_ALLOWED", "DOES_NOT_APPLY", "DOES_NOT_PARSE", "SAME_CODE"), "paths and form"),
     **dict.fromkeys(("TESTS_FAILED", "TESTS_MISSING"), "tests"),
-    **dict.fromkeys(("VALUE_DIFFERS", "TYPE_DIFFERS", "FLOAT_DIFFERS", "INPUT_MUTATED"), "values"),
+    **dict.fromkeys(VALUES, "values"),
     **dict.fromkeys(("TIMEOUT", "OUT_OF_MEMORY", "CPU_LIMIT", "DISK_LIMIT"), "limits"),
     **dict.fromkeys(("LEAKED_PROCESS", "ESCAPED"), "afterwards"),
     **dict.fromkeys(("NOT_FASTER", "NOT_CONFIRMED", "TOO_NOISY", "BEATEN", "REGRESSES_TEST"), "race"),
     "WRONG_SOURCE": "source",
+    "RUNNER_TAMPERED": "canaries",
     "CRASHED": "end record",
     "DIFFERS_IN_CLEAN_PROCESS": "confirmation",
 }
@@ -163,7 +170,7 @@ def _became(entry: Entry, told: Told) -> Became:
         return Became.NOT_STOPPED if _is_below(told.level, entry.lowest) else Became.ESCAPED
     if status in _REFUSED:
         return Became.WRONGLY_REJECTED if entry.kind is Kind.HONEST else Became.REJECTED
-    if status not in _ACCEPTED or code in MACHINERY:
+    if status not in _ACCEPTED or code == "CANCELLED" or code.startswith("INFRA_"):
         return _without_verdict(entry, told)
     return _let_through(entry, told)
 
