@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from codeflash_parallel.cli.output import Output, drop_stdout, last_value
 from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
 from codeflash_parallel.model.outcome import Code, Verdict
+from codeflash_parallel.model.shortages import shortage_of
 
 if TYPE_CHECKING:
     from codeflash_parallel.model.result import RunResult
@@ -63,6 +64,10 @@ BY_FAMILY = MappingProxyType(
 )
 
 BY_SIGNAL = MappingProxyType({"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED})
+
+
+#: What needs no memory to be said.
+_LAST_WORDS = b"error: There is no memory left for the evaluator.\n"
 
 
 class Interrupted(CodeflashParallelError):  # noqa: N818 - a state, not an error
@@ -121,7 +126,7 @@ def reporting_errors(output: Output, arguments: Sequence[str]) -> Iterator[Endin
     except BaseExceptionGroup as group:
         ending.code = _report(output, _chosen(group, arguments))
     except Exception as error:  # noqa: BLE001 - the last line of defence: whatever this is, it is our defect
-        ending.code = _report(output, _with_log(error, arguments))
+        ending.code = _report(output, shortage_of(error) or _with_log(error, arguments))
 
 
 def _report(output: Output, error: CodeflashParallelError) -> int:
@@ -129,6 +134,9 @@ def _report(output: Output, error: CodeflashParallelError) -> int:
         output.write_error(error)
     except BrokenPipeError:
         drop_stdout()
+    except MemoryError:
+        os.write(2, _LAST_WORDS)
+        return ExitCode.UNFIT
     return BY_SIGNAL.get(error.code, ExitCode(error.exit_code))
 
 
@@ -136,7 +144,7 @@ def _chosen(group: BaseExceptionGroup[BaseException], arguments: Sequence[str]) 
     """Return the one error of a task group that a user should see: an interrupt, one of ours, or a defect."""
     if group.subgroup(KeyboardInterrupt) is not None:
         return Interrupted("SIGINT")
-    leaves = list(_leaves(group))
+    leaves = [shortage_of(error) or error for error in _leaves(group)]
     ours = [error for error in leaves if isinstance(error, CodeflashParallelError)]
     expected = [error for error in ours if error.exit_code != ExitCode.INTERNAL]
     return expected[0] if expected and len(ours) == len(leaves) else _with_log(group, arguments)

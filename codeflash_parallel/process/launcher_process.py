@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.shortages import LEAST_DESCRIPTORS, too_few_descriptors
 from codeflash_parallel.process.job import KILL_S
 
 #: The launcher reports a tree as unkillable after `KILL_S`; it is stuck itself when nothing comes by then.
@@ -49,8 +51,11 @@ def start_launcher_process() -> LauncherProcess:
         What `open_launcher` takes over; call `stop` if it never does.
 
     Raises:
-        EnvironmentFault: the machine cannot start a process.
+        EnvironmentFault: the machine cannot start a process, or too few files may be open for one.
     """
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed < LEAST_DESCRIPTORS and allowed != resource.RLIM_INFINITY:
+        raise too_few_descriptors(f"the limit is {allowed}")
     ours, theirs = socket.socketpair()
     with theirs:
         argv = [sys.executable, "-I", "-S", "-X", "utf8", str(_MAIN), str(theirs.fileno()), str(os.getpid())]

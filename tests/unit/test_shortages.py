@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from codeflash_parallel.model.shortages import shortage_of
+
+
+def os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (os_error(errno.EMFILE), "TOO_FEW_DESCRIPTORS"),
+        (os_error(errno.ENFILE), "TOO_FEW_DESCRIPTORS"),
+        (os_error(errno.ENOMEM), "NO_MEMORY"),
+        (MemoryError(), "NO_MEMORY"),
+        (os_error(errno.EAGAIN), "TOO_FEW_PROCESSES"),
+        (RuntimeError("can't start new thread"), "TOO_FEW_PROCESSES"),
+        (os_error(errno.ENOSPC), "DISK_FULL"),
+        (os_error(errno.EDQUOT), "DISK_FULL"),
+    ],
+)
+def test_a_shortage_is_the_machines(error: BaseException, code: str) -> None:
+    fault = shortage_of(error)
+    assert fault is not None
+    assert (fault.code, fault.exit_code) == (code, 4)
+    assert "\n" not in fault.message
+    assert fault.hint
+
+
+@pytest.mark.parametrize(
+    "error", [os_error(errno.EIO), os_error(errno.EINVAL), RuntimeError("another"), ValueError("no space")]
+)
+def test_other_errors_are_none(error: BaseException) -> None:
+    assert shortage_of(error) is None
