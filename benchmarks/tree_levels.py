@@ -12,9 +12,10 @@ from pathlib import Path
 
 from codeflash_parallel.model.isolation import IsolationLevel, Policy
 from codeflash_parallel.model.workspace import Command, Limits
+from codeflash_parallel.process.bubblewrap import find_bwrap, wrapper
 from codeflash_parallel.process.guest import install_guest
 
-LEVELS = ("L0", "L1", "L2")
+LEVELS = tuple(level.value for level in IsolationLevel)
 
 #: Confines itself as the guest does, and then is the tree.
 _ENTER = """
@@ -50,17 +51,21 @@ class Ground:
         private = root / "private"
         private.mkdir(exist_ok=True)
         path = private / "spec.json"
-        policy = Policy(level=IsolationLevel(level), cache=str(self._folder / "cache"))
+        bwrap = find_bwrap() if level == "L3" else ""
+        policy = Policy(level=IsolationLevel(level), cache=str(self._folder / "cache"), bwrap=bwrap)
         spec = {"root": root, "private": private, "user_root": root, "guest": self._guest, "path": path}
         text: dict[str, object] = {name: str(value) for name, value in spec.items()}
         text |= {"mode": "tests", "isolation": policy.as_spec()}
         path.write_text(json.dumps(text), encoding="utf-8")
         interpreter = str(Path(sys.executable).resolve())  # outside of a virtual environment it needs no site
-        argv = (interpreter, "-I", "-S", "-c", _ENTER, str(self._guest), str(path), *words)
+        sandbox = wrapper(policy, cwd=root) if bwrap else ()
+        argv = (*sandbox, interpreter, "-I", "-S", "-c", _ENTER, str(self._guest), str(path), *words)
         return Command(argv=(*argv, "{control}"), cwd=root, environment={}, limits=Limits(wall_s=300.0))
 
     def refusal_of(self, level: str) -> str:
         """Return why this machine cannot run a level, in the words of its probe; empty if it can."""
+        if level == "L3" and not find_bwrap():
+            return "there is no bwrap"
         with tempfile.TemporaryDirectory(prefix="probe-") as root:
             argv = self.command(level, Path(root), ("",)).argv[:-1]
             done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=root, timeout=60)

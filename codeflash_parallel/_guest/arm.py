@@ -13,7 +13,7 @@ import sys
 import traceback
 import warnings
 
-from . import importing, session
+from . import confining, importing, session
 from .control import Control
 from .records import line_of
 
@@ -27,8 +27,16 @@ _THRESHOLD = gc.get_threshold()
 
 
 def run(spec, channel, control_fd):
-    """Serve the evaluator until it says quit."""
+    """Serve the evaluator until it says quit, in a world of its own above the lowest level of isolation.
+
+    Its units stay in that world, which the evaluator empties after each round.
+
+    Raises:
+        Unconfined: there is no such world; nothing of the project has run.
+    """
     control = Control(control_fd)
+    with channel.through_forks():
+        confining.confine(spec)
     if spec["work"] in session.IN_PYTEST:
         from . import plugin
 

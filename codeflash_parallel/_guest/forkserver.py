@@ -10,7 +10,7 @@ imported before a fork.
 import importlib
 import os
 
-from . import forking, session
+from . import confining, forking, session
 from .link import Link
 
 #: Of ours, what an arm needs for its work.
@@ -28,7 +28,7 @@ def run(spec, channel, control):
     for name in ("arm", *_MODULES.get(spec["work"], ())):
         importlib.import_module("." + name, __package__)
     channel.keep()
-    link, parent = Link(control), os.getppid()
+    link, parent = Link(control), confining.starter(spec)
     link.say("ready")
     while True:
         order, descriptors = link.receive()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 
-from codeflash_parallel.benchmark.leftovers import Leftovers, private_folders
+from codeflash_parallel.benchmark.leftovers import Leftovers
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.unit import (
     ArmLost,
@@ -41,8 +40,7 @@ class Field:
         self.templates: dict[str, Template] = {}
         self.lost: dict[str, ArmLost] = {}
         self.start_ns: dict[str, int] = {}
-        self._leftovers: dict[Path, Leftovers] = {}
-        self._private: dict[str, Path] = {}
+        self._leftovers: dict[str, Leftovers] = {}
 
     async def lose(self, arm: str, error: ArmLost) -> None:
         """Close an arm and keep the reason."""
@@ -58,17 +56,15 @@ class Field:
         except ArmLost as error:
             await self.lose(arm, error)
 
-    def remember(self, arms: Sequence[Arm]) -> None:
-        """Remember what lies in the arms' private folders; the baseline's arms have the same ones."""
-        for arm in arms:
-            private = self._private[arm.id] = arm.workspace.private
-            if private not in self._leftovers:
-                self._leftovers[private] = Leftovers(private_folders(arm.workspace))
+    def remember(self) -> None:
+        """Remember what lies in the arms' own folders; the baseline's two may share theirs."""
+        self._leftovers = {arm: template.leftovers() for arm, template in self.templates.items()}
 
     def tidy(self) -> frozenset[str]:
-        """Remove what units left in their private folders; return the arms where that is not possible."""
-        unclean = {private for private, leftovers in self._leftovers.items() if not leftovers.remove()}
-        return frozenset(arm for arm, private in self._private.items() if private in unclean)
+        """Remove what units left in folders of theirs; return the arms where that is not possible."""
+        for arm in self._leftovers.keys() - self.templates.keys():  # closed, with all that was its own
+            del self._leftovers[arm]
+        return frozenset(arm for arm, leftovers in self._leftovers.items() if not leftovers.remove())
 
     async def close(self) -> None:
         """Close every arm."""
@@ -86,9 +82,12 @@ async def open_field(
     The baseline comes first in `arms`; where it is lost, nothing else is waited for.
 
     Raises:
-        ArmLost: the process from which the arms are forked does not come up.
+        ArmLost: the process from which the arms are forked does not come up, or they are not to be compared.
     """
     field = Field()
+    levels = sorted({arm.workspace.isolation.level for arm in arms})
+    if len(levels) > 1:  # one world is slower than another
+        raise ArmLost(f"its arms have different levels of isolation: {', '.join(levels)}")
     try:
         await _start_all(field, bench, arms, plan, hash_seed)
         began = anyio.current_time()
@@ -97,7 +96,7 @@ async def open_field(
             deadline_s = PATIENCE_S + SLOW_START * (anyio.current_time() - began)
             for arm in arms[1:]:
                 await field.ready(arm.id, deadline_s)
-        field.remember(arms)
+        field.remember()
         yield field
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True):

@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.benchmark.leftovers import Leftovers
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.samples import Block, BlockKind
+from codeflash_parallel.benchmark.seat import Seat, seat_of
 from codeflash_parallel.benchmark.witness import (
     ProcessGone,
     Witness,
@@ -74,7 +76,7 @@ class ArmSlow(ArmLost):
 
 
 class ArmNotStarted(ArmLost):
-    """The machinery could not start the arm's process."""
+    """The machinery could not start the arm's process, or keep it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,12 +97,13 @@ class Bench:
 class Template:
     """A warm process of one arm, from which its units are forked. Made by `start_template`."""
 
-    def __init__(self, arm: str, channel: Channel, work: Work) -> None:
-        self.arm, self.work = arm, work
+    def __init__(self, arm: Arm, channel: Channel, work: Work) -> None:
+        self.arm, self.work = arm.id, work
         self.cycles: tuple[int, ...] = ()
         self.helpers = 0
         self._channel = channel
-        self._pid = channel.pid
+        self._workspace = arm.workspace
+        self._seat = Seat(pid=channel.pid)
 
     async def ready(self, deadline_s: float) -> int:
         """Wait until imports are done and inputs are loaded; return what that took in CPU nanoseconds.
@@ -110,8 +113,16 @@ class Template:
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles = _numbers(answer, "calls")
-        self.helpers = Witness(self._pid).children()
-        return cpu_with_children_ns(self._pid)
+        try:
+            self._seat = seat_of(self._channel.pid, self._workspace)
+        except ProcessGone:
+            raise ArmLost("ended before its time") from None
+        self.helpers = Witness(self._seat.pid).children()
+        return cpu_with_children_ns(self._seat.pid)
+
+    def leftovers(self) -> Leftovers:
+        """Return the folders that only this arm and its workspace's others use, as they are now."""
+        return self._seat.leftovers(self._workspace)
 
     async def fork(self, number: int, core: int) -> Unit:
         """Fork a unit onto a core (-1: wherever it may run).
@@ -121,14 +132,14 @@ class Template:
         """
         await self.say({"op": "unit", "core": None if core < 0 else core, "unit": number})
         answer = await self.hear("unit", SMALL_S)
-        pid = child_called(self._pid, _number(answer, "pid"))
+        pid = child_called(self._seat.pid, _number(answer, "pid"))
         if not pid:
             raise ArmLost("named a process that is not its own to be timed")
         return Unit(self, pid)
 
     def reaped_ns(self) -> int:
         """Return the CPU time of the units that have ended and of all that they reaped, by the kernel."""
-        return reaped_children_ns(self._pid)
+        return reaped_children_ns(self._seat.pid)
 
     async def close(self) -> Exit:
         """Kill the process and its units; return how it ended."""
@@ -333,7 +344,7 @@ async def start_template(
         channel = await server.open(_command(bench, arm, spec, plan, hash_seed))
     except ServerGone as error:
         raise _no_server(error) from error
-    return Template(arm.id, channel, plan.work)
+    return Template(arm, channel, plan.work)
 
 
 def _command(bench: Bench, arm: Arm, spec: Mapping[str, Any], plan: RacePlan, hash_seed: int) -> Command:
@@ -355,6 +366,10 @@ def explained(lost: ArmLost, ended: Exit) -> ArmLost:
     """Return why an arm was lost, with what its process said and how it ended."""
     if ended.ended is Ended.NOT_STARTED:
         return ArmNotStarted(f"could not be started: {ended.message}")
+    if ended.ended is Ended.OOM_KILLED:
+        return ArmNotStarted("was killed: the machine had no memory left")
+    if ended.ended is Ended.MEMORY_LIMIT:
+        return ArmLost(f"reached its memory limit: {ended.message}")
     errors = [str(r.get("message", "")) for r in parse_records(ended.records) if r.get("t") == "error"]
     said = errors[-1] if errors else _last_line(ended.stderr)
     if isinstance(lost, ArmLate | ArmSlow) or not said:

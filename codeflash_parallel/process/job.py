@@ -251,7 +251,8 @@ class Job:
         if _is_over(family) and self._main is not None:
             self.phase = Phase.DONE
         elif now >= self._phase_ends:
-            self._unkillable = _names(living(family))
+            # Who is on his way out has been killed; a world takes its time where the machine is busy.
+            self._unkillable = _names([p for p in family if not p.ending])
             self.phase = Phase.DONE
         else:
             self.next_look_s = now + _WAIT_S

@@ -20,6 +20,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES = 2048
 #: States of a process that is gone but for its exit status.
 _GONE = (b"Z", b"X", b"x")
+#: Set as soon as a process begins to exit, for whatever reason (linux/sched.h).
+_PF_EXITING = 0x4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,8 @@ class Proc:
     Attributes:
         head: the direct child of the walk's root that this descends from (may be itself).
         start: start time in clock ticks since boot; with the pid it names a process for good.
+        gone: it has ended, but for its exit status.
+        ending: it has, or is on its way out inside the kernel: nothing of its program runs any more.
         cpu_s: its own time and that of the children it has reaped.
     """
 
@@ -39,6 +43,7 @@ class Proc:
     start: int
     name: str
     gone: bool
+    ending: bool
     cpu_s: float
     rss_bytes: int
 
@@ -78,6 +83,7 @@ def _parse(pid: int, head: int, stat: bytes) -> Proc:
         start=int(fields[19]),
         name=front.partition(b"(")[2].decode("utf-8", "replace"),
         gone=fields[0] in _GONE,
+        ending=fields[0] in _GONE or bool(int(fields[6]) & _PF_EXITING),
         cpu_s=sum(map(int, fields[11:15])) / _TICKS_PER_SECOND,
         rss_bytes=int(fields[21]) * _PAGE_BYTES,
     )

@@ -58,6 +58,7 @@ def proc(pid: int, **changes) -> Proc:
         "start": 1,
         "name": "python",
         "gone": False,
+        "ending": False,
         "cpu_s": 0.0,
         "rss_bytes": 0,
     }
@@ -92,6 +93,16 @@ def test_who_cannot_be_killed_is_named_in_time(world):
     assert job.phase is Phase.DONE
     assert job.report()["unkillable"] == ("71 stuck one",)
     assert job.report()["ended"] == Ended.KILLED
+
+
+def test_who_is_on_his_way_out_is_not_unkillable(world):
+    job = start(world)
+    job.kill("killed", "enough")
+    exited(job, signal.SIGKILL)
+    world.family = [proc(71, name="cfp-init", ending=True)]
+    world.now_s += KILL_S
+    job.step()
+    assert (job.phase, job.report()["unkillable"]) == (Phase.DONE, ())
 
 
 def test_survivors_have_a_grace_and_are_then_named(world):

@@ -15,6 +15,7 @@ import pytest
 from codeflash_parallel.benchmark.host import read_machine, siblings, stand_aside
 from codeflash_parallel.benchmark.leftovers import Leftovers, SharedMemory, private_folders, read_shared
 from codeflash_parallel.benchmark.quiet import stepped
+from codeflash_parallel.benchmark.unit import ArmLost, ArmNotStarted, explained
 from codeflash_parallel.benchmark.witness import (
     Counts,
     Memory,
@@ -23,7 +24,8 @@ from codeflash_parallel.benchmark.witness import (
     cpu_with_children_ns,
     own_queued_ns,
 )
-from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.workspace import Exit, Workspace
 from codeflash_parallel.process.proctable import child_called, children, own_number
 
 CHILD = """
@@ -88,6 +90,23 @@ def test_of_a_process_that_is_gone_nothing_is_known():
     assert children(process.pid) == []
     with pytest.raises(ProcessGone):
         witness.cpu_ns()
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind", "words"),
+    [
+        (Ended.OOM_KILLED, ArmNotStarted, "no memory left"),
+        (Ended.NOT_STARTED, ArmNotStarted, "could not be started"),
+        (Ended.MEMORY_LIMIT, ArmLost, "memory limit: 300 MiB"),
+        (Ended.EXITED, ArmLost, "ended before its time: last words"),
+    ],
+)
+def test_why_an_arm_was_lost(ended, kind, words):
+    lost = explained(
+        ArmLost("ended before its time"), Exit(ended=ended, message="300 MiB", stderr="last words")
+    )
+    assert type(lost) is kind
+    assert words in lost.reason
 
 
 def test_preemptions_are_counted():

@@ -1,0 +1,261 @@
+"""Arms and units in worlds of their own: what they see, what they leave, and who the kernel says they are."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from test_race import CODES, Project, plan_of
+
+from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
+from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.raced import CacheIsolation, RaceFailed
+from codeflash_parallel.benchmark.samples import BlockKind
+from codeflash_parallel.benchmark.unit import (
+    SMALL_S,
+    Bench,
+    Job,
+    Template,
+    Unit,
+    start_fork_server,
+    start_template,
+)
+from codeflash_parallel.model.isolation import IsolationLevel, Policy
+from codeflash_parallel.model.outcome import Ended, Status
+from codeflash_parallel.model.result import LineProfile
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process.bubblewrap import find_bwrap
+from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.process.isolation import Prober
+from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.profiling.profiler import profile
+
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
+
+L1, L2, L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
+at_every_level = pytest.mark.parametrize("level", [L1, L2, L3])
+with_namespaces = pytest.mark.parametrize("level", [L2, L3])
+ONCE = Job(kind=BlockKind.TIMED, calls=1)
+
+#: A benchmark that tells, on its standard output, what it may do and what it finds.
+SOURCE = """
+import os, sys
+
+def tried(what, action):
+    try:
+        print(what, action(), flush=True)
+    except OSError as error:
+        print(what, "refused", flush=True)
+
+PLACES = [os.path.join(os.environ["TMPDIR"], "left"), os.path.join(os.environ["HOME"], "left")]
+SHARED = ["/tmp/left", "/dev/shm/left"]
+
+def run():
+    tried("hidden", lambda: open({hidden!r}).read())
+    tried("outside", lambda: open({outside!r}, "w").close())
+    tried("tree", lambda: open("written", "w").close())
+    for path in PLACES + (SHARED if {shares} else []):
+        tried("found", lambda: open(path).read())
+        with open(path, "w") as file:
+            file.write("left")
+    print("me", os.getpid(), flush=True)
+    return sum(i * i for i in range(200_000))
+"""
+HOSTILE = """
+import os, signal
+
+def daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.pause()
+        os._exit(0)
+    os.wait()
+
+def run():
+    daemon()
+"""
+
+
+class Track:
+    """A baseline and what it may not touch."""
+
+    def __init__(self, folder: Path, runner) -> None:
+        self.folder, self.runner = folder, runner
+        self.user, self.outside = folder / "user", folder / "outside"
+        self.cache = folder / "cache"
+        for place in (self.user, self.outside, self.cache / "tree", *self.homes):
+            place.mkdir(parents=True)
+        (self.user / "secret").write_text("secret")
+        self.guest_dir = install_guest(self.cache)
+        self.plan = RacePlan(
+            groups=(Group(name="g", ns=10**6, calls=(), tests=("run",)),), work=Work.CALLABLE
+        )
+
+    @property
+    def homes(self) -> tuple[Path, Path]:
+        return self.cache / "private" / "tmp", self.cache / "private" / "home"
+
+    def arm(self, level: IsolationLevel, source: str) -> Arm:
+        root, (tmp, home) = self.cache / "tree", self.homes
+        (root / "bench.py").write_text(source)
+        policy = Policy(
+            level=level,
+            hidden=(str(self.user),),
+            cache=str(self.cache),
+            bwrap=find_bwrap() if level is L3 else "",
+        )
+        workspace = Workspace(
+            root=root, project=root, user_root=self.user, interpreter=Path(sys.executable), private=home.parent,
+            environment={"PATH": os.environ["PATH"], "TMPDIR": str(tmp), "HOME": str(home)}, isolation=policy,
+        )  # fmt: skip
+        work = {"path": "bench.py", "name": "run", "source": source}
+        return Arm(
+            id="a", workspace=workspace, spec={"callable": work, "targets": [], "prove": [], "seed": 1}
+        )
+
+    def source(self, level: IsolationLevel) -> str:
+        return SOURCE.format(
+            hidden=str(self.user / "secret"), outside=str(self.outside / "file"), shares=level is not L1
+        )
+
+    @asynccontextmanager
+    async def template(self, level: IsolationLevel, source: str) -> AsyncIterator[Template]:
+        """Start a template; skip where this machine does not run the level, with its probe's words."""
+        prober = Prober(interpreter=Path(sys.executable), guest_dir=self.guest_dir, cache=self.cache)
+        if why_not := prober.probe(level).why_not:
+            pytest.skip(f"{level}: {why_not}")
+        arm, bench = (
+            self.arm(level, source),
+            Bench(runner=self.runner, guest_dir=self.guest_dir, limits=Limits(wall_s=60)),
+        )
+        server = await start_fork_server(bench, arm, self.plan, 1)
+        try:
+            template = await start_template(bench, server, arm, self.plan, 1)
+        finally:
+            await server.close()
+        try:
+            await template.ready(60)
+            yield template
+        finally:
+            await template.close()
+
+
+@pytest.fixture
+async def track(tmp_path: Path) -> AsyncIterator[Track]:
+    async with open_launcher() as launcher:
+        yield Track(tmp_path, launcher)
+
+
+async def played(template: Template, number: int = 0) -> Unit:
+    """Run one block in a new unit, and end it."""
+    unit = await template.fork(number, -1)
+    block = await unit.block(ONCE, SMALL_S)
+    assert block.cpu_ns > 1_000_000  # the kernel's clock of the unit itself
+    ending = await unit.end()
+    assert ending.wait4_ns >= block.cpu_ns
+    return unit
+
+
+@at_every_level
+async def test_a_unit_sees_and_writes_what_a_check_does(track: Track, level: IsolationLevel) -> None:
+    async with track.template(level, track.source(level)) as template:
+        await played(template)
+        said = (await template.close()).stdout
+    assert "hidden refused" in said
+    assert "outside refused" in said or not (track.outside / "file").exists()
+    assert "tree None" in said
+    assert (track.cache / "tree" / "written").exists()
+
+
+@at_every_level
+async def test_what_a_unit_leaves_is_gone_when_the_next_one_comes(
+    track: Track, level: IsolationLevel
+) -> None:
+    async with track.template(level, track.source(level)) as template:
+        leftovers = template.leftovers()
+        await played(template)
+        assert leftovers.remove()
+        await played(template, 1)
+        said = (await template.close()).stdout
+    assert "found left" not in said
+    assert said.count("found refused") == (4 if level is L1 else 8)
+
+
+@with_namespaces
+async def test_units_are_known_by_the_kernel_s_numbers(track: Track, level: IsolationLevel) -> None:
+    async with track.template(level, track.source(level)) as template:
+        outer = template._channel.pid
+        unit = await template.fork(0, -1)
+        await unit.block(ONCE, SMALL_S)
+        seat = template._seat
+        assert proctable.children(outer) == [seat.init]
+        assert seat.pid in proctable.children(seat.init)
+        (pid,) = proctable.children(seat.pid)
+        own = proctable.own_number(pid)
+        await unit.end()
+        said = (await template.close()).stdout
+    assert own != pid
+    assert f"me {own}\n" in said
+
+
+@with_namespaces
+async def test_daemons_of_units_end_with_the_arm(track: Track, level: IsolationLevel) -> None:
+    async with track.template(level, HOSTILE) as template:
+        unit = await template.fork(0, -1)
+        await unit.block(ONCE, SMALL_S)
+        await unit.end()
+        daemons = [pid for pid in proctable.children(template._seat.init) if pid != template._seat.pid]
+        watches = [os.pidfd_open(pid) for pid in daemons]
+        ended = await template.close()
+    assert len(daemons) == 1
+    assert (ended.ended, ended.unkillable) == (Ended.KILLED, ())
+    for watch in watches:
+        assert select.select([watch], [], [], 0)[0]
+        os.close(watch)
+
+
+async def test_arms_of_different_worlds_are_not_raced(track: Track) -> None:
+    arms = [track.arm(level, HOSTILE) for level in (IsolationLevel.L0, L1)]
+    bench = Bench(runner=track.runner, guest_dir=track.guest_dir, limits=Limits(wall_s=60))
+    raced = await race(bench, arms[0], arms[1:], track.plan, random=Random(1))
+    assert isinstance(raced, RaceFailed)
+    assert "different levels of isolation: L0, L1" in raced.reason
+
+
+@pytest.mark.campaign
+@at_every_level
+async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
+    tmp_path: Path, level: IsolationLevel
+) -> None:
+    async with open_launcher() as runner:
+        project = Project(tmp_path, runner, install_guest(tmp_path / "cache"))
+        prober = Prober(
+            interpreter=Path(sys.executable), guest_dir=project.guest_dir, cache=tmp_path / "cache"
+        )
+        if why_not := prober.probe(level).why_not:
+            pytest.skip(f"{level}: {why_not}")
+        inputs, calls = await project.capture()
+        bwrap = find_bwrap() if level is L3 else ""
+        policy = Policy(level=level, hidden=(str(tmp_path / "user"),), cache=str(tmp_path), bwrap=bwrap)
+        made = project.workspace
+        project.workspace = lambda name, code: replace(made(name, code), isolation=policy)
+        project.baseline = replace(project.baseline, isolation=policy)
+        spec = {**project.spec, "inputs": inputs}
+        codes = {name: CODES[name] for name in ("faster", "wrong")}
+        ranking, raced, _ = await project.decide(codes, plan_of(calls), spec)
+        found = await profile(
+            runner, project.baseline, spec=spec, limits=Limits(wall_s=60), guest_dir=project.guest_dir
+        )
+    assert ranking.winner == "faster", ranking
+    assert ranking.of("wrong").status is Status.REJECTED
+    assert raced.cache_isolation is CacheIsolation.EMPTIED
+    assert isinstance(found, LineProfile), found
