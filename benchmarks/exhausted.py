@@ -74,7 +74,7 @@ LACKS: Mapping[str, Lack] = {
         for n in (8, 12, 16, 20, 24, 32, 48, 64, 128, 256)
     },
     **{f"address space {n} MiB": Lack(limits=(f"--as={n << 20}",)) for n in (48, 96, 192, 384, 768, 1536)},
-    **{f"data {n} MiB": Lack(limits=(f"--data={n << 20}",)) for n in (8, 16, 32, 64, 128, 256)},
+    **{f"data {n} MiB": Lack(limits=(f"--data={n << 20}",)) for n in (16, 32, 64, 128, 256)},
     **{f"processes {n}": Lack(limits=(f"--nproc={n}",), user=LONER) for n in (1, 2, 3, 4, 6, 8, 12, 24, 48)},
     **{f"size of a file {n} KiB": Lack(limits=(f"--fsize={n << 10}",)) for n in (0, 4, 64, 1024)},
     "tmp full": Lack(mounts=(disk("tmp", "size=4k"), "head -c 4096 /dev/zero > {tmp}/full || true")),

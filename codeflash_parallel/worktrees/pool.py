@@ -288,15 +288,16 @@ async def _close(maker: SlotMaker, owner: Owner) -> None:
         with cache_faults(home.path):
             async with anyio.create_task_group() as group:
                 for part in await _in_thread(partial(removable, maker.folder)):
-                    group.start_soon(_in_thread, partial(_try_to_remove, part))
+                    group.start_soon(_remove_beside, part)
             await _in_thread(partial(remove_run, home, maker.run_id))
     finally:
         owner.release()
 
 
-def _try_to_remove(part: Path) -> None:
-    with contextlib.suppress(OSError):  # `remove_run` tries again, and says why it cannot
-        remove_tree(part)
+async def _remove_beside(part: Path) -> None:
+    # No file, or no further thread: `remove_run` tries again, and says why it cannot.
+    with contextlib.suppress(OSError, RuntimeError):
+        await _in_thread(partial(remove_tree, part))
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:
