@@ -28,6 +28,17 @@ BAD = ("ACCEPTED", "CREDITED", "ESCAPED", "no verdict")
 CAUGHT = ("rejected", "blocked", "not credited")
 
 
+#: Line of the table → what became of those that it counts.
+_KINDS = {
+    "wrong accepted": "ACCEPTED",
+    "cheats credited": "CREDITED",
+    "escaped": "ESCAPED",
+    "not promised at this level": "not stopped",
+    "raced on a machine too noisy to tell": "too noisy",
+    "without a verdict": "no verdict",
+}
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print figures and tables."""
     levels: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -55,10 +66,7 @@ def figures(levels: Mapping[str, Outcomes]) -> Iterator[list[str]]:
     ]
     yield ["attacks that fooled a naive judge", *(str(sum(c.values()) - c["skipped"]) for c in counted)]
     yield ["of these stopped", *(str(sum(c[name] for name in CAUGHT)) for c in counted)]
-    for name, word in (
-        ("wrong accepted", "ACCEPTED"), ("cheats credited", "CREDITED"), ("escaped", "ESCAPED"),
-        ("not promised at this level", "not stopped"), ("without a verdict", "no verdict"),
-    ):  # fmt: skip
+    for name, word in _KINDS.items():
         yield [name, *(str(c[word]) for c in counted)]
     yield [
         "bound of wrong ones let through",

@@ -51,6 +51,8 @@ class Became(StrEnum):
     BLOCKED = "blocked"
     #: Held to be right, which it is; nothing that it gained was credited.
     NOT_CREDITED = "not credited"
+    #: A cheat that was credited nothing because the machine was too noisy to credit anybody: no evidence.
+    TOO_NOISY = "too noisy"
     #: An attack that the gate let through.
     ACCEPTED = "ACCEPTED"
     #: A cheat that was credited more than `MOST_CREDITED`.
@@ -183,10 +185,15 @@ def _let_through(entry: Entry, told: Told) -> Became:
         case Kind.HOST:
             return Became.BLOCKED
         case Kind.CLOCK:
-            credited = _credit(told.candidate or {}) > MOST_CREDITED
-            return Became.CREDITED if credited else Became.NOT_CREDITED
+            return _raced(told.candidate or {})
         case Kind.WRONG:
             return Became.NOT_STOPPED if _is_below(told.level, entry.lowest) else Became.ACCEPTED
+
+
+def _raced(candidate: Mapping[str, Any]) -> Became:
+    if _credit(candidate) > MOST_CREDITED:
+        return Became.CREDITED
+    return Became.TOO_NOISY if candidate.get("code") == "TOO_NOISY" else Became.NOT_CREDITED
 
 
 def _without_verdict(entry: Entry, told: Told) -> Became:
@@ -226,6 +233,7 @@ class Totals:
         stopped: rejected, blocked or not credited.
         accepted, credited, escaped, without_verdict: of all attacks, whether they count or not.
         not_stopped: at a level that does not promise it; these need a higher one.
+        too_noisy: cheats that could not be raced well enough to be credited anything.
         honest: honest candidates that were judged; `rejected`: of those.
     """
 
@@ -236,6 +244,7 @@ class Totals:
     credited: int = 0
     escaped: int = 0
     not_stopped: int = 0
+    too_noisy: int = 0
     without_verdict: int = 0
     honest: int = 0
     rejected: int = 0
@@ -262,6 +271,7 @@ def totals(outcomes: Sequence[Outcome]) -> Totals:
         credited=number(Became.CREDITED),
         escaped=number(Became.ESCAPED),
         not_stopped=number(Became.NOT_STOPPED),
+        too_noisy=number(Became.TOO_NOISY),
         without_verdict=number(Became.NO_VERDICT),
         honest=len(honest),
         rejected=number(Became.WRONGLY_REJECTED),

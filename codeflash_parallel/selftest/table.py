@@ -54,8 +54,8 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         said.append(
             f"Attacks: {counts.attacks} count, {counts.stopped} of them stopped; wrong accepted: "
             f"{counts.accepted}, cheats credited: {counts.credited}, escaped: {counts.escaped}, not stopped "
-            f"at a level that does not promise it: {counts.not_stopped}, without a verdict: "
-            f"{counts.without_verdict}."
+            f"at a level that does not promise it: {counts.not_stopped}, too noisy to tell: "
+            f"{counts.too_noisy}, without a verdict: {counts.without_verdict}."
         )
         by = Counter(one.caught_by for one in outcomes if one.caught_by and one.counts)
         said.append("Caught by: " + ", ".join(f"{name} {number}" for name, number in by.most_common()) + ".")

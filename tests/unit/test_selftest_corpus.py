@@ -86,6 +86,7 @@ HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="L2")
         (CLOCK, told("lost", "BEATEN", **FAST), Became.CREDITED),
         (CLOCK, told("lost", "NOT_FASTER", **FAST), Became.NOT_CREDITED),
         (CLOCK, told("won", speedup={"estimate": 1.05}), Became.NOT_CREDITED),
+        (CLOCK, told("undecided", "TOO_NOISY"), Became.TOO_NOISY),
         (CLOCK, told("rejected"), Became.REJECTED),
         (HOST, told("undecided", reached=True), Became.NOT_STOPPED),
         (HOST, told("rejected", reached=True, level="L2"), Became.ESCAPED),
