@@ -5,6 +5,7 @@ nox -s real -- --projects 6  all real projects
 nox -s backends              the integration tests under both event loops, every one of them
 nox -s ordinary_user         the tests as a user without privileges
 nox -s campaign -- --kills 20 --files 20000
+nox -s crashes -- --stub 160 --real 30 --race 10 --minutes 60 --stopped 60
 nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
 nox -s benchmark -- end_to_end --loop-seconds 2
 nox -s benchmark -- checks --candidates 20     and likewise mutants, slots, memory, scaling --quick
@@ -190,6 +191,29 @@ def campaign(session: nox.Session) -> None:
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
     pytest(session, *PARALLEL, *drawn, *rest, CODEFLASH_PARALLEL_TIMES=str(options.times))
+
+
+@nox.session
+def crashes(session: nox.Session) -> None:
+    """Kill the evaluator at random moments and resume; then stop everything, fill the disk, step the clock.
+
+    `-- --stub N --real N --race N` kills for `--minutes M`; `--file` keeps what is done, so that the next
+    call goes on from there. `--stopped S`: seconds for which everything is stopped.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s crashes --")
+    for name, default in (("stub", "160"), ("real", "30"), ("race", "10"), ("minutes", "60"), ("seed", "1")):
+        parser.add_argument(f"--{name}", default=default)
+    parser.add_argument("--stopped", default="60")
+    parser.add_argument("--file", default="")
+    options, rest = parser.parse_known_args(session.posargs)
+    with tempfile.TemporaryDirectory(prefix="crashes-") as folder:
+        state = options.file or str(Path(folder) / "state.jsonl")
+        sizes = [
+            (f"--{name}", getattr(options, name)) for name in ("stub", "real", "race", "minutes", "seed")
+        ]
+        python(session, "benchmarks/crashes.py", state, *(word for size in sizes for word in size))
+    tests = ("tests/acceptance/test_stopped_full_stepped.py", "tests/integration/test_resume.py")
+    pytest(session, *tests, "-m", "campaign", *rest, CODEFLASH_PARALLEL_STOPPED_S=options.stopped)
 
 
 @nox.session
