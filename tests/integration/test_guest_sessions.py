@@ -8,7 +8,7 @@ import pytest
 from guest_runs import write_files
 from serving_lab import open_lab
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 SUMMARY = {
     "mod.py": "def f(x): return x\n",

@@ -98,6 +98,7 @@ async def test_a_file_may_become_a_folder_and_back(world: World) -> None:
             assert (slot.workspace.root / "other/b").read_bytes() == b"2"
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     ("path", "old", "new"),
     [
@@ -225,6 +226,7 @@ def _deep(slot: Slot) -> None:
     os.close(folder)
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     "damage",
     [

@@ -118,6 +118,7 @@ async def test_a_crash_harms_no_other(lab):
     assert (after.ended, after.stdout) == (Ended.EXITED, "well\n")
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize(
     ("code", "limits", "ended"),
     [
@@ -134,6 +135,7 @@ async def test_limits_hold_for_a_fork(lab, code, limits, ended):
     assert end.ended is ended
 
 
+@pytest.mark.engine
 async def test_memory_of_the_template_counts_as_it_would_in_a_fresh_process(lab):
     async with serving(lab, hoard=100_000_000) as server:
         alone = await lab.run(server, "import time; time.sleep(0.5)", memory_bytes=150_000_000)
@@ -184,6 +186,7 @@ print(line.partition("=")[2], os.environ["CODEFLASH_PARALLEL_JOB"], tag, os.gets
     assert first[3] == second[3] == "True"
 
 
+@pytest.mark.engine
 async def test_floods_are_stopped(lab):
     flood = "import os\nwhile True: os.write({}, b'x' * 65536)"
     async with serving(lab) as server:
@@ -241,6 +244,7 @@ async def test_two_servers_at_once_and_each_one_check_at_a_time(lab):
     assert sorted(told) == [f"{number}\n" for number in range(10)]
 
 
+@pytest.mark.engine
 async def test_many_forks_leave_nothing(lab):
     async with serving(lab) as server:
         await lab.run(server, "pass")
