@@ -9,6 +9,7 @@ import ast
 import contextlib
 import inspect
 import linecache
+import time
 
 import pytest
 
@@ -31,6 +32,7 @@ class Canaries:
         Args:
             id_of: returns the id that the evaluator knows an item by.
         """
+        began = time.perf_counter_ns()
         for order in self._orders:
             place = _last(items, order["after"], id_of)
             try:
@@ -40,6 +42,8 @@ class Canaries:
                 self._channel.write("unmade", name=order["name"], message=message[:300])
                 continue
             items.insert(place + 1, made)
+        if self._orders:
+            self._channel.write("timing", name="canaries", ns=time.perf_counter_ns() - began)
 
     def has(self, nodeid):
         """Say whether an id is one of theirs: no test has their names."""

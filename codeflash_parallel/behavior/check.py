@@ -280,6 +280,7 @@ class _Work:
             served=account.served,
             served_why=account.served_why,
             used=account.used,
+            gate_ns=account.gate_ns,
         )
 
 

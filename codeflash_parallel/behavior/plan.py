@@ -28,6 +28,7 @@ class CheckOutcome:
         served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
         served_why: why not further on.
         used: by all its runs that count.
+        gate_ns: what the gate's own parts took of that: canaries, seals and their comparison.
         outside: the smallest example of a difference that decides nothing by itself.
     """
 
@@ -45,6 +46,7 @@ class CheckOutcome:
     served: str = ""
     served_why: str = ""
     used: Used = field(default_factory=Used)
+    gate_ns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -143,7 +143,7 @@ def read_session(done: Exit, arms: Arms) -> Session:
         canaries=arms.canaries,
         canary_outcomes=outcomes,
         is_forged=is_forged,
-        gate_ns=ours_ns + sum(outcome.ns for outcome in outcomes.values()),
+        gate_ns=ours_ns + told.timings_ns.get("canaries", 0) + sum(found.ns for found in outcomes.values()),
     )
 
 

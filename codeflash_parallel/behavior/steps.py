@@ -103,6 +103,11 @@ class Account:
         self._runs.append(served)
 
     @property
+    def gate_ns(self) -> int:
+        """Return what canaries and seals took, in guests and here."""
+        return sum(run.session.gate_ns for run in self._runs)
+
+    @property
     def served(self) -> str:
         """Return the earliest point at which a run began; empty without runs."""
         return weakest(*(run.point for run in self._runs)).value if self._runs else ""

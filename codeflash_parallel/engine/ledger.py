@@ -27,6 +27,7 @@ class Spent:
         held_ns: holding slots, their restoring included.
         stage_ns: of `held_ns`: staging, audit, undoing.
         tests_ns: of `held_ns`: the tests' own setups, calls and teardowns.
+        gate_ns: of `held_ns`: canaries, seals and their comparison.
         steps_ms: of `held_ns`: what the checks themselves measured, by the names of `STEPS`.
         since_ns: when the wait began that goes on now; 0: it does not wait.
     """
@@ -35,6 +36,7 @@ class Spent:
     held_ns: int = 0
     stage_ns: int = 0
     tests_ns: int = 0
+    gate_ns: int = 0
     steps_ms: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     since_ns: int = 0
 
@@ -50,6 +52,7 @@ class Spent:
     def add(self, outcome: CheckOutcome) -> None:
         """Add what one check measured."""
         self.tests_ns += outcome.tests_ns
+        self.gate_ns += outcome.gate_ns
         for step, ms in outcome.timings_ms.items():
             self.steps_ms[step] += ms
 
@@ -227,6 +230,7 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         difference=outcome.difference,
         outside=outcome.outside,
         overhead_ms=entry.time.overhead_ms,
+        gate_ms=(entry.time.gate_ns + entry.confirming.gate_ns) / 1e6,
         timings_ms=together(entry.time.by_step(), entry.confirming.by_step()),
         served=outcome.served,
         served_why=outcome.served_why,
