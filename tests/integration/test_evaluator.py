@@ -82,6 +82,7 @@ async def test_many_calls_share_one_preflight(tmp_path: Path) -> None:
     assert isinstance(phases[-1], RunFinished)
 
 
+@pytest.mark.writes_while_open
 @pytest.mark.anyio
 async def test_a_changed_tree_is_a_new_snapshot(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
