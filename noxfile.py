@@ -4,6 +4,10 @@ nox                          lint, tests, the demonstration, two real projects, 
 nox -s real -- --projects 6  all real projects
 nox -s backends              the integration tests under both event loops, every one of them
 nox -s ordinary_user         the tests as a user without privileges
+nox -s read_only             the tests with the user's repository mounted read-only
+nox -s shapes -- --minutes 60 --file shapes.jsonl      repositories of every shape, runs that end in every way
+nox -s exhausted -- --minutes 20 --file exhausted.jsonl    runs on a machine that lacks something
+nox -s traced                what a run would change below the repository, by strace: nothing
 nox -s campaign -- --kills 20 --files 20000
 nox -s crashes -- --stub 160 --real 30 --race 10 --minutes 60 --stopped 60
 nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
@@ -124,6 +128,38 @@ def backends(session: nox.Session) -> None:
     """Run the integration tests in full under asyncio and trio."""
     arguments = (*PARALLEL, "-m", GATE, "tests/integration", *session.posargs)
     pytest(session, *arguments, CODEFLASH_PARALLEL_BACKENDS="all")
+
+
+@nox.session
+def read_only(session: nox.Session) -> None:
+    """Run the tests while the user's repository is mounted read-only (root can mount it so; others skip)."""
+    probe = ["unshare", "-m", "--propagation", "private", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    status, said = _said_by(probe) if os.geteuid() == 0 else (1, f"uid {os.geteuid()} may not mount")
+    if status:
+        session.skip(f"no mounts here: {said.strip()}")
+    chosen = session.posargs or ["tests/integration", "tests/acceptance"]
+    command = [*probe[:4], *PYTEST, *PARALLEL, "-m", f"({GATE}) and not writes_while_open", *chosen]
+    session.run(*command, external=True, env={"CODEFLASH_TEST_READ_ONLY": "1"})
+
+
+@nox.session
+def shapes(session: nox.Session) -> None:
+    """Shapes of repositories and ways out of a run, pairwise; arguments are those of the script."""
+    python(session, "benchmarks/shapes.py", *session.posargs)
+
+
+@nox.session
+def exhausted(session: nox.Session) -> None:
+    """Runs without descriptors, memory, processes, space; arguments are those of the script."""
+    python(session, "benchmarks/exhausted.py", *session.posargs)
+
+
+@nox.session
+def traced(session: nox.Session) -> None:
+    """One run under strace, in which nothing of the user's would be changed; skipped without strace."""
+    if shutil.which("strace") is None:
+        session.skip("strace is not installed")
+    python(session, "benchmarks/traced.py", *session.posargs)
 
 
 @nox.session
