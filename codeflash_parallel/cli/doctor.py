@@ -117,6 +117,7 @@ def _project(project: Path, settings: Settings) -> Iterator[Finding]:
         interpreter = choose_interpreter(settings.python, folder, repository.root)
         yield from _interpreter(interpreter)
         yield _warm_servers(interpreter, settings)
+        yield from _isolation(interpreter, settings)
     except CodeflashParallelError as error:
         yield Finding(name="project", value=str(project), problem=str(error))
 
@@ -144,6 +145,24 @@ def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
     why = why_not_warm(interpreter)
     value = f"not here, {why}: every check is a new process" if why else "possible"
     return Finding(name="warm servers", value=value)
+
+
+def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
+    """Say of each isolation level whether it works, by running it, and which one a run would have."""
+    from codeflash_parallel.process.guest import install_guest
+    from codeflash_parallel.process.isolation import Prober, choose
+
+    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-") as scratch:
+        cache = Path(scratch)
+        prober = Prober(interpreter=interpreter, guest_dir=install_guest(cache), cache=cache)
+        for probe in prober.every():
+            value = f"not here: {probe.why_not}" if probe.why_not else "ok"
+            yield Finding(name=f"isolation {probe.level}", value=f"{value}; {probe.note}".removesuffix("; "))
+        try:
+            level = choose(settings.isolation, settings.require_isolation, prober).level
+            yield Finding(name="isolation", value=f"{level} ({settings.isolation})")
+        except EnvironmentFault as error:
+            yield Finding(name="isolation", value=settings.isolation, problem=str(error))
 
 
 def _variables(settings: Settings) -> Finding:

@@ -100,8 +100,8 @@ class Settings:
     )
     isolation: str = _setting(
         AUTO,
-        "How far candidates are kept apart from the machine: L0, L1, L2, L3, or auto, the highest that works "
-        "here; `doctor` shows which do.",
+        "How far candidates are kept apart from the machine: L0, L1, L2 or L3; `doctor` shows which work "
+        "here, and which one auto is.",
     )
     require_isolation: str = _setting(
         "", "Lowest isolation level that will do; a run that cannot have it ends with exit code 4."

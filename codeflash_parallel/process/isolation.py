@@ -102,17 +102,19 @@ _KNOWN: dict[tuple[str, ...], Probe] = {}
 
 
 def choose(asked: str, required: str, prober: Prober) -> Chosen:
-    """Return the level that was asked for, `auto`: the highest that works, up to `AUTO_UP_TO`.
+    """Return the level that was asked for.
 
     Args:
-        asked: `auto`, or the name of a level.
+        asked: the name of a level, or `auto`: the highest that works, up to `AUTO_UP_TO` or to what is
+            required, whichever is higher.
         required: the name of the lowest level that will do; empty: any.
         prober: of this machine.
 
     Raises:
         EnvironmentFault: `NO_ISOLATION`, what was asked for or required does not work here.
     """
-    level = _highest(prober, AUTO_UP_TO) if asked == "auto" else IsolationLevel(asked)
+    up_to = max(AUTO_UP_TO, IsolationLevel(required or AUTO_UP_TO))
+    level = _highest(prober, up_to) if asked == "auto" else IsolationLevel(asked)
     for wanted, flag in ((level, f"--isolation {asked}"), (required, f"--require-isolation {required}")):
         why_not = prober.probe(IsolationLevel(wanted)).why_not if wanted else ""
         if why_not:

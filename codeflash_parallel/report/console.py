@@ -21,7 +21,7 @@ from codeflash_parallel.report.bars import bars
 from codeflash_parallel.report.details import details, how_to_see
 from codeflash_parallel.report.profiles import profiles
 from codeflash_parallel.report.text import one_line, printable
-from codeflash_parallel.report.timings import footer, served_by_candidate
+from codeflash_parallel.report.timings import footer, isolation_words, served_by_candidate
 from codeflash_parallel.report.words import (
     flags_words,
     origin_cell,
@@ -111,7 +111,7 @@ def print_report(
     if raced := race_sentence(result):
         console.print(Text(raced, style="dim"))
     if spent := footer(result):
-        console.print(Text(spent, style="dim"))
+        console.print(Text(f"{spent}; isolation {isolation_words(result)}", style="dim"))
     if result.winner is not None and result.run_id:
         console.print(Text(f"Take it: codeflash-parallel apply {one_line(result.run_id)}", style="dim"))
 

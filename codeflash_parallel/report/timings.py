@@ -49,6 +49,12 @@ def footer(result: RunResult) -> str:
     return f"tests {tests} %, overhead {100 - tests} %"
 
 
+def isolation_words(result: RunResult) -> str:
+    """Return the isolation level that was in force, and what was asked for if it was something else."""
+    asked = result.isolation_requested
+    return result.isolation if asked == result.isolation else f"{result.isolation} ({asked})"
+
+
 def timing_rows(candidates: Sequence[CandidateResult]) -> list[list[str]]:
     """Return headings, and a row for each candidate that held a slot: name, served, steps and total, in ms.
 

@@ -38,6 +38,8 @@ TOML = {
 OWN = {
     "max_cpu_cost": ("1.75", 1.75, "1.75"),
     "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
+    "isolation": ("L1", "L1", '"L1"'),
+    "require_isolation": ("L1", "L1", '"L1"'),
     "pass_env": ("TOKEN DB_*", ("TOKEN", "DB_*"), '["TOKEN", "DB_*"]'),
     "encoders": ("own.py::encode", ("own.py::encode",), '["own.py::encode"]'),
     "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
