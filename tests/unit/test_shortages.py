@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 
 import pytest
 
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.shortages import shortage_of
+from codeflash_parallel.process.launcher_process import start_launcher_process
 
 
 def os_error(number: int) -> OSError:
@@ -38,3 +41,10 @@ def test_a_shortage_is_the_machines(error: BaseException, code: str) -> None:
 )
 def test_other_errors_are_none(error: BaseException) -> None:
     assert shortage_of(error) is None
+
+
+def test_nothing_is_started_with_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    with pytest.raises(EnvironmentFault, match="the limit is 64") as caught:
+        start_launcher_process()
+    assert caught.value.code == "TOO_FEW_DESCRIPTORS"
