@@ -226,6 +226,7 @@ def campaign(session: nox.Session) -> None:
         "tests/acceptance/test_troubles.py", *rest,
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
+    drawn += ("tests/integration/test_swapping.py", "tests/integration/test_diffs.py")
     pytest(session, *PARALLEL, *drawn, *rest, CODEFLASH_PARALLEL_TIMES=str(options.times))
 
 

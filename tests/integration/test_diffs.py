@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from effort import TIMES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def changed_lines(diff: str) -> int:
     return sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in diff.splitlines())
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=75 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(old=TEXTS, new=TEXTS)
 def test_git_applies_it(tmp_path: Path, old: str, new: str) -> None:
     if old == new:

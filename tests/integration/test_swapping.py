@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import TIMES
 from guest_runs import PYTHONS
 from hypothesis import HealthCheck, event, given, settings
 from swap_cases import Case, cases
@@ -55,7 +56,7 @@ def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @settings(
-    max_examples=int(os.environ.get("CODEFLASH_SWAP_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("CODEFLASH_SWAP_EXAMPLES", str(30 * TIMES))),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(case=cases())
