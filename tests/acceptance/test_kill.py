@@ -27,8 +27,8 @@ pytestmark = pytest.mark.slow
 COUNT = int(os.environ.get("CODEFLASH_PARALLEL_KILLS", "2"))
 #: A run of the project below lasts about as long on an idle machine.
 SPAN_S = 10.0
-#: After the first Ctrl-C; the promise is 2 s, a busy machine adds to it.
-ENDS_IN_S = 5.0
+#: After the first Ctrl-C; the promise is 2 s on an idle machine, a busy one adds to it. What hangs, hangs longer.
+ENDS_IN_S = 20.0
 #: Seeds differ from run to run of this suite unless one is named; it is part of the test's id.
 SEED = int(os.environ.get("CODEFLASH_PARALLEL_KILL_SEED", "1"))
 

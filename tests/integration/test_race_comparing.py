@@ -38,7 +38,7 @@ def raced(tmp_path: Path, code: str, compare: Compare) -> CandidateResult:
     settings = Settings(
         functions=("shop/sums.py::total",),
         cache_dir=str(tmp_path / "cache"),
-        time_budget=20.0,
+        time_budget=300.0,
         compare=compare,
     )
 

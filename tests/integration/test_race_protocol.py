@@ -28,7 +28,7 @@ async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
         raced = await stadium.race(*arms.values(), progress=lambda number, of: seen.append((number, of)))
         confirmations = []
         while ids := contenders([raced], confirmations, stadium.plan, limit=2):
-            again = stadium.plan.confirmation(30 * 10**9)
+            again = stadium.plan.confirmation(300 * 10**9)
             confirmations.append(await stadium.race(*(arms[i] for i in ids), plan=again))
 
     ranking = rank([raced], confirmations, stadium.plan, {})
@@ -97,7 +97,7 @@ async def test_work_of_children_and_waiting_are_seen_by_the_wall_clock(tmp_path)
 
 async def test_a_cache_is_not_credited(tmp_path):
     async with open_stadium(tmp_path) as stadium:
-        plan = stadium.plan.confirmation(30 * 10**9)
+        plan = stadium.plan.confirmation(300 * 10**9)
         raced = await stadium.race(stadium.arm("cache", act="cache"), plan=plan)
 
     ranking = rank([raced], [raced], stadium.plan, {})
@@ -141,7 +141,7 @@ async def test_the_budget_ends_a_race(tmp_path):
         short = RacePlan(groups=stadium.plan.groups, cores=stadium.plan.cores, budget_ns=1_000_000_000)
         raced = await stadium.race(stadium.arm("a"), stadium.arm("b"), plan=short)
 
-    assert raced.wall_ns < 4 * 10**9
+    assert "budget" in raced.stopped or raced.wall_ns < 10**9
     assert len(raced.rounds) < short.max_rounds or raced.wall_ns < 10**9
 
 

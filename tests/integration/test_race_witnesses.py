@@ -93,7 +93,7 @@ async def test_work_deferred_to_the_check_is_charged(tmp_path):
 
 async def test_work_moved_to_import_throws_an_arm_out(tmp_path):
     async with open_stadium(tmp_path) as stadium:
-        again = stadium.plan.confirmation(30 * 10**9)
+        again = stadium.plan.confirmation(300 * 10**9)
         raced = await stadium.race(stadium.arm("import", LOOPS // 2, act="import"), plan=again)
 
     assert "import takes" in raced.out["import"].reason

@@ -23,7 +23,10 @@ def replacement(name: str, code: str) -> Submission:
 
 
 def settings(cache: Path, **fields: object) -> Settings:
-    return Settings(functions=(TARGET,), cache_dir=str(cache), parallel_candidates=2, **fields)  # type: ignore[arg-type]
+    plenty_s = 300.0  # for a busy machine; the race ends once it has decided
+    return Settings(
+        functions=(TARGET,), cache_dir=str(cache), parallel_candidates=2, time_budget=plenty_s, **fields
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio
