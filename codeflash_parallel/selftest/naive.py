@@ -22,7 +22,14 @@ from pathlib import Path
 from codeflash_parallel.selftest import timer, traces
 from codeflash_parallel.selftest.entries import SECRET_VARIABLE, Base, Entry, Kind, Trace
 from codeflash_parallel.selftest.judging import Fooled
-from codeflash_parallel.selftest.projects import Marks, add_worktree, edits_of, write_files, write_repository
+from codeflash_parallel.selftest.projects import (
+    Marks,
+    add_worktree,
+    edits_of,
+    texts_of,
+    write_files,
+    write_repository,
+)
 
 #: Wall seconds after which one says that it hangs; the tests take a fraction of one.
 HANGS_S = 12.0
@@ -120,8 +127,12 @@ def fooled(entry: Entry, base: Base, baseline: Ran, mark: Marks, place: Place) -
     if entry.kind is Kind.CLOCK:
         return _timed(entry, base, mark, place)
     folder, checkout = place.folder / "tree", place.folder / "checkout"
-    write_repository(checkout, base)
-    add_worktree(checkout, folder)
+    if entry.trace is Trace.GIT:
+        write_repository(checkout, base)
+        add_worktree(checkout, folder)
+    else:
+        write_files(checkout, texts_of(base, checkout))
+        write_files(folder, texts_of(base, checkout))
     write_files(folder, edits_of(entry, base, mark))
     ran = run_tests(folder, place.interpreter, mark.token)
     seen = traces.Seen(shown=ran.output, killed=ran.status is None and not ran.hung, shared=(checkout,))

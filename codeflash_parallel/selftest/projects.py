@@ -80,10 +80,15 @@ def write_files(folder: Path, texts: Mapping[str, str | None]) -> None:
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
+def texts_of(base: Base, checkout: Path) -> dict[str, str]:
+    """Return the files of a base whose checkout lies in a folder."""
+    return {name: text.replace(OUTSIDE, str(checkout)) for name, text in base.files.items()}
+
+
 def write_repository(folder: Path, base: Base) -> None:
     """Make a repository of a base, with one commit."""
     folder.mkdir(parents=True)
-    write_files(folder, {name: text.replace(OUTSIDE, str(folder)) for name, text in base.files.items()})
+    write_files(folder, texts_of(base, folder))
     for command in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "The project")):
         subprocess.run([*_GIT, *command], cwd=folder, check=True, stdin=subprocess.DEVNULL)
 
