@@ -48,6 +48,7 @@ class Baseline:
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
         places: where canaries fail as they must.
+        leftovers: paths of the workspace that the tests change, new ones included, bytecode apart.
         status, plain_status: how a run of the tests ends, with canaries and without.
         suite_s: how long the setups, calls and teardowns of the selected tests take.
     """
@@ -92,6 +93,7 @@ class Baseline:
     warnings: tuple[str, ...] = ()
     inputs: str = ""
     places: tuple[Place, ...] = ()
+    leftovers: tuple[str, ...] = ()
     status: int = 1
     plain_status: int = 0
     suite_s: float = field(init=False, compare=False)
@@ -185,7 +187,7 @@ def _call_to_json(call: CallOutcome) -> dict[str, Any]:
 _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
-        *("order", "asked", "benchmarks", "spawning", "third_party", "globals"),
+        *("leftovers", "order", "asked", "benchmarks", "spawning", "third_party", "globals"),
     }
 )
 _PLAIN = (
@@ -193,5 +195,5 @@ _PLAIN = (
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
     *("derived_inputs", "derivation", "globals", "changed_globals"),
-    *("loaded", "warnings", "inputs", "status", "plain_status"),
+    *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers"),
 )

@@ -16,6 +16,7 @@ from codeflash_parallel.behavior.faults import contested
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.reproduction import reproduction
 from codeflash_parallel.behavior.steps import Used
+from codeflash_parallel.engine.aftermath import with_trace
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.faults import disk_faults
 from codeflash_parallel.engine.ledger import Entry, Spent
@@ -118,8 +119,9 @@ class Judging:
         return case.left > 0 and (outcome.code in INFRA or crowded)
 
     def _crowded(self, outcome: CheckOutcome) -> bool:
-        """Say whether those beside a candidate may have made it fail: by time, memory, disk, or a port."""
-        return outcome.starved or outcome.code in _CROWDED or bool(self._contested(outcome))
+        """Say whether those beside a candidate may have made it fail: by time, memory, disk, ports, files."""
+        beside = outcome.code is Code.ESCAPED and self._context.pool.size > 1
+        return beside or outcome.starved or outcome.code in _CROWDED or bool(self._contested(outcome))
 
     def _contested(self, outcome: CheckOutcome) -> str:
         return contested(outcome.failures) if self._context.pool.size > 1 else ""
@@ -134,9 +136,11 @@ class Judging:
                 time.served(held_ns)
                 case.taken(slot)
                 outcome = await self._examined(case, slot)
+                trace = slot.trace
                 done_ns = monotonic_ns()
             # The pool has restored the slot, or put it aside.
             released_ns = monotonic_ns()
+        outcome = with_trace(outcome, trace, self._context.baseline.leftovers)
         if slot.broken:
             await self._context.fleet.dismiss(slot.number)
             outcome = CheckOutcome(code=Code.INFRA_SLOT, reason=slot.broken, used=outcome.used)

@@ -98,6 +98,10 @@ class StagingSlot(Protocol):
         """Write edits."""
         ...
 
+    async def audit(self) -> tuple[str, ...]:
+        """Return the paths that changed besides the staged edits, new bytecode apart."""
+        ...
+
     async def discard(self) -> None:
         """Restore the snapshot."""
         ...
@@ -145,6 +149,7 @@ class Preflight:
             draft = widened
             second = await self._second_run(draft)
         settled = self._settle(draft, first.report, second, shaky)
+        settled = replace(settled, leftovers=await self.slot.audit())
         # Before anything is staged: discarding it removes whatever was not accepted.
         await self.slot.accept_bytecode()
         captured = captured_calls(settled, second.report)

@@ -16,6 +16,7 @@ from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
+from codeflash_parallel.engine.aftermath import escapes
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.workload import Workload, arm, bench_of, budget_ns, cost_of_start
@@ -25,6 +26,7 @@ from codeflash_parallel.model.result import LineProfile
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.process.token import hold_benchmark_token
+from codeflash_parallel.worktrees.trace import Trace
 
 #: How long to wait for another run's race on this host.
 _TOKEN_DEADLINE_S = 1800.0
@@ -265,21 +267,27 @@ async def _race(
     context: RunContext, workload: Workload, entries: Sequence[Entry], plan: RacePlan, random: Random
 ) -> RaceOutcome:
     baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
-    async with _staged(context, entries) as workspaces:
+    traces: dict[str, Trace] = {}
+    async with _staged(context, entries, traces) as workspaces:
         arms = [
             arm(context, workload, entry.id, workspace, entry.staged)
             for entry, workspace in zip(entries, workspaces, strict=True)
         ]
-        return await race(bench_of(context), baseline, arms, plan, random=random)
+        outcome = await race(bench_of(context), baseline, arms, plan, random=random)
+    leftovers = {*context.baseline.leftovers, *await context.pool.baseline.audit()}
+    return without([outcome], escapes(traces, leftovers))[0]
 
 
 @asynccontextmanager
-async def _staged(context: RunContext, entries: Sequence[Entry]) -> AsyncIterator[list[Workspace]]:
-    """Hold *every* slot, with some candidates staged in the first ones."""
+async def _staged(
+    context: RunContext, entries: Sequence[Entry], traces: dict[str, Trace]
+) -> AsyncIterator[list[Workspace]]:
+    """Hold *every* slot, with some candidates staged in the first ones; they leave their traces."""
     async with context.pool.acquire_all() as slots:
         used = slots[: len(entries)]
         for slot, entry in zip(used, entries, strict=True):
             await slot.stage(entry.staged.edits)
+            traces[entry.id] = slot.trace
         yield [slot.workspace for slot in used]
 
 

@@ -88,7 +88,7 @@ class Code(StrEnum):
     RUNNER_TAMPERED = "RUNNER_TAMPERED"
     #: Processes outlived the tests, which those of the baseline do not.
     LEAKED_PROCESS = "LEAKED_PROCESS"
-    #: Files outside the slot were changed.
+    #: Files were changed that are none of its own: of the snapshot, of the mirror; or active ones were added.
     ESCAPED = "ESCAPED"
     #: A hunk, path or name did not match.
     DOES_NOT_APPLY = "DOES_NOT_APPLY"

@@ -191,21 +191,22 @@ class Guard:
         changed |= {path for path, data in self._staged.items() if not _has(self.root / path, data)}
         return tuple(sorted(changed))
 
-    def restore(self) -> None:
-        """Put everything back, what was expected to differ at once, and verify it.
+    def restore(self) -> tuple[str, ...]:
+        """Put everything back, what was expected to differ at once; verify it; return what else differed.
 
         Raises:
             NotRestored: something is still not what it was.
         """
+        found = {path for path, data in self._staged.items() if not _has(self.root / path, data)}
         try:
             self._undo()
             for _ in range(_MOST_PASSES):
                 differing = sorted(self._differing(self._known))
-                if not differing:
-                    return
-                self._put_back(differing)
-                if self._is_certain(differing):
-                    return
+                found.update(differing)
+                if differing:
+                    self._put_back(differing)
+                if not differing or self._is_certain(differing):
+                    return tuple(sorted(found))
         except (OSError, RecursionError) as error:
             raise NotRestored(f"{self.root}: {error}") from error
         raise NotRestored(f"{self.root}: {differing[0]} does not stay as it was")

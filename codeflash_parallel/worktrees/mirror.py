@@ -51,7 +51,11 @@ _ATTRIBUTES = b"* -text -eol -filter -ident -working-tree-encoding\n"
 #: What must be true of the mirror's own files at any time.
 _SEAL = {"HEAD": b"ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
 #: Nothing of ours makes these; whoever did wanted something of our next git command.
-_FOREIGN = ("hooks", "packed-refs", "objects/info/alternates", "config.worktree", "info/grafts")
+_FOREIGN = (
+    *("hooks", "packed-refs", "config.worktree", "shallow", "commondir", "modules", "logs"),
+    *("objects/info/alternates", "objects/info/http-alternates"),
+    *("info/grafts", "info/exclude", "info/sparse-checkout"),
+)
 _FOLDERS = ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "worktrees")
 #: A run reads the files of its targets and of its candidates' edits, again and again.
 _TEXTS_KEPT = 256
@@ -238,6 +242,7 @@ def mend(git_dir: Path) -> tuple[str, ...]:
     wrong = [name for name, data in _SEAL.items() if not _holds(f"{root}/{name}", data)]
     foreign = [name for name in _FOREIGN if os.path.lexists(f"{root}/{name}")]
     kinds = names_in(git_dir / "refs")
+    foreign += [f"refs/{kind}" for kind in kinds if kind not in {"heads", "tags"}]
     foreign += [f"refs/{kind}/{name}" for kind in kinds for name in names_in(git_dir / "refs" / kind)]
     for folder in _FOLDERS:
         if not os.path.isdir(f"{root}/{folder}"):  # noqa: PTH112 - asked after every check

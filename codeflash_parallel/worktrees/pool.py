@@ -27,6 +27,7 @@ from codeflash_parallel.worktrees.owner import Owner
 from codeflash_parallel.worktrees.recovery import removable, remove_run
 from codeflash_parallel.worktrees.slot import Slot, SlotBroken
 from codeflash_parallel.worktrees.snapshot import Snapshot
+from codeflash_parallel.worktrees.trace import Trace
 
 __all__ = ["Pool", "Slot", "open_pool"]
 
@@ -63,6 +64,8 @@ class Pool:
         self._line: deque[_Waiter] = deque()
         self._quarantined: list[str] = []
         self._bytecode_from: Slot | None = None
+        self._taken: set[Slot] = set()
+        self._restoring: dict[int, Trace] = {}
 
     @property
     def size(self) -> int:
@@ -123,6 +126,7 @@ class Pool:
         if waiter in self._line:
             self._line.remove(waiter)
         self._free.extendleft(reversed(waiter.granted or ()))
+        self._taken.difference_update(waiter.granted or ())
         self._serve()
 
     def _serve(self) -> None:
@@ -134,6 +138,7 @@ class Pool:
             waiter = self._line.popleft()
             if self._size:
                 waiter.granted = [self._free.popleft() for _ in range(needed)]
+                self._taken.update(waiter.granted)
             waiter.event.set()
 
     async def _give_back(self, slots: Sequence[Slot]) -> None:
@@ -161,6 +166,8 @@ class Pool:
 
     async def _restored(self, slot: Slot) -> Slot:
         """Return the slot, or the one that takes its place."""
+        self._taken.discard(slot)
+        self._restoring[slot.number] = slot.trace
         try:
             await slot.discard()
         except SlotBroken as error:
@@ -172,10 +179,11 @@ class Pool:
     def _mend_mirror(self, slot: Slot) -> None:
         # A few looks at small files: to hand that to a thread would take longer.
         wrong = mend(self._maker.mirror.home.mirror)
-        if wrong:
-            self.warnings.append(
-                f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}."
-            )
+        if not wrong:
+            return
+        self.warnings.append(f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}.")
+        for trace in (self._restoring[slot.number], *(one.trace for one in self._taken)):
+            trace.mirror = wrong
 
     async def _replacement(self, slot: Slot) -> Slot:
         """Make a slot of the same number, and remove the old one unless it is kept."""

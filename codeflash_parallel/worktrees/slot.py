@@ -24,6 +24,7 @@ from codeflash_parallel.worktrees.layout import cache_faults
 from codeflash_parallel.worktrees.overlay import UPPER, WORK
 from codeflash_parallel.worktrees.staging import StageConflict, Stager, is_bytecode
 from codeflash_parallel.worktrees.ticks import find_grain
+from codeflash_parallel.worktrees.trace import Trace
 from codeflash_parallel.worktrees.waste import Waste
 
 __all__ = ["KEPT_MARK", "SNAPSHOT_MTIME_NS", "Contents", "Slot", "SlotBroken", "StageConflict"]
@@ -75,6 +76,7 @@ class Slot:
     Attributes:
         workspace: where the project can be run.
         folder: what belongs to the slot: the tree and, beside it, its private folder and its journal.
+        trace: filled by the next `discard`, after which there is another one.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Slot:
         self._private = _folders(workspace.private)
         self._broken = ""
         self._kept = False
+        self.trace = Trace()
 
     @property
     def number(self) -> int:
@@ -217,13 +220,18 @@ class Slot:
             if os.lstat(self.workspace.root).st_dev != self._device:
                 raise NotRestored(f"{self.workspace.root} was mounted or unmounted")
         self._wipe_beside()
-        self._tree.restore()
+        self._note(self._tree.restore())
         stray = self._overlay.stray(self._tree.known) if self._overlay else ""
         if stray:
             raise NotRestored(f"{stray} was put behind the overlay")
         self._admin.restore()
         self._wipe_private()
         note_undone(self.folder)
+
+    def _note(self, found: Sequence[str]) -> None:
+        trace, self.trace, known = self.trace, Trace(), self._tree.known
+        trace.changed = tuple(p or "." for p in found if p in known and not is_bytecode(p))
+        trace.added = tuple(p for p in found if p not in known and not is_bytecode(p))
 
     def _wipe_private(self) -> None:
         """Empty the private folder; its own folders stay, for removing and making them would cost more."""
