@@ -40,6 +40,13 @@ def _short(document: dict[str, Any]) -> dict[str, Any]:
         "outcome": document.get("verdict") or error.get("code") or "incomplete",
         "winner": document.get("winner"),
         "candidates": len(document.get("candidates", ())),
-        "summary": " ".join(filter(None, (document.get("summary"), error.get("hint"))))
-        or error.get("message", ""),
+        "summary": " ".join(filter(None, (document.get("summary") or error.get("message"), _hint(document)))),
     }
+
+
+def _hint(document: dict[str, Any]) -> str:
+    """Return what can be done about a run that did not come to its end."""
+    error = document.get("error") or {}
+    if document.get("complete") or error:
+        return str(error.get("hint", ""))
+    return f"`codeflash-parallel resume {document.get('run_id')}` goes on with it."

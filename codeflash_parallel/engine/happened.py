@@ -166,12 +166,9 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending:
-    """Where the time of a check went, see `ledger.Spent`."""
+    """Where the time of a check went, by the names of `ledger.Spent`."""
 
-    queue_ns: int
-    held_ns: int
-    stage_ns: int
-    tests_ns: int
+    ns: Mapping[str, int]
     steps_ms: Mapping[str, float]
 
 

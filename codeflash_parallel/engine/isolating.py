@@ -129,6 +129,11 @@ _ANY = "Grant it by --allow-network, --allow-write PATH or --pass-env NAME"
 
 
 def key_of(policy: Policy) -> tuple[object, ...]:
-    """Return what findings about the baseline depend on, of a policy: not where things lie, but rights."""
+    """Return what findings about the baseline depend on, of a policy: not where things lie, but rights.
+
+    The backstop behind the memory limit follows what memory is free at the moment: with it, no baseline
+    would be found again by another process.
+    """
     rights = policy.as_spec()
-    return tuple(rights[name] for name in ("level", "network", "writable", "limits"))
+    limits = {name: value for name, value in rights["limits"].items() if name != "data_bytes"}
+    return (*(rights[name] for name in ("level", "network", "writable")), limits)

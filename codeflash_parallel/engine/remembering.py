@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import fields
 
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.happened import Checked, Look, Spending, key_of
@@ -13,6 +14,8 @@ from codeflash_parallel.engine.ledger import Entry, Spent
 
 #: Stands for the slot of a check that an earlier process has made.
 _NO_SLOT = 0
+#: What is added up in nanoseconds; when a wait began means nothing to another process.
+_COUNTERS = tuple(f.name for f in fields(Spent) if f.name.endswith("_ns") and f.name != "since_ns")
 
 
 class Remembering:
@@ -66,13 +69,7 @@ def _checked(entry: Entry, look: Look, outcome: CheckOutcome, time: Spent) -> Ch
         key=key_of(entry.submission),
         look=look,
         outcome=outcome,
-        spent=Spending(
-            queue_ns=time.queue_ns,
-            held_ns=time.held_ns,
-            stage_ns=time.stage_ns,
-            tests_ns=time.tests_ns,
-            steps_ms=dict(time.steps_ms),
-        ),
+        spent=Spending(ns={name: getattr(time, name) for name in _COUNTERS}, steps_ms=dict(time.steps_ms)),
         notes=tuple(entry.notes),
         kept_slot=entry.kept_slot,
         reproduce=entry.reproduce,
@@ -81,8 +78,9 @@ def _checked(entry: Entry, look: Look, outcome: CheckOutcome, time: Spent) -> Ch
 
 def _restore(known: Checked, entry: Entry, time: Spent) -> None:
     spent = known.spent
-    time.queue_ns, time.held_ns, time.since_ns = spent.queue_ns, spent.held_ns, 0
-    time.stage_ns, time.tests_ns = spent.stage_ns, spent.tests_ns
+    for name in _COUNTERS:
+        setattr(time, name, spent.ns.get(name, 0))
+    time.since_ns = 0  # it waits for no slot
     time.steps_ms = defaultdict(float, spent.steps_ms)
     entry.notes[:] = known.notes
     entry.kept_slot, entry.reproduce = known.kept_slot, known.reproduce

@@ -148,7 +148,10 @@ class Run:
             await self._go(source)
         if scope.cancelled_caught:
             self._ending = Ending.BUDGET
-            self._ledger.warn(f"The wall budget of {budget_s:g} s was spent.")
+            self._ledger.warn(
+                f"The wall budget of {budget_s:g} s was spent. "
+                f"`codeflash-parallel resume {self._run_id}` goes on with the run."
+            )
 
     async def _go(self, source: Entries) -> None:
         self._phase("snapshot")

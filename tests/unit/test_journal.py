@@ -90,7 +90,7 @@ def checked(name: str, look: Look = Look.SCREEN, code: Code = Code.OK) -> Checke
         difference=FirstDifference(target="t", test="t", call=0, inputs="1", expected="2", got="3"),
         timings_ms={"calls": 0.1},
     )
-    spent = Spending(queue_ns=1, held_ns=2, stage_ns=3, tests_ns=4, steps_ms={"start": 0.5})
+    spent = Spending(ns={"queue_ns": 1, "held_ns": 2}, steps_ms={"start": 0.5})
     return Checked(key=key_of(submission(name)), look=look, outcome=outcome, spent=spent, notes=("n",))
 
 
