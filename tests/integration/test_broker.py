@@ -138,7 +138,7 @@ async def test_a_hanging_provider_is_abandoned_and_its_answer_ignored(gate):
         assert broker.repairs
         assert isinstance(await broker.request_repair(repair("next")), Answered)
         started_s = time.monotonic()
-    assert time.monotonic() - started_s < 1
+    assert time.monotonic() - started_s < LONG_S / 2  # the gate opens after the test
 
 
 async def test_an_endless_answer_hangs_in_its_own_thread(gate):
@@ -176,13 +176,10 @@ async def test_leaving_and_cancelling_wait_for_nobody(gate):
         gate.wait()
 
     started_s = time.monotonic()
-    async with open_broker(repairer, deadline_s=LONG_S) as broker:
-        async with anyio.create_task_group() as group:
-            group.start_soon(broker.request_repair, repair())
-            await anyio.to_thread.run_sync(asked.wait)
-            group.cancel_scope.cancel()
-        left_s = time.monotonic()
-    assert time.monotonic() - left_s < 1
+    async with open_broker(repairer, deadline_s=LONG_S) as broker, anyio.create_task_group() as group:
+        group.start_soon(broker.request_repair, repair())
+        await anyio.to_thread.run_sync(asked.wait)
+        group.cancel_scope.cancel()
     assert time.monotonic() - started_s < LONG_S / 2
 
 
