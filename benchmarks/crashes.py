@@ -5,8 +5,9 @@
 Each kill is a line of STATE; one that is there is not made again. A *stub* is a `check` of eight candidates
 of a project whose tests take microseconds, with a command that repairs; a *real* one is a `check` of the
 demonstration, eight candidates and its own test suite; a *race* is a `run` of the same. One kill in eight
-comes before the run has a journal; the moments of the others are drawn evenly over the time from then on
-that an undisturbed run takes. A run that was over first is drawn again.
+comes before the run has a journal; half of the others come when the journal has so many lines, drawn evenly,
+the other half at a moment that is drawn evenly over the time that an undisturbed run takes from then on. A
+run that was over first is drawn again.
 Exits 1 if any kill left a process for a second, changed the repository, lost or repeated a finding, or ended
 with another verdict.
 """
@@ -138,10 +139,10 @@ def _standing(status: str, code: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """When a run is killed: some seconds after its start, or after it has a journal."""
+    """When a run is killed: some seconds after its start, or after its journal has some lines."""
 
     after_s: float
-    has_begun: bool
+    lines: int
 
 
 def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[str, Any]:
@@ -151,8 +152,8 @@ def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[st
     if ground.asked is not None:
         ground.asked.unlink(missing_ok=True)
     started = place.start(*ground.arguments, "--output-format", "json")
-    if moment.has_begun:
-        wait_for(lambda: bool(_runs(place.cache) - runs_before) or _is_over(started), LONGEST_S)
+    if moment.lines:
+        wait_for(lambda: _lines(place.cache, runs_before) >= moment.lines or _is_over(started), LONGEST_S)
     started.live_for(moment.after_s)
     if started.process.poll() is not None:
         started.finish()
@@ -163,7 +164,7 @@ def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[st
     errors = started.finish().errors
     seen: dict[str, Any] = {
         "killed_at_s": round(moment.after_s, 2),
-        "had_begun": moment.has_begun,
+        "lines": moment.lines,
         "phase": next((w for w in reversed(errors.split()) if w in PHASES), "start"),
         "gone_s": round(gone_s, 3),
         "survivors": survivors,
@@ -186,6 +187,11 @@ def _is_over(started: Started) -> bool:
 
 def _runs(cache: Path) -> set[Path]:
     return {path.parent for path in cache.glob("*/runs/*/journal.jsonl") if path.stat().st_size}
+
+
+def _lines(cache: Path, besides: set[Path]) -> int:
+    """Return how many lines the journal of a new run has."""
+    return sum((run / "journal.jsonl").read_bytes().count(b"\n") for run in _runs(cache) - besides)
 
 
 def _until_gone(cache: Path) -> tuple[float, list[str]]:
@@ -275,12 +281,15 @@ def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterat
         ground = GROUNDS[kind](Path(folder))
         expected: dict[str, str] = {}
         spans: list[float] = []
+        known: set[Path] = set()
         for _ in range(2):  # the second one has the baseline already, as most of the killed ones have
             begun = time.monotonic()
             first = ground.place.run(*ground.arguments, "--output-format", "json", timeout_s=LONGEST_S)
             spans.append(time.monotonic() - begun)
             run_s = json.loads(first.stdout)["timings"]["total"] / 1e3
             starts_s = spans[-1] - run_s
+            lines = _lines(ground.place.cache, known)
+            known = _runs(ground.place.cache)
             found = verdicts(json.loads(first.stdout))
             if expected and found != expected:
                 raise SystemExit(f"{kind}: two undisturbed runs differ: {_difference(found, expected)}")
@@ -296,15 +305,17 @@ def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterat
                 span_s = spans[1]
             seen: dict[str, Any] = {}
             while not seen and time.monotonic() < ends_s:
-                seen = kill(ground, _moment(chance, span_s, starts_s), expected)
+                seen = kill(ground, _moment(chance, span_s, starts_s, lines), expected)
             if seen:
                 yield {"kind": kind, "number": number, "load": os.getloadavg()[0], **seen}
 
 
-def _moment(chance: random.Random, span_s: float, starts_s: float) -> Moment:
+def _moment(chance: random.Random, span_s: float, starts_s: float, lines: int) -> Moment:
     if chance.random() < 1 / 8:
-        return Moment(after_s=chance.uniform(0, starts_s), has_begun=False)
-    return Moment(after_s=chance.uniform(0, max(0.1, span_s - starts_s)), has_begun=True)
+        return Moment(after_s=chance.uniform(0, starts_s), lines=0)
+    if chance.random() < 1 / 2:
+        return Moment(after_s=0.0, lines=chance.randint(1, lines))
+    return Moment(after_s=chance.uniform(0, max(0.1, span_s - starts_s)), lines=1)
 
 
 def main() -> int:
