@@ -9,6 +9,7 @@ nox -s shapes -- --minutes 60 --file shapes.jsonl      repositories of every sha
 nox -s exhausted -- --minutes 20 --file exhausted.jsonl    runs on a machine that lacks something
 nox -s traced                what a run would change below the repository, by strace: nothing
 nox -s campaign -- --kills 20 --files 20000
+nox -s trees -- --runs 100 --minutes 30 --file trees.jsonl    hostile trees, killed at every level
 nox -s crashes -- --stub 160 --real 30 --race 10 --minutes 60 --stopped 60
 nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
 nox -s benchmark -- end_to_end --loop-seconds 2
@@ -251,6 +252,16 @@ def crashes(session: nox.Session) -> None:
         python(session, "benchmarks/crashes.py", state, *(word for size in sizes for word in size))
     tests = ("tests/acceptance/test_stopped_full_stepped.py", "tests/integration/test_resume.py")
     pytest(session, *tests, "-m", "campaign", *rest, CODEFLASH_PARALLEL_STOPPED_S=options.stopped)
+
+
+@nox.session
+def trees(session: nox.Session) -> None:
+    """Hostile trees of processes are killed at every level that works here; who survives is counted.
+
+    `-- --runs N` of each shape below L2, `--sure-runs N` from L2 on, `--minutes M`; `--file` keeps what is
+    done, so that the next call goes on from there.
+    """
+    python(session, "benchmarks/process_trees.py", "run", *session.posargs)
 
 
 @nox.session
