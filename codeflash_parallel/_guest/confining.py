@@ -33,6 +33,7 @@ Raises `Unconfined`, never anything else: whoever sees it ends without running t
 
 import os
 import resource
+import sys
 
 from . import landlock, mounting, nesting, places, syscalls
 
@@ -217,9 +218,26 @@ def _inputs(spec):
 
 
 def _environment(spec):
-    """Return the folders of the interpreter, wherever they lie: also below what is hidden."""
+    """Return the folders of the interpreter, wherever they lie: also below what is hidden.
+
+    Among them is where `.pth` files have led it, but for the user's checkout itself.
+    """
     roots = places.both_forms(spec["user_root"])
-    return [folder for folder in places.environment(roots) if os.path.isdir(folder)]
+    ours = [*places.both_forms(spec["root"]), *places.both_forms(policy_of(spec)["cache"])]
+    found = [*places.environment(roots), *(path for path in sys.path if _is_packages(path, roots, ours))]
+    return [folder for folder in dict.fromkeys(found) if os.path.exists(folder)]
+
+
+def _is_packages(path, roots, ours):
+    if not os.path.isabs(path) or _is_under(path, ours):
+        return False
+    if "/site-packages" in path:
+        return True
+    return not _is_under(path, roots) and not any(places.under(root, path) for root in roots)
+
+
+def _is_under(path, folders):
+    return any(places.under(form, folder) for form in places.both_forms(path) for folder in folders)
 
 
 def _may_connect(policy):

@@ -1,20 +1,23 @@
 """Attacks on the machine, at each level, and honest work that must go on."""
 
+import functools
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codeflash_parallel.model.isolation import GuestLimits, IsolationLevel, Policy
+from codeflash_parallel.process.bubblewrap import find_bwrap, wrapper
 from codeflash_parallel.process.guest import install_guest
 
 _SCRIPT = Path(__file__).with_name("confined.py")
-_L1, _L2 = IsolationLevel.L1, IsolationLevel.L2
+_L1, _L2, _L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
 _MODES = ("fresh", "template")
 
 
@@ -41,6 +44,7 @@ class Lab:
         mode: str = "fresh",
         policy: Policy | None = None,
         before: tuple[str, ...] = (),
+        packages: tuple[Path, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
         path = self.private / "spec.json"
         spec = {
@@ -53,8 +57,10 @@ class Lab:
             "isolation": replace(policy or self.policy, level=level).as_spec(),
         }
         path.write_text(json.dumps(spec))
-        argv = [*before, sys.executable, str(_SCRIPT), str(self.guest), str(path), script, mode]
+        around = wrapper(replace(self.policy, bwrap=find_bwrap()), cwd=self.tree) if level is _L3 else ()
+        argv = [*before, *around, sys.executable, str(_SCRIPT), str(self.guest), str(path), script, mode]
         environment = {**os.environ, "TMPDIR": str(self.private / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, packages))
         return subprocess.run(
             argv, capture_output=True, text=True, check=False, env=environment, timeout=60, cwd=self.folder
         )
@@ -65,16 +71,28 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def why_not(tmp_path_factory: pytest.TempPathFactory) -> Callable[[IsolationLevel], str]:
+    """Say why this machine does not have a level, in its own words."""
+
+    @functools.cache
+    def tried(level: IsolationLevel) -> str:
+        if level is _L3 and not find_bwrap():
+            return "there is no bwrap"
+        said = Lab(tmp_path_factory.mktemp("probe")).run(level, "pass").stderr.strip()
+        return said if said.startswith(("unconfined", "bwrap")) else ""
+
+    return tried
+
+
 @pytest.fixture(autouse=True)
-def _works_here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skip what this machine cannot do, with its own words."""
-    level = getattr(request.node, "callspec", None) and request.node.callspec.params.get("level")
-    if level:
-        probe = Lab(tmp_path_factory.mktemp("probe")).run(level, "pass")
-        if probe.stderr.startswith("unconfined"):
-            pytest.skip(probe.stderr.strip())
+def _works_here(request: pytest.FixtureRequest, why_not: Callable[[IsolationLevel], str]) -> None:
+    level = request.node.callspec.params["level"]
+    if why := why_not(level):
+        pytest.skip(why)
 
 
+with_bubblewrap = pytest.mark.parametrize("level", [_L1, _L2, _L3])
 at_every_level = pytest.mark.parametrize("level", [_L1, _L2])
 with_namespaces = pytest.mark.parametrize("level", [_L2])
 both_modes = pytest.mark.parametrize("mode", _MODES)
@@ -91,7 +109,7 @@ def said(attack):
 
 
 @both_modes
-@at_every_level
+@with_bubblewrap
 def test_nothing_outside_is_written_or_read(lab: Lab, level: IsolationLevel, mode: str) -> None:
     outside, secret, others = lab.folder / "outside", lab.user / "secret.py", lab.other / "secret.py"
     script = _SAY + (
@@ -109,7 +127,7 @@ def test_nothing_outside_is_written_or_read(lab: Lab, level: IsolationLevel, mod
 
 
 @both_modes
-@at_every_level
+@with_bubblewrap
 def test_honest_work_goes_on(lab: Lab, level: IsolationLevel, mode: str) -> None:
     script = """
 import multiprocessing, os, socket, subprocess, sys, tempfile, threading
@@ -273,3 +291,18 @@ os._exit(5)
 """
     done = lab.run(level, script, before=(sys.executable, "-c", _LEFT))
     assert done.stdout.splitlines() == ["5", "cfp-init sleep", "False"], done.stderr
+
+
+@both_modes
+@at_every_level
+def test_packages_are_found_where_pth_files_lead_but_not_in_the_checkout(
+    lab: Lab, level: IsolationLevel, mode: str
+) -> None:
+    """An environment of a moment's folder is kept; a link to the checkout leads nowhere."""
+    packages = lab.folder / "packages"
+    packages.mkdir()
+    (packages / "elsewhere.py").write_text("FOUND = True")
+    script = "import elsewhere\nprint(elsewhere.FOUND)\nimport secret\n"
+    done = lab.run(level, script, mode, packages=(packages, lab.user))
+    assert done.stdout == "True\n", done.stderr
+    assert any(word in done.stderr for word in ("No module named 'secret'", "Permission denied"))
