@@ -8,7 +8,8 @@ from codeflash_parallel.model.errors import EnvironmentFault
 
 #: Python's words where a thread cannot be started; that error has no class or number of its own.
 _NO_THREAD = "can't start new thread"
-#: The fewest open files with which a run of one slot comes to its end (measured: `benchmarks/exhausted.py`).
+#: With 64 no child can be started (`process.spawn` moves descriptors above that); with 128 a run of one slot
+#: comes to its end (measured: `benchmarks/exhausted.py`).
 LEAST_DESCRIPTORS = 128
 
 
@@ -43,7 +44,7 @@ def too_few_descriptors(why: str) -> EnvironmentFault:
     return EnvironmentFault(
         "TOO_FEW_DESCRIPTORS",
         f"Too few files may be open at once: {why}.",
-        f"Raise the limit: `ulimit -n 1024`; fewer than {LEAST_DESCRIPTORS} are never enough.",
+        f"Raise the limit: `ulimit -n 1024`; at least {LEAST_DESCRIPTORS} are asked for.",
     )
 
 
