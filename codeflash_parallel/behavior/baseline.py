@@ -51,6 +51,7 @@ class Baseline:
         leftovers: paths of the workspace that the tests change, new ones included, bytecode apart.
         status, plain_status: how a run of the tests ends, with canaries and without.
         suite_s: how long the setups, calls and teardowns of the selected tests take.
+        seed: of random state; whoever is held against these outcomes starts from the same one.
     """
 
     targets: tuple[str, ...]
@@ -96,6 +97,7 @@ class Baseline:
     leftovers: tuple[str, ...] = ()
     status: int = 1
     plain_status: int = 0
+    seed: int = 0
     suite_s: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -195,5 +197,5 @@ _PLAIN = (
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
     *("derived_inputs", "derivation", "globals", "changed_globals"),
-    *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers"),
+    *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed"),
 )

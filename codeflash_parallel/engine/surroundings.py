@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -234,7 +235,8 @@ class Surroundings:
                 break
         else:
             found = await self._learn(guest, snapshot, pool, folder, candidates, depth)
-        plan = self._plan(guest, snapshot, found)
+        # Not this run's seed where another run has made it: what is random came out otherwise there.
+        plan = self._plan(replace(guest, seed=found.seed), snapshot, found)
         fleet = await self._fleet_for(plan, pool, folder)
         if fleet.off:
             await self.share_bytecode(plan, pool)
@@ -268,6 +270,7 @@ class Surroundings:
                 found = await preflight.run()
             except EnvironmentFault as fault:
                 raise await explained(fault, guest, pool.baseline.workspace) from fault
+            found = replace(found, seed=guest.seed)
             await anyio.to_thread.run_sync(save, folder, found)
             self._warm = pool
         return found

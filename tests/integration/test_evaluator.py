@@ -43,6 +43,20 @@ def settings(tmp_path: Path, **fields: object) -> Settings:
 
 
 @pytest.mark.anyio
+async def test_what_another_run_has_recorded_holds_for_runs_of_another_seed(tmp_path: Path) -> None:
+    drawing = "import random\n" + SLOW_TOTAL.replace("result = 0", "result = 0 * random.getrandbits(8)")
+    chance = drawing.replace("return result", "return result, random.random()")
+    blind = "from shop.sums import total\n\ndef test_total():\n    total([1, 2])\n"
+    project = make_project(tmp_path / "project", shop__sums_py=chance, tests__test_sums_py=blind)
+    honest = chance.partition("\n")[2].replace("range(20)", "range(1)")
+    for seed in (1, 2):
+        async with Evaluator(project, settings(tmp_path, seed=seed)) as evaluator:
+            result = await evaluator.evaluate([candidate("honest", honest)], race=CHECK)
+        assert result.level is not Level.TESTS
+        assert [c.code for c in result.candidates] == [Code.NOT_RACED], (seed, result.candidates[0].reason)
+
+
+@pytest.mark.anyio
 async def test_a_source_that_still_produces_and_results_as_they_come(shop: Path) -> None:
     project = shop / "project"
     judged = anyio.Event()
