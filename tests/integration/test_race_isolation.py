@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import select
 import sys
@@ -20,6 +21,7 @@ from codeflash_parallel.benchmark.raced import CacheIsolation, RaceFailed
 from codeflash_parallel.benchmark.samples import BlockKind
 from codeflash_parallel.benchmark.unit import (
     SMALL_S,
+    ArmLost,
     Bench,
     Job,
     Template,
@@ -104,7 +106,7 @@ class Track:
     def homes(self) -> tuple[Path, Path]:
         return self.cache / "private" / "tmp", self.cache / "private" / "home"
 
-    def arm(self, level: IsolationLevel, source: str) -> Arm:
+    def arm(self, level: IsolationLevel, source: str, **more: object) -> Arm:
         root, (tmp, home) = self.cache / "tree", self.homes
         (root / "bench.py").write_text(source)
         policy = Policy(
@@ -119,7 +121,9 @@ class Track:
         )  # fmt: skip
         work = {"path": "bench.py", "name": "run", "source": source}
         return Arm(
-            id="a", workspace=workspace, spec={"callable": work, "targets": [], "prove": [], "seed": 1}
+            id="a",
+            workspace=workspace,
+            spec={"callable": work, "targets": [], "prove": [], "seed": 1, **more},
         )
 
     def source(self, level: IsolationLevel) -> str:
@@ -128,13 +132,13 @@ class Track:
         )
 
     @asynccontextmanager
-    async def template(self, level: IsolationLevel, source: str) -> AsyncIterator[Template]:
+    async def template(self, level: IsolationLevel, source: str, **more: object) -> AsyncIterator[Template]:
         """Start a template; skip where this machine does not run the level, with its probe's words."""
         prober = Prober(interpreter=Path(sys.executable), guest_dir=self.guest_dir, cache=self.cache)
         if why_not := prober.probe(level).why_not:
             pytest.skip(f"{level}: {why_not}")
         arm, bench = (
-            self.arm(level, source),
+            self.arm(level, source, **more),
             Bench(runner=self.runner, guest_dir=self.guest_dir, limits=Limits(wall_s=60)),
         )
         server = await start_fork_server(bench, arm, self.plan, 1)
@@ -143,7 +147,10 @@ class Track:
         finally:
             await server.close()
         try:
-            await template.ready(60)
+            try:
+                await template.ready(60)
+            except ArmLost as lost:
+                pytest.fail(f"{lost}: {(await template.close()).records[-3000:]!r}")
             yield template
         finally:
             await template.close()
@@ -221,6 +228,20 @@ async def test_daemons_of_units_end_with_the_arm(track: Track, level: IsolationL
     for watch in watches:
         assert select.select([watch], [], [], 0)[0]
         os.close(watch)
+
+
+@pytest.mark.parametrize("level", [L1, L3])
+async def test_commands_that_are_timed_run_there_too(track: Track, level: IsolationLevel) -> None:
+    track.plan = replace(track.plan, work=Work.COMMAND)
+    looks = f"try: print(open({str(track.user / 'secret')!r}).read())\nexcept OSError: print('refused')"
+    async with track.template(level, looks, command=[sys.executable, "-c", looks]) as template:
+        unit = await template.fork(0, -1)
+        block = await unit.block(ONCE, SMALL_S)
+        await unit.end()
+    assert block.cpu_ns > 1_000_000  # of the command, as the unit's own `wait4` has it
+    statuses = hashlib.sha256(repr([0]).encode())
+    statuses.update(b"refused\n")
+    assert block.digest == statuses.hexdigest()
 
 
 async def test_arms_of_different_worlds_are_not_raced(track: Track) -> None:
