@@ -81,24 +81,24 @@ class View:
                 syscalls.mount("/dev/null", path, "", _MS_BIND)
 
     def _renew_all(self):
-        """Give all folders of a moment one file system, so that they have one limit."""
-        places = sorted(self._fresh, key=_depth)
-        if not places:
-            return
-        base = places[0]
+        """Give all folders of a moment one file system, so that they have one limit.
+
+        It stays mounted where it was made: unmounting waits for all processors of the machine.
+        """
+        base = max(self._fresh, key=_depth)
         os.makedirs(base, exist_ok=True)
         syscalls.mount("none", base, "tmpfs", _FLAGS, self._scratch_options)
-        numbers = []
-        for serial, path in enumerate(places):
+        os.chmod(base, self._fresh[base])
+        numbers = {base: syscalls.copy_mounts(base)}
+        for serial, path in enumerate(path for path in self._fresh if path != base):
             inside = os.path.join(base, ".%d" % serial)
             os.mkdir(inside)
             os.chmod(inside, self._fresh[path])
-            numbers.append(syscalls.copy_mounts(inside))
-        syscalls.detach_mount(base)
-        for path, number in zip(places, numbers):
+            numbers[path] = syscalls.copy_mounts(inside)
+        for path in sorted(numbers, key=_depth):
             os.makedirs(path, exist_ok=True)
-            syscalls.place_mounts(number, path)
-            os.close(number)
+            syscalls.place_mounts(numbers[path], path)
+            os.close(numbers[path])
 
     def _put_back(self, path, number, is_folder, writable):
         if is_folder:

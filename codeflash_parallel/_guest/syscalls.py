@@ -11,7 +11,6 @@ CLONE_NEWNET = 0x40000000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
-MNT_DETACH = 2
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -19,6 +18,7 @@ PR_SET_NAME = 15
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 
+_AF_INET, _SOCK_DGRAM = 2, 2
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _AT_EMPTY_PATH = 0x1000
@@ -77,6 +77,11 @@ def no_new_privileges():
     prctl(PR_SET_NO_NEW_PRIVS, 1, "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
+def any_socket():
+    """Return a descriptor of a socket, by which network interfaces can be set up."""
+    return _checked(_libc.socket(_AF_INET, _SOCK_DGRAM, 0), "socket")
+
+
 # ---- mounts
 
 
@@ -84,11 +89,6 @@ def mount(source, target, kind, flags, options=""):
     """Mount a file system, or change how a mount propagates."""
     arguments = (_path(source), _path(target), _path(kind), ctypes.c_ulong(flags), _path(options))
     _checked(_libc.mount(*arguments), "mount %s on %s" % (kind or "attributes", target))
-
-
-def detach_mount(target):
-    """Take a mount out of sight; it lives on while somebody uses it."""
-    _checked(_libc.umount2(_path(target), ctypes.c_int(MNT_DETACH)), "unmount %s" % target)
 
 
 def copy_mounts(path):
