@@ -17,15 +17,8 @@ from pathlib import Path
 import anyio.to_thread
 
 from codeflash_parallel import __version__
-from codeflash_parallel.engine.happened import (
-    Checked,
-    Happened,
-    NewerJournal,
-    Read,
-    Resumed,
-    line_of,
-    read_lines,
-)
+from codeflash_parallel.engine.happened import Checked, Happened, Resumed
+from codeflash_parallel.engine.journal_lines import NewerJournal, Read, line_of, read_lines
 from codeflash_parallel.engine.recollection import Recollection, recollect
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from codeflash_parallel.benchmark.record import RunRecord
 from codeflash_parallel.engine.admission import Admission, Asked
 from codeflash_parallel.engine.agreeing import agreed_terms
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
+from codeflash_parallel.engine.chronicle import Chronicle
 from codeflash_parallel.engine.clock import Clock
 from codeflash_parallel.engine.conclusion import conclusion, finish_all
 from codeflash_parallel.engine.context import Announcer, RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.fleet import Fleet
-from codeflash_parallel.engine.happened import Ended, Ending, Grounded, Snapshotted, SourceEnded, Submitted
+from codeflash_parallel.engine.happened import Ending
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.judging import Judging
 from codeflash_parallel.engine.kills import Kills
@@ -34,8 +35,6 @@ from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, Providing, open_providing
 from codeflash_parallel.engine.race_phase import RaceFinding, hold_race
 from codeflash_parallel.engine.remembering import Remembering
-from codeflash_parallel.engine.resuming import begin_journal, notes_on, same_snapshot
-from codeflash_parallel.engine.samples import Recorder, sound_records
 from codeflash_parallel.engine.sources import Entries, entered, entering, peek
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
@@ -78,6 +77,7 @@ class Run:
         self._ending = Ending.FINISHED
         self._announce = Announcer.of(observers)
         self._ledger = Ledger(run_id, self._announce)
+        self._chronicle = Chronicle(journal, surroundings, self._ledger, self._run_dir)
         self._policy = load_policy(surroundings.settings.ranking, self._ledger.warn)
         self._announce.on_dropped = self._ledger.warn
         self._clock = Clock()
@@ -121,26 +121,13 @@ class Run:
     async def _entered(self, source: Source) -> Entries:
         """Enter what is there; what is still being produced is entered as it arrives."""
         there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
-        if self._journal.known is None:
-            begun = {"run_id": self._run_id, "races": self._races, "seed": self._seed}
-            submissions = None if there is None else [entry.submission for entry in there]
-            await begin_journal(self._journal, self._around, begun, self._providers, submissions)
-        else:
-            for note in notes_on(self._journal.known, self._providers):
-                self._ledger.warn(note)
+        begun = {"run_id": self._run_id, "races": self._races, "seed": self._seed}
+        await self._chronicle.begin(begun, self._providers, there)
         if there is not None:
             return there
         if isinstance(source, AsyncIterable):
-            return entering(self._enter, source, self._all_entered)
-        return entered(self._enter, source, self._all_entered)
-
-    def _enter(self, submission: Submission) -> Entry:
-        entry = self._ledger.add(submission)
-        self._journal.note(Submitted(submission=entry.submission))
-        return entry
-
-    def _all_entered(self) -> None:
-        self._journal.note(SourceEnded())
+            return entering(self._chronicle.enter, source, self._chronicle.all_entered)
+        return entered(self._chronicle.enter, source, self._chronicle.all_entered)
 
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
@@ -158,22 +145,21 @@ class Run:
         async with anyio.create_task_group() as group:
             group.start_soon(self._around.compile_guest)
             group.start_soon(anyio.to_thread.run_sync, load_reader)
-            snapshot = await self._snapshot()
+            snapshot = await self._chronicle.snapshot()
             source, targets = await self._targets(source, snapshot)
-            pool = await self._around.pool(snapshot, self._owner)
+            pool = await self._around.pool(snapshot, self._chronicle.owner)
         for warning in pool.warnings:
             self._ledger.warn(warning)
         self._clock.lap("snapshot")
         self._phase("baseline")
         guest = self._around.guest(targets, snapshot, self._seed)
-        self._stand_on(self._around.ground(guest, snapshot))
-        known = self._journal.known
+        prepared = self._chronicle.stand_on(self._around.ground(guest, snapshot))
         drafting = Drafting(
             self._around.mirror,
             snapshot,
             targets,
             self._around.interpreter,
-            known.prepared if known else {},
+            prepared,
         )
         plan, fleet = await self._baseline(guest, snapshot, pool, source, drafting)
         for warning in plan.baseline.warnings:
@@ -195,47 +181,16 @@ class Run:
             free_bytes=self._around.free_bytes,
             cores=self._around.cores,
             seed=self._seed,
-            recorder=self._recorder(),
+            recorder=self._chronicle.recorder(self._run_record()),
             journal=self._journal,
         )
         async with open_providing(self._providers, self._context, self._ledger) as providing:
             await self._rounds(self._context, source, providing, drafting)
 
-    async def _snapshot(self) -> Snapshot:
-        """Freeze the user's tree; a run that goes on has its snapshot already."""
-        known = self._journal.known
-        if known is not None and known.snapshot is not None:
-            return await same_snapshot(self._around, known.snapshot, self._ledger.warn)
-        snapshot = await self._around.snapshot()
-        self._journal.note(Snapshotted(**asdict(snapshot)))
-        return snapshot
-
-    @property
-    def _owner(self) -> str:
-        """Name the run's slots: those that were kept when it was killed stay where they are."""
-        known = self._journal.known
-        return f"{self._run_id}.{known.resumed + 1}" if known else self._run_id
-
-    def _stand_on(self, ground: str) -> None:
-        """Note under which circumstances candidates are judged; findings under others do not count."""
-        known = self._journal.known
-        if known is not None and known.ground not in {"", ground}:
-            self._journal.forget()
-            self._ledger.warn(
-                "Interpreter, packages, environment or our version have changed: all are judged again."
-            )
-        elif known is not None:
-            count = f"{known.judged} of {len(self._ledger)} candidates"
-            self._ledger.warn(f"The run goes on: {count} had been checked when it ended.")
-        self._journal.note(Grounded(key=ground))
-
-    def _recorder(self) -> Recorder:
-        known = self._journal.known
-        kept = sound_records(self._run_dir) if known and known.rules else ()
-        first = RunRecord(
+    def _run_record(self) -> RunRecord:
+        return RunRecord(
             run_id=self._run_id, seed=self._seed, policy=self._settings.ranking, version=__version__
         )
-        return Recorder(self._run_dir, first, kept)
 
     async def _baseline(
         self, guest: Guest, snapshot: Snapshot, pool: Pool, source: Entries, drafting: Drafting
@@ -413,13 +368,6 @@ class Run:
         candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(partial(save_run, self._run_dir, result, candidates))
-            await self._journal.keep(self._ended())
+            await self._chronicle.end(self._ending, self._interrupted)
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
-
-    def _ended(self) -> Ended:
-        """Say whether somebody may go on with the run; where the machinery failed, it is worth a try."""
-        unjudged = any(entry.result and entry.result.status is Status.INFRA for entry in self._ledger)
-        if self._ending is Ending.FINISHED and unjudged:
-            return Ended(ending=Ending.UNJUDGED)
-        return Ended(ending=self._ending, code=self._interrupted)

@@ -28,10 +28,9 @@ from codeflash_parallel.engine.happened import (
     Snapshotted,
     SourceEnded,
     Submitted,
-    line_of,
-    read_lines,
 )
 from codeflash_parallel.engine.journal import look_into
+from codeflash_parallel.engine.journal_lines import line_of, read_lines
 from codeflash_parallel.engine.resuming import settings_document
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.worktrees.recovery import recover

@@ -24,7 +24,6 @@ from codeflash_parallel.engine.happened import (
     Grounded,
     Happened,
     Look,
-    NewerJournal,
     Prepared,
     Profiled,
     Provider,
@@ -35,12 +34,11 @@ from codeflash_parallel.engine.happened import (
     Spending,
     Submitted,
     key_of,
-    line_of,
     made_of,
     prepared,
-    read_lines,
 )
 from codeflash_parallel.engine.journal import NAME, Journal, is_alive, look_into
+from codeflash_parallel.engine.journal_lines import NewerJournal, line_of, read_lines
 from codeflash_parallel.engine.recollection import recollect
 from codeflash_parallel.engine.resuming import must_have_same_settings, settings_document, settings_of
 from codeflash_parallel.model.candidate import (
