@@ -19,6 +19,8 @@ _ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _TAKEN = frozenset({decimal.Decimal, fractions.Fraction})
 _SEQUENCES = (list, tuple, set, frozenset)
 
+#: How many of the inputs are wild.
+_WILD = 0.15
 #: Containers get no longer than this.
 _MOST_ITEMS = 2_000
 
@@ -32,7 +34,7 @@ class Deriver:
     """
 
     def __init__(self, known, random):
-        self._known, self._random = known, random
+        self._known, self._random, self._wild = known, random, False
 
     def derive(self, args, kwargs, others):
         """Return other (args, kwargs) made from fresh ones, and the name of a relation that they break.
@@ -46,10 +48,13 @@ class Deriver:
         if not places or _share(args, kwargs):
             return None
         args, kwargs = list(args), dict(kwargs)
+        # What breaks a relation is of interest, too: what is wild goes beyond ranges, and is not mended.
+        self._wild = self._random.random() < _WILD
         for (top,) in self._some(places):
             holder = kwargs if type(top) is str else args
             holder[top] = self._argument(holder[top], top, others)
-        self._mend(args, kwargs)
+        if not self._wild:
+            self._mend(args, kwargs)
         args = tuple(args)
         return args, kwargs, self._known.broken(args, kwargs)
 
@@ -126,8 +131,10 @@ class Deriver:
     def _length(self, path, current):
         summary = self._known.places.get(path)
         low, high = summary.lengths if summary is not None and summary.lengths else (current, current)
-        # Small ones as often as large ones: the smallest example is shown.
-        length = low + int((high - low + 1) * self._random.random() ** 2)
+        low = 0 if self._wild else low
+        # Small ones more often than large ones: the smallest example is shown.
+        power = self._random.choice((1, 2))
+        length = low + int((high - low + 1) * self._random.random() ** power)
         return min(length, _MOST_ITEMS)
 
     # ---- drawing by what was observed
@@ -147,6 +154,8 @@ class Deriver:
         if summary.low is None:
             return model
         low, high = int(summary.low), int(summary.high)
+        if self._wild:
+            return self._random.choice((0, -1, -high, low - 1, high + 1, 2 * high, 10 * high + 7))
         _, modulus = summary.step
         if modulus <= 1:
             return self._random.randint(low, high)
@@ -155,10 +164,10 @@ class Deriver:
     def _float(self, summary, _path, model):
         if summary.low is None:
             return model
+        if self._wild:
+            return self._random.choice((0.0, -1.0, -summary.high, 10 * summary.high + 0.7, summary.low / 3))
         number = self._random.uniform(summary.low, summary.high)
-        if summary.halvings is not None:
-            number = round(number * 2**summary.halvings) / 2**summary.halvings
-        elif summary.decimals is not None:
+        if summary.decimals is not None:
             number = round(number, summary.decimals)
         return number
 

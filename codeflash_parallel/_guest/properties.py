@@ -15,7 +15,7 @@ _LONG = 4
 
 def common(values):
     """Return the names of properties that every value has which says something, and at least one does."""
-    return frozenset(name for name, test in _TESTS.items() if _all(name, test, values))
+    return tuple(name for name, test in _TESTS.items() if _all(name, test, values))
 
 
 def _all(name, test, values):
@@ -33,7 +33,7 @@ def _is_long(value):
 
 def missing(names, value):
     """Return the first of some properties that a value has not; empty if it has all."""
-    return next((name for name in sorted(names) if _answer(_TESTS[name], value) is False), "")
+    return next((name for name in names if _answer(_TESTS[name], value) is False), "")
 
 
 def _answer(test, value):

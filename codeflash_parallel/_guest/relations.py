@@ -16,8 +16,8 @@ from . import properties
 _MAX_DEPTH, _MAX_ITEMS = 5, 400
 #: Tuples longer than this have no fields, only items; dicts of strings up to this many keys are records.
 _MAX_FIELDS = 12
-#: Coarser grids than these are looked for: decimal places, halvings.
-_MAX_DECIMALS, _MAX_HALVINGS = 6, 10
+#: So many decimal places of floats are looked for.
+_MAX_DECIMALS = 6
 #: Fewer different integers say nothing about their remainders.
 _LEAST_DIFFERENT = 3
 
@@ -26,11 +26,11 @@ SIZED = (list, tuple, set, frozenset, dict, str, bytes)
 NUMBERS = (int, float)
 
 #: What is known of one position. `low`, `high`: of numbers; `step`: (remainder, modulus) of integers;
-#: `decimals`, `halvings`: of floats, or None; `lengths`: allowed ones as (low, high); `alphabet`: of texts;
+#: `decimals`: of floats, or None; `lengths`: allowed ones as (low, high); `alphabet`: of texts;
 #: `form`: the runs of signs that all texts have, or None; `closed`: the only allowed values, or None; `keys`:
 #: of dicts, or None; `names`: properties; `pool`: values that were observed.
 Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
-    "Summary", "types low high step decimals halvings lengths alphabet form closed keys names pool"
+    "Summary", "types low high step decimals lengths alphabet form closed keys names pool"
 )
 
 
@@ -138,7 +138,6 @@ def _summary(values, constants, many):
         high=high,
         step=_step({v for v in numbers if type(v) is int}),
         decimals=_decimals([v for v in numbers if type(v) is float]),
-        halvings=_halvings([v for v in numbers if type(v) is float]),
         lengths=_lengths(values, many),
         alphabet=frozenset().union(*texts) if texts else frozenset(),
         form=_form(texts),
@@ -179,13 +178,6 @@ def _decimals(floats):
     for places in range(_MAX_DECIMALS + 1):
         if floats and all(round(number, places) == number for number in floats):
             return places
-    return None
-
-
-def _halvings(floats):
-    for times in range(_MAX_HALVINGS + 1):
-        if floats and all((number * 2**times).is_integer() for number in floats):
-            return times
     return None
 
 
@@ -253,9 +245,7 @@ def _broken_number(summary, value):
         off = value % modulus != remainder if modulus else value != remainder
         return "divisibility" if off else ""
     if summary.decimals is not None and round(value, summary.decimals) != value:
-        return "decimal places"
-    if summary.halvings is not None and not (value * 2**summary.halvings).is_integer():
-        return "binary fractions" if summary.halvings else "whole numbers"
+        return "decimal places" if summary.decimals else "whole numbers"
     return ""
 
 

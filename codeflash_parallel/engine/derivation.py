@@ -101,19 +101,23 @@ def sorted_out(
 ) -> Derived:
     """Return the derived calls that return alike in two replays.
 
-    An outcome of a type that no captured call gave says that the input is unlike all of theirs.
+    An outcome of a type that no captured call gave says that the input is unlike all of theirs. Where the
+    baseline raises what it raises in some captured call, a difference is shown, and decides nothing.
     """
     first, second = ({call.index: call for call in replay.calls} for replay in replays[:2])
-    types = {(call.target, call.type) for call in captured.values() if call.kind == "return"}
+    types = {(call.target, call.kind, call.type) for call in captured.values()}
     breaks = breaks_of(drawn)
     calls = {}
     for index, (base, _) in drawn.derived.items():
         if not _agree(first.get(index), second.get(index)):
             continue
         seen, call = captured[base], second[index]
+        known = (seen.target, call.kind, call.type) in types
+        if call.kind == "raise" and not known:
+            continue
         traces = stable_traces(first[index].traces, call.traces)
         calls[index] = replace(call, test=seen.test, target=seen.target, traces=traces)
-        if (seen.target, call.type) not in types:
+        if not known:
             breaks.setdefault(index, "the type of the result")
     order = in_order(calls, breaks)
     found = {index: calls[index] for index in order}
@@ -123,8 +127,7 @@ def sorted_out(
 def _agree(first: CallOutcome | None, second: CallOutcome | None) -> bool:
     if first is None or second is None or first.unencodable or second.unencodable:
         return False
-    same = (first.essence, first.type) == (second.essence, second.type)
-    return same and first.kind == "return"
+    return (first.essence, first.type) == (second.essence, second.type)
 
 
 def bounded(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:

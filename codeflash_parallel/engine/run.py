@@ -280,9 +280,18 @@ class Run:
     def _judged(self) -> RunResult:
         finish_all(self._ledger, self._finding, with_race=self._races)
         verdict, summary = conclusion(self._ledger, self._finding, with_race=self._races)
+        summary += self._caveat()
         if self._settings.compare is Compare.PASS_FAIL:
             summary += " Only test outcomes were compared (pass-fail), no values."
         return self._result(verdict, summary)
+
+    def _caveat(self) -> str:
+        """Say in the verdict's sentence that what won differs where no test looks."""
+        best = {Status.WON, Status.TIED}
+        found = [e.id for e in self._ledger if e.result and e.result.status in best and e.result.outside]
+        if not found:
+            return ""
+        return f" On inputs unlike all observed ones {', '.join(found)} differs from the baseline."
 
     def _incomplete(self) -> RunResult:
         for entry in self._ledger:

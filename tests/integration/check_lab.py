@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from codeflash_parallel.behavior.check import check
 from codeflash_parallel.behavior.compare import outcomes_by_test
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.behavior.report import CallOutcome
 from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
 from codeflash_parallel.behavior.serving import Servers, template_spec
 from codeflash_parallel.behavior.session import (
@@ -33,7 +34,8 @@ from codeflash_parallel.behavior.session import (
 )
 from codeflash_parallel.behavior.verify import verify
 from codeflash_parallel.engine.canaries import canaries_to_try
-from codeflash_parallel.engine.findings import repetitions, stable
+from codeflash_parallel.engine.derivation import Replays
+from codeflash_parallel.engine.findings import repetitions, stable, stable_globals
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Server, Workspace
@@ -100,6 +102,7 @@ class CheckLab:
     launcher: Launcher
     files: Mapping[str, str]
     targets: tuple[str, ...] = TARGETS
+    derives: bool = False
     servers: dict[tuple[str, Point], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -131,7 +134,7 @@ class CheckLab:
 
     async def learn(self) -> None:
         """Find out what the baseline does; of the usual project once a process, as it is once for all slots."""
-        if dict(self.files) != PROJECT or self.targets != TARGETS:
+        if dict(self.files) != PROJECT or self.targets != TARGETS or self.derives:
             self.baseline = await self._learned()
             return
         if not _of_the_usual:
@@ -171,11 +174,32 @@ class CheckLab:
         captured = {call.index: call for call in seen.calls if call.captured}
         repeated = repetitions(captured)
         made = tuple(index for index in captured if index not in repeated)
+        if self.derives:
+            return await self._derived(draft, captured, made)
         replay = (await self._run(replay_spec(self.guest, draft.inputs, (), made, texts=made))).report
         found = stable(captured, [replay], repeated)
         sound = {*found.calls, *found.repeats}
         inside = [call for call in seen.calls if call.index not in sound]
         return replace(draft, calls=found.calls, repeats=found.repeats, observed=outcomes_by_test(inside))
+
+    async def _derived(
+        self, draft: Baseline, captured: Mapping[int, CallOutcome], made: Sequence[int]
+    ) -> Baseline:
+        inputs = Path(draft.inputs)
+        making = Replays(
+            guest=self.guest, workspace=self.workspace, inputs=inputs, derived=inputs.with_name("derived")
+        )
+        replays, derived = await making.run(captured, made)
+        found = stable(captured, replays, {})
+        return replace(
+            draft,
+            calls=found.calls,
+            derived=derived.calls,
+            breaks=derived.breaks,
+            derived_inputs=str(making.derived),
+            derivation=derived.words,
+            **stable_globals(replays),
+        )
 
     async def _run(self, spec: Mapping[str, Any]) -> Any:
         return await run_guest(self.guest, self.workspace, spec, LIMITS)
@@ -267,9 +291,11 @@ class SomeServers:
 @asynccontextmanager
 async def open_check_lab(base: Path, **options: Any) -> AsyncIterator[CheckLab]:
     files = {**PROJECT, **options.pop("files", {})}
+    learns = options.pop("learns", True)
     async with open_launcher() as launcher:
         lab = CheckLab(base, launcher, files, **options)
-        await lab.learn()
+        if learns:
+            await lab.learn()
         try:
             yield lab
         finally:

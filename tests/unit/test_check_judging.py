@@ -162,7 +162,9 @@ def test_a_replay_adds_values_and_faults() -> None:
     same = Session(report=replace(run.report, calls=(CALL,)), exit=SOUND)
     other = Session(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
     crashed = Session(report=run.report, exit=Exit(ended=Ended.SIGNALLED, status=-11))
-    results = [judged_replay(found, replay, CANDIDATE, BASELINE, Rules(), {}) for replay in (same, other, crashed)]
+    results = [
+        judged_replay(found, replay, CANDIDATE, BASELINE, Rules(), {}) for replay in (same, other, crashed)
+    ]
     assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
     assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
 
