@@ -19,6 +19,7 @@ from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, P
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.worktrees.trace import Trace
 
 SECOND = 10**9
 OK = CheckOutcome(code=Code.OK, reason="")
@@ -30,6 +31,7 @@ class Slot:
     def __init__(self, number: int, folder: Path) -> None:
         self.number, self.folder, self.broken = number, folder, ""
         self.staged: list[object] = []
+        self.trace = Trace()
 
     async def stage(self, edits: object) -> None:
         self.staged.append(edits)
@@ -87,7 +89,9 @@ def context(
     async def dismiss(_number: int) -> None:
         """There are no servers."""
 
-    baseline = SimpleNamespace(cpu_ns=int(cpu_s * SECOND), wall_ns=int(wall_s * SECOND), rss_bytes=rss_bytes)
+    baseline = SimpleNamespace(
+        cpu_ns=int(cpu_s * SECOND), wall_ns=int(wall_s * SECOND), rss_bytes=rss_bytes, leftovers=()
+    )
     return SimpleNamespace(
         pool=pool,
         baseline=baseline,
