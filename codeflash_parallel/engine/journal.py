@@ -36,23 +36,25 @@ class Journal:
         has_findings: something is in it that would have to be found out again.
     """
 
-    def __init__(self, handle: int, known: Recollection | None) -> None:
+    def __init__(self, handle: int, known: Recollection | None, draft: Path | None = None) -> None:
         self.known = known
+        self._draft = draft
         self._handle = handle
         self._length = os.fstat(handle).st_size
         self.has_findings = known is not None
 
     @classmethod
     def begin(cls, run_dir: Path) -> Journal:
-        """Make the journal of a new run.
+        """Make the journal of a new run; it gets its name with the first events, all of them or none.
 
         Raises:
             OSError: it cannot be written, or is there already.
         """
         run_dir.mkdir(parents=True, exist_ok=True)
-        handle = os.open(run_dir / NAME, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        draft = run_dir / f".{NAME}-draft"
+        handle = os.open(draft, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)  # at most somebody looks at this moment whether it is held
-        return cls(handle, None)
+        return cls(handle, None, draft)
 
     @classmethod
     def go_on(cls, run_dir: Path, must_fit: Callable[[Recollection], None]) -> Journal:
@@ -94,6 +96,9 @@ class Journal:
             os.ftruncate(self._handle, self._length)
             raise
         self._length += len(data)
+        if self._draft is not None:  # a kill in the middle of a long write would leave some candidates out
+            self._draft.rename(self._draft.with_name(NAME))
+            self._draft = None
         self.has_findings = self.has_findings or any(isinstance(event, Checked) for event in events)
 
     async def keep(self, *events: Happened) -> None:

@@ -275,6 +275,15 @@ def test_a_journal_belongs_to_one_process_at_a_time(tmp_path: Path) -> None:
     assert look_into(run_dir).resumed == 1
 
 
+def test_a_journal_has_its_name_when_all_candidates_are_in_it(tmp_path: Path) -> None:
+    journal = Journal.begin(tmp_path / "run")
+    assert not (tmp_path / "run" / NAME).exists()
+    journal.note(begun(expected=1), Submitted(submission=submission("a")))
+    journal.close()
+    assert look_into(tmp_path / "run").is_whole
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [NAME]
+
+
 def test_what_was_torn_is_gone_when_the_run_goes_on(tmp_path: Path) -> None:
     run_dir = written(tmp_path / "run", WHOLE + b"0123 {torn")
     (run_dir / "races").mkdir()
