@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from codeflash_parallel.behavior.report import GuestReport
@@ -17,6 +17,8 @@ from codeflash_parallel.model.workspace import Exit
 
 #: How much of a dying process's last words goes into the reason.
 _TAIL = 300
+#: Names of processes in a reason, at most.
+_NAMES = 5
 #: How the machine says that somebody else has what there is one of: a port, a lock, a database.
 _TAKEN = re.compile(r"Address already in use|Resource temporarily unavailable|database is locked")
 
@@ -78,7 +80,13 @@ def machinery_fault(session: Session) -> Fault | None:
             fault = Fault(code=Code.INFRA_SLOT, reason=reason)
         case _ as never:
             assert_never(never)
+    if fault is not None and done.unkillable:
+        return replace(fault, reason=f"{fault.reason} {_survivors(done)}")
     return fault
+
+
+def _survivors(done: Exit) -> str:
+    return f"Processes are left that could not be killed: {', '.join(done.unkillable[:_NAMES])}."
 
 
 def _early_end(session: Session) -> Fault | None:
@@ -113,9 +121,11 @@ def _signalled(done: Exit) -> Fault:
 
 def leak(done: Exit) -> Fault | None:
     """Return a rejection if processes outlived the main one."""
+    if done.unkillable:
+        return Fault(code=Code.LEAKED_PROCESS, reason=_survivors(done))
     if not done.leaked:
         return None
-    names = ", ".join(done.leaked[:5])
+    names = ", ".join(done.leaked[:_NAMES])
     return Fault(code=Code.LEAKED_PROCESS, reason=f"Processes outlived the tests and were killed: {names}.")
 
 

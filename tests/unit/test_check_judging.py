@@ -127,6 +127,17 @@ def test_a_signal_is_named() -> None:
     assert fault.reason == "The interpreter was ended by SIGSEGV."
 
 
+def test_who_could_not_be_killed_is_named() -> None:
+    left = {"leaked": ("7 daemon", "8 stuck"), "unkillable": ("8 stuck",)}
+    run = session(exit_=Exit(ended=Ended.EXITED, **left), a="passed", b="passed")
+    late = session(exit_=Exit(ended=Ended.WALL_DEADLINE, **left))
+    assert (judged(run).code, "could not be killed: 8 stuck." in judged(run).reason) == (
+        Code.LEAKED_PROCESS,
+        True,
+    )
+    assert (judged(late).code, "could not be killed: 8 stuck." in judged(late).reason) == (Code.TIMEOUT, True)
+
+
 def test_a_baseline_that_leaks_excuses_leaks() -> None:
     run = session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",)), a="passed", b="passed")
     assert judged(run, replace(BASELINE, leaks=True)).code is Code.OK
