@@ -54,9 +54,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the preflight's own processes as they come: when tests were told to stop, or the mode."""
     seen: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, limits: Any) -> Session:
+    async def run(guest: Any, workspace: Any, spec: Any, limits: Any, canaries: Any = ()) -> Session:
         seen.append(spec.get("stop") or spec["mode"])
-        return await run_guest(guest, workspace, spec, limits)
+        return await run_guest(guest, workspace, spec, limits, canaries)
 
     monkeypatch.setattr(preflight, "run_guest", run)
     return seen
