@@ -1,0 +1,41 @@
+"""The isolation level that is asked for is had, is said, and what it takes from a baseline is named."""
+
+import pytest
+from conftest import Builder
+from harness import FIXTURES, commit_all
+
+_TARGET = ("--function", "words.py::shout")
+_WRITES = """
+
+def test_writes_outside():
+    import os, words
+    loud = words.shout("a")
+    with open(os.environ["FIXTURE_STATE"] + "/made", "w") as file:
+        file.write(loud)
+"""
+
+
+def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Builder) -> None:
+    place = build("in_tree_venv")
+    tests = place.repository / "test_words.py"
+    tests.write_text(tests.read_text(encoding="utf-8") + _WRITES, encoding="utf-8")
+    commit_all(place.repository)
+    common = (
+        *_TARGET,
+        "--candidates",
+        str(FIXTURES / "in_tree_venv" / "candidates"),
+        "--fresh",
+        "--isolation",
+        "L1",
+    )
+    options = (*common, "--pass-env", "FIXTURE_STATE", "--output-format", "json")
+    red = place.run("check", *options)
+    assert red.status == 4, red.document["summary"]
+    if red.document["error"]["code"] == "NO_ISOLATION":
+        pytest.skip(red.document["error"]["message"])
+    assert red.document["error"]["code"] == "RED_BASELINE"
+    assert "test_writes_outside" in red.document["error"]["message"]
+    assert "--allow-write PATH" in red.document["error"]["hint"]
+    green = place.run("check", *options, "--allow-write", str(place.state))
+    assert green.status == 0, green.document["error"]
+    assert (green.document["isolation"], green.document["isolation_requested"]) == ("L1", "L1")
