@@ -64,7 +64,10 @@ def figures(levels: Mapping[str, Outcomes]) -> Iterator[list[str]]:
         Counter(one["became"] for one in found.values() if one["family"] == "honest")
         for found in levels.values()
     ]
-    yield ["attacks that fooled a naive judge", *(str(sum(c.values()) - c["skipped"]) for c in counted)]
+    yield [
+        "attacks that fooled a naive judge, or were not shown to one",
+        *(str(sum(c.values()) - c["skipped"]) for c in counted),
+    ]
     yield ["of these stopped", *(str(sum(c[name] for name in CAUGHT)) for c in counted)]
     for name, word in _KINDS.items():
         yield [name, *(str(c[word]) for c in counted)]
@@ -111,7 +114,8 @@ def attacks(levels: Mapping[str, Outcomes]) -> Iterator[list[str]]:
 
 def _fools(told: Sequence[Mapping[str, Any] | None]) -> str:
     by = next((one["fooled"]["by"] for one in told if one and one["fooled"] and one["fooled"]["by"]), None)
-    return ", ".join(by) if by else "nobody here"
+    asked = any(one and one["fooled"] for one in told)
+    return ", ".join(by) if by else "nobody here" if asked else "(not asked)"
 
 
 def _cell(entry: Entry, one: Mapping[str, Any] | None) -> str:
