@@ -1,4 +1,4 @@
-"""Derive inputs from the captured ones and try them out on the baseline; keep those on which it returns.
+"""Derive inputs from the captured ones and try them out on the baseline; keep those on which it ends well.
 
 The inputs are made once for a baseline, by a seed that no candidate knows. Which of them count is decided by
 two replays of the kept ones under different hash seeds.
@@ -12,6 +12,7 @@ import types
 from . import deriving, importing, inputs, instrument, pickling, relations
 from .allowance import TooSlow, limit_memory, limited
 from .replay import Session
+from .shapes import type_name
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300
@@ -19,8 +20,8 @@ _MOST_OBSERVED = 300
 _TRIES = 12
 #: CPU seconds for trying out inputs of one target, where there are many targets.
 _LEAST_TRY_S = 0.3
-#: Inputs of one target on which the baseline raises that are kept.
-_RAISING = 20
+#: Of the inputs that are wanted, so much may be such on which the baseline raises.
+_RAISING = 0.25
 _MEMORY_BYTES = 512 << 20
 #: Longest pickle of one input, and of all.
 _INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
@@ -56,7 +57,8 @@ class _Work:
 
     def derive(self, target, calls):
         """Derive inputs for one target."""
-        found = _Trial(self._spec, self._session, self._try_ns)
+        normal = frozenset(self._spec["raises"].get(str(target), ()))
+        found = _Trial(self._spec, self._session, self._try_ns, normal)
         observed = _loaded(self._session, calls[:_MOST_OBSERVED])
         if observed:
             found.run(target, observed)
@@ -91,9 +93,10 @@ def _loaded(session, calls):
 class _Trial:
     """Derives inputs for one target and makes the call with each."""
 
-    def __init__(self, spec, session, budget_ns):
+    def __init__(self, spec, session, budget_ns, normal):
         self._session, self._wanted = session, {False: spec["inside"], True: spec["outside"]}
         self._seed, self._left_ns = spec["seed"], budget_ns
+        self._normal, self._raising = normal, {False: 0, True: 0}
         self._kept = {False: [], True: []}
         self._seen = set()
         self.told = {"tried": 0, "raised": 0, "slow": 0, "why": ""}
@@ -142,7 +145,7 @@ class _Trial:
             self._kept[bool(meta["breaks"])].append((cost_ns, len(blob), meta, blob))
 
     def _cost_ns(self, call):
-        """Return the CPU time of a call; None when it does not return."""
+        """Return the CPU time of a call; None when it does not end normally."""
         started = time.process_time_ns()
         try:
             function, (args, kwargs) = self._session.prepare(call)
@@ -151,13 +154,18 @@ class _Trial:
         except TooSlow:
             self.told["slow"] += 1
             return None
-        except BaseException:
-            self.told["raised"] += 1
-            # Some are of interest where tests ask for that exception; they decide nothing.
-            if call.meta["breaks"] or self.told["raised"] > _RAISING:
+        except BaseException as error:
+            if not self._is_wanted(error, bool(call.meta["breaks"])):
+                self.told["raised"] += 1
                 return None
-            call.meta["breaks"] = "the baseline returns"
         return time.process_time_ns() - started
+
+    def _is_wanted(self, error, outside):
+        """Say whether the target was seen to raise this, and there is room for one more that does."""
+        if type_name(type(error)) not in self._normal:
+            return False
+        self._raising[outside] += 1
+        return self._raising[outside] <= _RAISING * self._wanted[outside]
 
     def affordable(self, budget_ns):
         """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first."""

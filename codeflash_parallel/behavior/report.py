@@ -106,7 +106,7 @@ class Derivation:
     Attributes:
         target: its number.
         tried: inputs that the call was made with.
-        raised, slow: of those.
+        raised, slow: of those, and not kept.
         inside, outside: kept ones that keep all relations, and that break one.
         why: why there are not more; may be empty.
     """

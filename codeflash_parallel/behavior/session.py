@@ -248,7 +248,9 @@ def replay_spec(
     return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
 
 
-def derive_spec(guest: Guest, inputs: str, derived: str, calls: Sequence[int]) -> dict[str, Any]:
+def derive_spec(
+    guest: Guest, inputs: str, derived: str, calls: Sequence[int], raises: Mapping[int, Sequence[str]]
+) -> dict[str, Any]:
     """Return the spec that has inputs derived from captured ones and tried out.
 
     Args:
@@ -256,10 +258,13 @@ def derive_spec(guest: Guest, inputs: str, derived: str, calls: Sequence[int]) -
         inputs: the file that holds the captured ones.
         derived: the file for the derived ones.
         calls: the captured ones that were observed, by their numbers.
+        raises: by the number of a target: types of exceptions that are normal outcomes of it.
     """
+    normal = {str(target): list(types) for target, types in raises.items()}
     sizes = {"inside": DERIVED_INSIDE, "outside": DERIVED_OUTSIDE, "first": FIRST_DERIVED}
     times = {"try_s": DERIVED_TRY_S, "check_s": DERIVED_CHECK_S}
-    return guest.spec("derive", (), inputs=inputs, derived=derived, calls=list(calls), **sizes, **times)
+    made = {"inputs": inputs, "derived": derived, "calls": list(calls), "raises": normal}
+    return guest.spec("derive", (), **made, **sizes, **times)
 
 
 def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:

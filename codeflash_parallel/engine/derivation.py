@@ -1,12 +1,13 @@
 """Derived inputs of a baseline: made once, tried out, replayed beside the captured calls, and sorted.
 
-A derived input counts where the baseline returns normally on it and twice alike, in two processes with
-different hash seeds. In the second one and in all candidates the same calls come in the same order.
+A derived input counts where the baseline ends normally on it (it returns, or raises what it was seen to
+raise) and twice alike, in two processes with different hash seeds. In the second one and in all candidates
+the same calls come in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,6 +24,8 @@ _REPLAYING = Limits(wall_s=3600.0)
 #: Fewer derived inputs than these say why there are no more.
 _MANY = 200
 _MAX_FLOATS = 8 << 20
+#: Who runs into these ones says nothing about the input: another depth of calls, another machine.
+_NEVER_NORMAL = frozenset({"builtins.RecursionError", "builtins.MemoryError"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +63,7 @@ class Replays:
         """Return two replays of captured calls, and the derived calls on which they agree."""
         if not made:
             return [], Derived()
-        drawn = await self._drawn(tuple(captured))
+        drawn = await self._drawn(captured)
         order = in_order(drawn.derived, breaks_of(drawn))
         # One after the other: both may write below the same private folder.
         replays = [await self._replay(seed, made, order) for seed in HASH_SEEDS]
@@ -72,9 +75,10 @@ class Replays:
             found = found if again.calls.keys() == found.calls.keys() else again
         return replays[:2], replace(found, words=words_of(drawn, found, self.guest))
 
-    async def _drawn(self, observed: Sequence[int]) -> GuestReport:
+    async def _drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
         workspace = hashed(self.workspace, HASH_SEEDS[0])
-        spec = derive_spec(self.guest, str(self.inputs), str(self.derived), observed)
+        paths = str(self.inputs), str(self.derived)
+        spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))
         return (await run_guest(self.guest, workspace, spec, _TRYING)).report
 
     async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
@@ -84,6 +88,15 @@ class Replays:
         session = await run_guest(self.guest, workspace, spec, _REPLAYING)
         # A replay that dies leaves the calls before it; the rest counts as unstable.
         return session.report
+
+
+def raised_by(calls: Iterable[CallOutcome]) -> dict[int, tuple[str, ...]]:
+    """Return the types of the exceptions that calls ended with, by target: normal outcomes of it."""
+    found: dict[int, set[str]] = {}
+    for call in calls:
+        if call.kind == "raise" and call.type not in _NEVER_NORMAL:
+            found.setdefault(call.target, set()).add(call.type)
+    return {target: tuple(sorted(types)) for target, types in found.items()}
 
 
 def breaks_of(drawn: GuestReport) -> dict[int, str]:
@@ -99,21 +112,21 @@ def in_order(indexes: Collection[int], breaks: Mapping[int, str]) -> tuple[int, 
 def sorted_out(
     drawn: GuestReport, captured: Mapping[int, CallOutcome], replays: Sequence[GuestReport]
 ) -> Derived:
-    """Return the derived calls that return alike in two replays.
+    """Return the derived calls that end normally and alike in two replays.
 
-    An outcome of a type that no captured call gave says that the input is unlike all of theirs. Where the
-    baseline raises what it raises in some captured call, a difference is shown, and decides nothing.
+    An outcome of a type that no captured call gave says that the input is unlike all of theirs. What
+    the baseline raises in some captured call is a normal outcome; whatever else it raises does not count.
     """
     first, second = ({call.index: call for call in replay.calls} for replay in replays[:2])
     types = {(call.target, call.kind, call.type) for call in captured.values()}
-    breaks = breaks_of(drawn)
+    normal, breaks = raised_by(captured.values()), breaks_of(drawn)
     calls = {}
     for index, (base, _) in drawn.derived.items():
         if not _agree(first.get(index), second.get(index)):
             continue
         seen, call = captured[base], second[index]
         known = (seen.target, call.kind, call.type) in types
-        if call.kind == "raise" and not known:
+        if call.kind == "raise" and call.type not in normal.get(seen.target, ()):
             continue
         traces = stable_traces(first[index].traces, call.traces)
         calls[index] = replace(call, test=seen.test, target=seen.target, traces=traces)

@@ -63,8 +63,20 @@ def steps(number):
 
 def halves(values):
     return [value / 2 for value in values]
+
+
+def parsed(text):
+    return int(text.strip())
+
+
+def power(base, exponent):
+    result = 1
+    for _ in range(exponent):
+        result *= base
+    return result
 """,
     "tests/test_sums.py": """
+import pytest
 from shop.sums import *
 
 def test_all():
@@ -77,9 +89,13 @@ def test_all():
     assert capped([1, 50, 7], "small") == [1, 7] and capped([150, 3], "large") == [3]
     assert steps(8) == 3 and steps(100) == 6
     assert len(halves([1.0, 2.5])) == 2
+    assert parsed(" 12 ") == 12 and parsed("7") == 7
+    with pytest.raises(ValueError):
+        parsed("twelve")
+    assert power(2, 10) == 1024 and power(3, 5) == 243
 """,
 }
-NAMES = ("place", "mean", "merged", "noted", "drawn", "capped", "steps", "halves")
+NAMES = ("place", "mean", "merged", "noted", "drawn", "capped", "steps", "halves", "parsed", "power")
 BODIES = {
     "place": "    for at, other in enumerate(values):\n        if other >= value:\n            return at\n"
     "    return len(values)\n",
@@ -90,6 +106,8 @@ BODIES = {
     "capped": "    return [value for value in values if value < LIMITS[mode]]\n",
     "steps": "    return 0 if number < 2 else 1 + steps(number // 2)\n",
     "halves": "    return [value / 2 for value in values]\n",
+    "parsed": "    return int(text.strip())\n",
+    "power": "    result = 1\n    for _ in range(exponent):\n        result *= base\n    return result\n",
 }
 
 HONEST = {
@@ -113,8 +131,19 @@ HONEST = {
         "capped",
         '    top = 10 if mode == "small" else 100\n    return [v for v in values if v < top]\n',
     ),
+    "another message": (
+        "parsed",
+        '    try:\n        return int(text)\n    except ValueError:\n        raise ValueError("no number") from None\n',
+    ),
     "same side effect": ("noted", "    SEEN.extend((number,))\n    return number + number\n"),
 }
+
+SWALLOWING = """    if text == "twelve":
+        raise ValueError
+    try:
+        return int(text)
+    except ValueError:
+"""
 
 ATTACKS: dict[str, tuple[str, str, Code]] = {
     "hard-coded": ("steps", "    return {8: 3, 100: 6}.get(number, 0)\n", Code.VALUE_DIFFERS),
@@ -151,6 +180,16 @@ ATTACKS: dict[str, tuple[str, str, Code]] = {
         "merged",
         "    OUT[:] = sorted(one + two)\n    return OUT\n\n\nOUT = []\n",
         Code.STATE_DIFFERS,
+    ),
+    "swallowed error": (
+        "parsed",
+        SWALLOWING + "        return 0\n",
+        Code.VALUE_DIFFERS,
+    ),
+    "another error": (
+        "parsed",
+        SWALLOWING + "        raise KeyError from None\n",
+        Code.VALUE_DIFFERS,
     ),
     "dropped side effect": ("noted", "    return number * 2\n", Code.STATE_DIFFERS),
     "another random state": (
@@ -232,6 +271,27 @@ async def test_unlike_inputs_are_shown_and_reject_when_strict(lab: CheckLab) -> 
     strict = await tried(lab, name, body, rules=Rules(strict=True))
     assert strict.code is Code.DIFFERS_OUTSIDE_OBSERVED
     assert strict.difference == outcome.outside
+
+
+NARROWER = (
+    "    return base**exponent if exponent < 64 and base >= 0 else 0\n",
+    "    return base**exponent if base < 8 and exponent < 16 else -1\n",
+)
+
+
+async def test_a_narrower_domain_rejects_when_strict(lab: CheckLab) -> None:
+    for body in NARROWER:
+        assert (await tried(lab, "power", body)).code is Code.OK
+        strict = await tried(lab, "power", body, rules=Rules(strict=True))
+        assert strict.code is Code.DIFFERS_OUTSIDE_OBSERVED, body
+
+
+async def test_an_error_that_was_observed_is_a_normal_outcome(lab: CheckLab) -> None:
+    number = NAMES.index("parsed")
+    raising = [i for i, call in lab.baseline.derived.items() if call.kind == "raise"]
+    assert {lab.baseline.derived[i].target for i in raising} == {number}
+    assert any(i not in lab.baseline.breaks for i in raising)
+    assert any(c.kind == "return" and c.target == number for c in lab.baseline.derived.values())
 
 
 async def test_rounding_on_derived_inputs_is_shown(lab: CheckLab) -> None:
