@@ -252,7 +252,8 @@ def make_place(folder: Path, **environment: str) -> Place:
     own = {k: v for k, v in os.environ.items() if not k.startswith(_PRIVATE_PREFIXES)}
     # Every plugin that the developers of *this* project have installed would cost a second of each start.
     own |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(place["home"])}
-    own |= {"FIXTURE_STATE": str(place["state"]), **_importable(), **environment}
+    state = str(place["state"])
+    own |= {"FIXTURE_STATE": state, "CODEFLASH_PARALLEL_ALLOW_WRITE": state, **_importable(), **environment}
     return Place(**place, cwd=place["repository"], environment=own)
 
 

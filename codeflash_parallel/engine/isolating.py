@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,12 +71,13 @@ def _policy(
 ) -> Policy:
     roots = {str(path) for path in (repository.root, repository.git_dir, repository.common_dir)}
     outermost = sorted(root for root in roots if not any(str(p) in roots for p in Path(root).parents))
+    held = os.path.realpath(cache)
     return Policy(
         level=chosen.level,
         network=settings.allow_network,
-        writable=tuple(_existing(path) for path in settings.allow_write),
+        writable=tuple(_granted(path, (*outermost, held)) for path in settings.allow_write),
         hidden=(*outermost, *secrets_of(os.environ)),
-        cache=os.path.realpath(cache),
+        cache=held,
         limits=GuestLimits(
             file_bytes=settings.file_size_limit * _MIB,
             open_files=settings.open_files_limit,
@@ -87,10 +89,14 @@ def _policy(
     )
 
 
-def _existing(path: str) -> str:
+def _granted(path: str, never: Sequence[str]) -> str:
+    """Return the real path that may be written to, which shares nothing with the checkout or our cache."""
     found = os.path.realpath(Path(path).expanduser())
     if not Path(found).exists():
         raise UsageError("BAD_SETTING", f"allow_write names {path}, which is not there.")
+    shared = [place for place in never if os.path.commonpath((found, place)) in {found, place}]
+    if shared:
+        raise UsageError("BAD_SETTING", f"allow_write names {path}, and nobody may write to {shared[0]}.")
     return found
 
 

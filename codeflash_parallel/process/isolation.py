@@ -25,7 +25,7 @@ from codeflash_parallel.process.guest import PACKAGE
 _PROBE_S = 30.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: The highest level that `auto` takes: whoever wants more names it.
-AUTO_UP_TO = IsolationLevel.L0
+AUTO_UP_TO = IsolationLevel.L2
 #: What is the user's alone, below his home: keys, tokens, passwords.
 _SECRETS = (
     ".ssh",

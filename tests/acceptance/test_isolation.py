@@ -17,6 +17,7 @@ def test_writes_outside():
 
 def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Builder) -> None:
     place = build("in_tree_venv")
+    del place.environment["CODEFLASH_PARALLEL_ALLOW_WRITE"]
     tests = place.repository / "test_words.py"
     tests.write_text(tests.read_text(encoding="utf-8") + _WRITES, encoding="utf-8")
     commit_all(place.repository)
@@ -39,3 +40,14 @@ def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Builde
     green = place.run("check", *options, "--allow-write", str(place.state))
     assert green.status == 0, green.document["error"]
     assert (green.document["isolation"], green.document["isolation_requested"]) == ("L1", "L1")
+
+
+@pytest.mark.parametrize("shared", ["repository", "cache", "."])
+def test_what_is_nobodys_to_write_cannot_be_granted(build: Builder, shared: str) -> None:
+    place = build("in_tree_venv")
+    granted = str(place.cache.parent / shared)
+    candidates = str(FIXTURES / "in_tree_venv" / "candidates")
+    done = place.run("check", *_TARGET, "--candidates", candidates, "--allow-write", granted)
+    assert done.status == 2
+    assert b"and nobody may write to" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -225,10 +225,13 @@ async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
             path.write_text("x" * (runs + 1))
             assert runs == 0
     """
-    monkeypatch.setenv("FIXTURE_STATE", str(tmp_path))
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("FIXTURE_STATE", str(state))
     monkeypatch.setattr(race_phase, "_race", simulated({"right": 1.5}))
     project = make_project(tmp_path / "project", tests__test_shaky_py=shaky)
-    async with Evaluator(project, settings(tmp_path, pass_env=("FIXTURE_STATE",))) as evaluator:
+    rights = {"pass_env": ("FIXTURE_STATE",), "allow_write": (str(state),)}
+    async with Evaluator(project, settings(tmp_path, **rights)) as evaluator:
         result = await evaluator.evaluate([candidate("right", BODY)])
     assert result.candidates[0].status is Status.WON
     assert any("test_passes_once" in warning for warning in result.warnings)

@@ -229,15 +229,18 @@ async def test_numeric_libraries_get_one_thread_unless_the_user_has_said_how_man
             Path(os.environ["FIXTURE_STATE"], "threads").write_text(os.environ["OMP_NUM_THREADS"])
     """
     project = make_project(tmp_path / "project", tests__test_threads_py=sees)
-    alone = settings(tmp_path, parallel_candidates=1, pass_env=("FIXTURE_STATE",))
+    state = tmp_path / "state"
+    state.mkdir()
+    rights = {"pass_env": ("FIXTURE_STATE",), "allow_write": (str(state),)}
+    alone = settings(tmp_path, parallel_candidates=1, **rights)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("OMP_NUM_THREADS", raising=False)
-        patch.setenv("FIXTURE_STATE", str(tmp_path))
+        patch.setenv("FIXTURE_STATE", str(state))
         await judged(project, alone, [candidate("right", BODY)])
-        assert (tmp_path / "threads").read_text() == "1"
+        assert (state / "threads").read_text() == "1"
         patch.setenv("OMP_NUM_THREADS", "3")
         await judged(project, alone, [candidate("right", BODY)])
-        assert (tmp_path / "threads").read_text() == "3"
+        assert (state / "threads").read_text() == "3"
 
 
 @pytest.mark.anyio
