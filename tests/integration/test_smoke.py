@@ -44,7 +44,7 @@ async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(tmp_path: Path
         result = await evaluator.evaluate(submissions)
     assert_same(before, picture(project))
     assert (result.verdict, result.winner) == (Verdict.WINNER, "fast"), result.summary
-    assert result.level is Level.CAPTURED
+    assert result.level is Level.DERIVED
     found = {c.id: (c.status, c.code) for c in result.candidates}
     assert found == {
         "fast": (Status.WON, Code.OK),

@@ -146,7 +146,7 @@ def test_benchmarks_of_the_projects_own(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=BENCHMARKED, **loaded)
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=PLENTY_S)
     assert race_of(phases) == (
-        "workload pytest-benchmark: 1 test, because the project has benchmarks of the targets; budget 60 s"
+        "workload pytest-benchmark: 1 test, because the project has benchmarks of the targets; budget 300 s"
     )
     assert result.race["workload"] == "pytest-benchmark"
     assert result.candidates[0].status is Status.WON, result.candidates[0].reason
