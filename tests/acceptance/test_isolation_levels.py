@@ -1,8 +1,11 @@
 """The isolation level that is asked for is had, is said, and what it takes from a baseline is named."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 import pytest
-from conftest import Builder
-from harness import FIXTURES, commit_all
+from harness import FIXTURES, Place, commit_all
 
 _TARGET = ("--function", "words.py::shout")
 _WRITES = """
@@ -15,7 +18,7 @@ def test_writes_outside():
 """
 
 
-def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Builder) -> None:
+def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Callable[[str], Place]) -> None:
     place = build("in_tree_venv")
     del place.environment["CODEFLASH_PARALLEL_ALLOW_WRITE"]
     tests = place.repository / "test_words.py"
@@ -43,7 +46,7 @@ def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Builde
 
 
 @pytest.mark.parametrize("shared", ["repository", "cache", "."])
-def test_what_is_nobodys_to_write_cannot_be_granted(build: Builder, shared: str) -> None:
+def test_what_is_nobodys_to_write_cannot_be_granted(build: Callable[[str], Place], shared: str) -> None:
     place = build("in_tree_venv")
     granted = str(place.cache.parent / shared)
     candidates = str(FIXTURES / "in_tree_venv" / "candidates")
