@@ -308,7 +308,16 @@ def _ordered(parts, names):
 def _made(kind, parts):
     if kind is str:
         return "".join(parts)
-    return kind(parts)
+    # Other calls may have a list where this one has a set: what was drawn need not fit into it.
+    return kind(filter(_is_hashable, parts) if kind in (set, frozenset) else parts)
+
+
+def _is_hashable(value):
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 _CONTAINER_WAYS = ("inside", "inside", "permute", "resize", "draw")

@@ -24,6 +24,9 @@ _LEAST_DIFFERENT = 3
 ITEMS, KEYS, VALUES = "items", "keys", "values"
 SIZED = (list, tuple, set, frozenset, dict, str, bytes)
 NUMBERS = (int, float)
+#: What holds other values, and what does not.
+NESTING = (list, tuple, set, frozenset, dict)
+ATOMS = (str, bytes, bool, int, float, complex, type(None))
 
 #: What is known of one position. `low`, `high`: of numbers; `step`: (remainder, modulus) of integers;
 #: `decimals`: of floats, or None; `lengths`: allowed ones as (low, high); `alphabet`: of texts;
@@ -259,6 +262,7 @@ def pairs_of(found):
     lengths = {(*path, "length"): len(v) for path, v in tops.items() if type(v) in SIZED}
     kept = set(_orders({**numbers, **lengths}))
     kept.update(_memberships(tops))
+    kept.update(_containments(tops))
     return frozenset(kept)
 
 
@@ -281,6 +285,25 @@ def _memberships(tops):
         for other, right in items:
             if one != other and _is_inside(left, right):
                 yield "%s in %s" % (word(one), word(other))
+
+
+def _containments(tops):
+    """Yield whose innermost parts all occur in another argument, as the nodes of a graph's edges do."""
+    parts = {path: _innermost(value, _MAX_DEPTH) for path, value in tops.items() if type(value) in NESTING}
+    for one, left in parts.items():
+        for other, right in parts.items():
+            if one != other and left <= right:
+                yield "what is in %s is in %s" % (word(one), word(other))
+
+
+def _innermost(value, depth):
+    """Return the builtin atoms of a container; of a dict those of its keys and its values."""
+    if type(value) not in NESTING or not depth:
+        return frozenset([value]) if type(value) in ATOMS else frozenset()
+    found = set()
+    for part in (*value, *value.values()) if type(value) is dict else value:
+        found |= _innermost(part, depth - 1)
+    return found
 
 
 def _is_inside(left, right):

@@ -141,3 +141,13 @@ def test_properties_say_what_they_mean(items: list[int]) -> None:
     assert ("sorted" in names) == (len(items) > 1 and items == sorted(items))
     assert ("distinct" in names) == (len(items) > 1 and len(set(items)) == len(items))
     assert all(properties.missing({name}, items) == "" for name in names)
+
+
+def test_the_nodes_of_a_graphs_edges_are_among_its_nodes():
+    many = [("a", "b"), ("b", "a"), ("a", "a")]
+    calls = [(([], []), {}), ((["a", "b"], many), {}), ((["c"], []), {})]
+    known = relations.infer(calls, frozenset())
+
+    assert "what is in argument 1 is in argument 0" in known.pairs
+    assert known.broken((["c"], [("a", "b")]), {}) == "what is in argument 1 is in argument 0"
+    assert known.broken((["a", "b"], many[1:]), {}) == ""
