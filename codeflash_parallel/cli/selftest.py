@@ -59,16 +59,19 @@ def _settings() -> tuple[str, ...]:
 def run(args: argparse.Namespace, output: Output) -> int:
     """Run the corpus; return 1 if a wrong one passed, a cheat was credited or an honest one rejected."""
     from codeflash_parallel.cli.interrupts import handling_signals
+    from codeflash_parallel.model.settings import Settings
     from codeflash_parallel.selftest.judging import has_failed
     from codeflash_parallel.selftest.table import as_values, listed, markdown
 
+    output.form = Format.JSON if args.json else output.form
     if args.jobs < 1:
         raise UsageError("BAD_ARGUMENTS", f"--jobs must be at least 1, not {args.jobs}.")
+    # It says what is wrong with the value of a setting, once for all candidates instead of for each.
+    Settings(isolation=getattr(args, "isolation", "auto"))
     entries = chosen(args)
     if args.list:
         output.write("".join(f"{line}\n" for line in listed(entries)))
         return ExitCode.OK
-    output.form = Format.JSON if args.json else output.form
     with handling_signals(output):
         outcomes = _outcomes(entries, args)
     if args.markdown:

@@ -57,6 +57,13 @@ def test_an_attack_fools_naive_judges_and_not_the_gate(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
+def test_a_level_that_there_is_not_is_refused_before_anybody_is_judged(tmp_path):
+    status, said = run_selftest(tmp_path, "--isolation", "L7")
+
+    assert status == 2
+    assert said["error"]["message"] == "isolation must be one of auto, L0, L1, L2, L3, not L7."
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("level", ["L0", "L1", "L2", "L3"])
 def test_the_whole_corpus(tmp_path, level):
