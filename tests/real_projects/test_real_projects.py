@@ -47,7 +47,8 @@ def test_verdicts(name: str, build: Callable[[Project], Place]) -> None:
     assert verdicts(data) == expected_verdicts(project), context
     assert (data["verdict"], data["winner"], finished.status) == ("winner", "faster", 0), context
     assert data["quarantined"] == []
-    assert data["level"] == "derived"
+    # Derived where the arguments are plain enough for it, which those of some projects are not.
+    assert data["level"] in {"captured", "derived"}
 
 
 def test_any_number_of_slots_gives_the_same_verdicts(build: Callable[[Project], Place]) -> None:
