@@ -1,0 +1,79 @@
+"""The queue as a table that stays up to date, and the figures of its health."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.report.queue_document import JobView
+from codeflash_parallel.report.queue_words import JOB_COLUMNS, job_row
+from codeflash_parallel.report.text import one_line
+
+STYLES = {
+    JobState.QUEUED: "cyan",
+    JobState.RUNNING: "bold",
+    JobState.DONE: "green",
+    JobState.CANCELLED: "dim",
+    JobState.EXPIRED: "yellow",
+    JobState.DROPPED: "yellow",
+    JobState.DEAD: "bold red",
+}
+
+#: Lines of the terminal that a live table leaves free, so that it never scrolls.
+_SPARE_LINES = 4
+
+
+def jobs_table(views: Sequence[JobView], *, limit: int = 0) -> RenderableType:
+    """Return the table of some jobs.
+
+    Args:
+        views: the jobs.
+        limit: rows at most; 0: all.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    for name in JOB_COLUMNS:
+        table.add_column(name, overflow="fold", no_wrap=name in {"job", "state", "age"})
+    for view in views[:limit] if limit else views:
+        cells = [Text(one_line(cell)) for cell in job_row(view.job, view.place, view.age_s)]
+        cells[1].stylize(STYLES[view.job.state])
+        table.add_row(*cells)
+    if limit and len(views) > limit:
+        table.add_row(Text(f"and {len(views) - limit} more", style="dim"))
+    return table
+
+
+def figures_table(rows: Sequence[tuple[str, str]]) -> Table:
+    """Return names and values, one pair a line."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in rows:
+        grid.add_row(Text(name, style="dim"), Text(one_line(value)))
+    return grid
+
+
+def show_live(
+    console: Console,
+    look: Callable[[int], tuple[RenderableType, bool]],
+    pause_s: float,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Keep a picture of the queue up to date until there is nothing more to see; the last one stays.
+
+    Args:
+        console: where to.
+        look: returns the picture for so many rows, and whether it is the last one.
+        pause_s: from one look to the next.
+        sleep: spends it.
+    """
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        while True:
+            picture, is_last = look(max(3, console.height - _SPARE_LINES))
+            live.update(Group(picture), refresh=True)
+            if is_last:
+                return
+            sleep(pause_s)

@@ -1,0 +1,219 @@
+"""What the queue says, to people and to programs."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.jobs import (
+    Fence,
+    Instant,
+    Job,
+    JobId,
+    JobKind,
+    JobState,
+    Place,
+    Priority,
+    Waiting,
+)
+from codeflash_parallel.report.console import make_console
+from codeflash_parallel.report.queue_board import jobs_table, show_live
+from codeflash_parallel.report.queue_document import (
+    JobView,
+    Newness,
+    queue_document,
+    queue_schema,
+    refusal_document,
+)
+from codeflash_parallel.report.queue_words import job_row, job_words, outcome_of, place_words, seconds_words
+from codeflash_parallel.report.text import printable
+
+NOWHERE = Place(position=0, reason=Waiting.NEXT, wait_s=-1.0)
+JOB = Job(
+    job_id=JobId("4f1c"),
+    number=7,
+    kind=JobKind.EVALUATE,
+    key="ab",
+    submitter="ada@tty1",
+    run="",
+    priority=Priority.NORMAL,
+    state=JobState.QUEUED,
+    submitted=Instant(wall_s=1000.0, boot_s=10.0, boot_id="b"),
+    fence=Fence(0),
+    crashes=0,
+    machinery_faults=0,
+    payload="{}",
+)
+
+
+def done(result: object) -> Job:
+    return replace(JOB, state=JobState.DONE, result=json.dumps(result))
+
+
+def view(job: Job = JOB, place: Place = NOWHERE, newness: Newness = Newness.NEW) -> JobView:
+    return JobView(job=job, place=place, age_s=12.3456, newness=newness)
+
+
+def assert_valid(document: dict) -> None:
+    jsonschema.validate(document, queue_schema(), cls=jsonschema.Draft202012Validator)
+    json.dumps(document, allow_nan=False).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.0, "0.0 s"), (0.44, "0.4 s"), (40, "40 s"), (119, "119 s"), (120, "2 min"), (7199, "120 min"), (9000, "2.5 h")],
+)  # fmt: skip
+def test_spans_are_said_in_the_unit_that_fits(seconds: float, words: str) -> None:
+    assert seconds_words(seconds) == words
+
+
+def test_an_estimate_is_said_only_where_something_was_measured() -> None:
+    place = Place(position=3, reason=Waiting.SLOTS, wait_s=-1.0)
+    assert place_words(place) == "position 3: all slots are busy"
+    assert place_words(replace(place, wait_s=61.0)) == "position 3: all slots are busy, about 61 s to wait"
+
+
+@pytest.mark.parametrize(
+    ("job", "outcome"),
+    [
+        (JOB, ""),
+        (replace(JOB, state=JobState.RUNNING), ""),
+        (replace(JOB, state=JobState.EXPIRED), "expired"),
+        (done({"document": {"verdict": "winner", "error": None}}), "winner"),
+        (done({"document": {"verdict": None, "error": {"code": "RED"}}}), "RED"),
+        (done({"document": {"verdict": None, "error": None}}), "incomplete"),
+        (done({"document": None, "scores": {"score": 0}}), "scores"),
+        (done([1, 2]), "scores"),
+    ],
+)
+def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
+    assert outcome_of(job) == outcome
+
+
+@pytest.mark.parametrize(
+    ("job", "place", "words"),
+    [
+        (JOB, Place(position=1, reason=Waiting.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next, about 0.0 s to wait"),
+        (replace(JOB, state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
+        (replace(JOB, state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
+        (done({"document": {"verdict": "nothing_faster"}}), NOWHERE, "job 4f1c: done: nothing faster"),
+        (replace(JOB, state=JobState.DEAD, fault="killed\x1b[2J"), NOWHERE, "job 4f1c: dead: killed\\x1b[2J"),
+        (replace(JOB, state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),
+    ],
+)  # fmt: skip
+def test_a_job_in_one_line(job: Job, place: Place, words: str) -> None:
+    assert job_words(job, place) == words
+
+
+def test_a_row_says_how_often_a_job_has_failed_already() -> None:
+    tried = replace(JOB, crashes=1, machinery_faults=1)
+    place = Place(position=2, reason=Waiting.BACKOFF, wait_s=-1.0)
+    assert job_row(tried, place, 3.0)[-2:] == (
+        "3 s",
+        "position 2: it is tried again after a pause; attempt 3",
+    )
+    assert job_row(replace(tried, state=JobState.DEAD, fault="killed: OOM"), place, 3.0)[-1] == "killed: OOM"
+
+
+def test_the_document_says_what_a_program_needs() -> None:
+    place = Place(position=2, reason=Waiting.RATE, wait_s=-1.0)
+    document = queue_document([view(place=place, newness=Newness.KNOWN)], daemon="none")
+    assert_valid(document)
+    (job,) = document["jobs"]
+    assert job["place"] == {
+        "position": 2,
+        "reason": "RATE",
+        "says": "your rate limit is reached",
+        "wait_s": None,
+    }
+    assert (job["known"], job["age_s"], job["outcome"], job["verdict"]) == (True, 12.346, "", None)
+
+
+def test_a_job_that_is_not_queued_has_no_place() -> None:
+    document = queue_document(
+        [view(done({"document": {"verdict": "tie", "winner": "c1"}}))], daemon="running"
+    )
+    assert_valid(document)
+    (job,) = document["jobs"]
+    assert (job["place"], job["verdict"], job["winner"]) == (None, "tie", "c1")
+
+
+def test_a_refusal_carries_its_figures() -> None:
+    error = UsageError("RATE_LIMITED", "Too fast \udc80.", "Wait.")
+    document = refusal_document(error, {"retry_after_s": 2.5})
+    assert_valid(document)
+    assert document["error"]["retry_after_s"] == 2.5
+    assert document["error"]["message"] == "Too fast \\udc80."
+
+
+TEXTS = st.text(max_size=20)
+JOBS = st.builds(
+    replace,
+    st.just(JOB),
+    submitter=TEXTS,
+    run=TEXTS,
+    fault=TEXTS,
+    last_output=TEXTS,
+    progress=TEXTS,
+    state=st.sampled_from([state for state in JobState if state != JobState.DONE]),
+    kind=st.sampled_from(JobKind),
+    priority=st.sampled_from(Priority),
+)
+PLACES = st.builds(
+    Place,
+    position=st.integers(0, 9),
+    reason=st.sampled_from(Waiting),
+    wait_s=st.floats(-1, 1e6),
+)
+
+
+@given(JOBS, PLACES)
+def test_every_job_can_be_shown_and_acts_on_no_terminal(job: Job, place: Place) -> None:
+    assert_valid(queue_document([view(job, place)], daemon="running"))
+    words = job_words(job, place)
+    assert printable(words) == words
+    assert "\n" not in words
+
+
+def drawn(table: object, width: int = 160) -> str:
+    stream = io.StringIO()
+    console = make_console(stream)
+    console.width = width
+    console.print(table)
+    return stream.getvalue()
+
+
+def test_the_table_has_a_row_for_each_job_up_to_a_limit() -> None:
+    views = [view(replace(JOB, job_id=JobId(f"job{number}"))) for number in range(5)]
+    assert [f"job{number}" in drawn(jobs_table(views)) for number in range(5)] == [True] * 5
+    cut = drawn(jobs_table(views, limit=2))
+    assert "job1" in cut
+    assert "job2" not in cut
+    assert "and 3 more" in cut
+
+
+def test_markup_and_escapes_in_a_job_are_only_text() -> None:
+    text = drawn(jobs_table([view(replace(JOB, submitter="[red]x[/red]\x1b[2J"))]))
+    assert "[red]x[/red]\\x1b[2J" in text
+
+
+def test_a_live_view_ends_with_its_last_picture() -> None:
+    stream = io.StringIO()
+    seen: list[int] = []
+    pauses: list[float] = []
+
+    def look(rows: int) -> tuple[str, bool]:
+        seen.append(rows)
+        return f"picture {len(seen)}", len(seen) == 3
+
+    show_live(make_console(stream), look, 1.5, pauses.append)
+    assert pauses == [1.5, 1.5]
+    assert all(rows >= 3 for rows in seen)
+    assert "picture 3" in stream.getvalue()
