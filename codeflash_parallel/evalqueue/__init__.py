@@ -1,0 +1,1 @@
+"""The evaluation queue: store, policy, protocol and client. It imports no sibling."""

@@ -1,0 +1,180 @@
+"""What the queue refuses, and why.
+
+CodeflashParallelError
+├── UsageError
+│   ├── Refused            a job is not taken, or not known
+│   │   ├── QueueFull          QUEUE_FULL        as many wait as may
+│   │   ├── SubmitterLimit     SUBMITTER_LIMIT   as many of its submitter wait as may
+│   │   ├── RateLimited        RATE_LIMITED      it would expire before its submitter's rate lets it start
+│   │   ├── BudgetSpent        BUDGET_SPENT      its run may spend no more
+│   │   ├── UnknownKind        UNKNOWN_KIND
+│   │   ├── UnknownJob         UNKNOWN_JOB
+│   │   └── Duplicate          DUPLICATE         its verdict is there already (only the client raises it)
+│   └── LeaseLost          LEASE_LOST        somebody else has the job, or nobody
+└── EnvironmentFault
+    ├── NewerQueue         NEWER_QUEUE           a later version has written the file
+    ├── NetworkFileSystem  NETWORK_FILE_SYSTEM   locks do not hold there
+    ├── QueueDiskFull      QUEUE_DISK_FULL
+    ├── QueueBusy          QUEUE_BUSY            another process holds the file, and does nothing
+    └── QueueDamaged       QUEUE_DAMAGED         the file is damaged while others have it open
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.jobs import Job, JobKind
+
+
+class Refused(UsageError):  # noqa: N818 - the plan of record names it so
+    """A job is not taken, or not known."""
+
+
+class QueueFull(Refused):
+    """As many jobs wait as may."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("QUEUE_FULL", f"The queue holds {limit} jobs and takes no more.", "Try again later.")
+        self.limit = limit
+
+
+class SubmitterLimit(Refused):
+    """As many jobs of a submitter wait as may."""
+
+    def __init__(self, submitter: str, limit: int) -> None:
+        super().__init__(
+            "SUBMITTER_LIMIT",
+            f"{submitter} has {limit} jobs in the queue, which is the limit.",
+            "Wait for one of them, or cancel one.",
+        )
+        self.submitter = submitter
+        self.limit = limit
+
+
+class RateLimited(Refused):
+    """A job would expire before its submitter's rate lets it start.
+
+    Args:
+        retry_after_s: seconds after which it is taken.
+    """
+
+    def __init__(self, submitter: str, retry_after_s: float) -> None:
+        super().__init__(
+            "RATE_LIMITED",
+            f"{submitter} has more jobs in the queue than its rate lets start before they expire.",
+            f"Try again in {retry_after_s:.0f} s.",
+        )
+        self.submitter = submitter
+        self.retry_after_s = retry_after_s
+
+
+class BudgetSpent(Refused):
+    """A run may spend no more.
+
+    Args:
+        figure: of the budget: cpu_s, jobs or wall_s.
+    """
+
+    def __init__(self, run: str, figure: str, spent: float, limit: float) -> None:
+        super().__init__(
+            "BUDGET_SPENT",
+            f"The budget of {run or 'this run'} is spent: {figure} is {spent:g} of {limit:g}.",
+            "Begin another run, or give it a larger budget.",
+        )
+        self.run = run
+        self.figure = figure
+        self.spent = spent
+        self.limit = limit
+
+
+class UnknownKind(Refused):
+    """There is no such kind of job."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            "UNKNOWN_KIND", f"There is no job of the kind {kind!r}.", f"Kinds are {', '.join(JobKind)}."
+        )
+        self.kind = kind
+
+
+class UnknownJob(Refused):
+    """There is no such job."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            "UNKNOWN_JOB", f"There is no job {job_id!r}.", "`codeflash-parallel queue list` names all."
+        )
+        self.job_id = job_id
+
+
+class Duplicate(Refused):
+    """A job with the same key has its verdict already."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(
+            "DUPLICATE", f"The same was asked before, as job {job.job_id}; its verdict is there."
+        )
+        self.job = job
+
+
+class LeaseLost(UsageError):  # noqa: N818
+    """Who reports about a job does not hold it any more; nothing has been changed."""
+
+    def __init__(self, job_id: str, fence: int) -> None:
+        super().__init__("LEASE_LOST", f"Claim {fence} of job {job_id} has been lost.")
+        self.job_id = job_id
+        self.fence = fence
+
+
+class NewerQueue(EnvironmentFault):
+    """A later version has written the file."""
+
+    def __init__(self, path: Path, version: int) -> None:
+        super().__init__(
+            "NEWER_QUEUE",
+            f"{path} has schema {version}, which a later version of codeflash-parallel has written.",
+            "Use that version, or another folder.",
+        )
+        self.version = version
+
+
+class NetworkFileSystem(EnvironmentFault):
+    """Locks do not hold on a file system that several machines share."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(
+            "NETWORK_FILE_SYSTEM",
+            f"{folder} lies on a network file system ({name}), where locks do not hold.",
+            "Keep the queue on a disk of this machine: --queue-dir.",
+        )
+        self.name = name
+
+
+class QueueDiskFull(EnvironmentFault):
+    """The disk is full; what was acknowledged is kept, what was asked for has not been done."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("QUEUE_DISK_FULL", f"The disk of {folder} is full.", "Make room, then try again.")
+
+
+class QueueBusy(EnvironmentFault):
+    """Another process holds the file and does nothing."""
+
+    def __init__(self, folder: Path, waited_s: float) -> None:
+        super().__init__(
+            "QUEUE_BUSY",
+            f"Another process has held the queue in {folder} for {waited_s:.0f} s.",
+            "It may be stopped: let it go on, or end it.",
+        )
+
+
+class QueueDamaged(EnvironmentFault):
+    """The file is damaged."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            "QUEUE_DAMAGED",
+            f"{path} is damaged: {why}.",
+            "End all that use the queue; then `codeflash-parallel serve` makes it anew from its journal.",
+        )
