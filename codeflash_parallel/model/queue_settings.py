@@ -13,7 +13,10 @@ from codeflash_parallel.model.jobs import JobKind, Overflow, Strategy
 
 
 def _setting(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text, "flag": ""})
+    metadata = {"help": help_text, "flag": ""}
+    if isinstance(default, Mapping):  # before Python 3.12 it has no hash, and counts as mutable
+        return field(default_factory=lambda: default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 #: No weights, and no limits of kinds.
