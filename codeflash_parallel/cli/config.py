@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -12,14 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE, find_table
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
 
-#: The table of `pyproject.toml` that is ours.
-TABLE = "codeflash-parallel"
-
 #: Every environment variable of ours begins with it.
 PREFIX = "CODEFLASH_PARALLEL_"
+
+#: Every one of a setting of the queue does.
+QUEUE_PREFIX = f"{PREFIX}QUEUE_"
+
+#: Who hands jobs in, and for which run, where no option says so.
+SUBMITTER, RUN_OF = f"{PREFIX}SUBMITTER", f"{PREFIX}RUN_OF"
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -164,52 +167,8 @@ def _checked(values: Mapping[str, Any], sources: Mapping[str, str]) -> Settings:
 
 
 def _from_file(project: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for folder in _folders(project):
-        path = folder / "pyproject.toml"
-        table = _table(path)
-        if table is not None:
-            yield str(path), _named(table, path)
-            return
-
-
-def _folders(project: Path) -> list[Path]:
-    """Return where `pyproject.toml` may lie, the nearest folder first.
-
-    Raises:
-        UsageError: `NO_PROJECT`, the folder cannot be looked at.
-    """
-    try:
-        return list(_up_to_repository_root(project.resolve()))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(
-            "NO_PROJECT",
-            f"The project {project} cannot be looked at: {why}.",
-            "Name its folder by --project.",
-        ) from error
-
-
-def _up_to_repository_root(folder: Path) -> Iterator[Path]:
-    """Yield a folder and its parents up to the one that holds `.git`; outside a repository only itself."""
-    chain = [folder, *folder.parents]
-    root = next((place for place, parent in enumerate(chain) if (parent / ".git").exists()), 0)
-    yield from chain[: root + 1]
-
-
-def _table(path: Path) -> Mapping[str, Any] | None:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.") from error
-    tools = content.get("tool", {})
-    if not isinstance(tools, dict):
-        raise UsageError("BAD_CONFIG", f"{path}: tool must be a table.")
-    table = tools.get(TABLE)
-    if table is not None and not isinstance(table, dict):
-        raise UsageError("BAD_CONFIG", f"{path}: tool.{TABLE} must be a table.")
-    return table
+    for path, table in find_table(project):
+        yield str(path), _named({key: value for key, value in table.items() if key != QUEUE_TABLE}, path)
 
 
 def _named(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -262,8 +221,8 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, dic
         if variable in variables:
             name = variables[variable]
             yield f"environment, {variable}", {name: _parsed(name, variable, environment[variable])}
-        else:
-            _refuse_misspelled(variable, list(variables))
+        elif not variable.startswith(QUEUE_PREFIX):
+            refuse_misspelled(variable, [*variables, SUBMITTER, RUN_OF])
 
 
 def _parsed(name: str, variable: str, text: str) -> Any:
@@ -273,8 +232,14 @@ def _parsed(name: str, variable: str, text: str) -> Any:
         raise UsageError("BAD_SETTING", f"{variable} must be {WORDS[KINDS[name]]}, not {text!r}.") from error
 
 
-def _refuse_misspelled(variable: str, known: Sequence[str]) -> None:
-    """Refuse a variable that is nearly one of ours; others may belong to our tests or to a run around us."""
+def refuse_misspelled(variable: str, known: Sequence[str]) -> None:
+    """Refuse a variable that is nearly one of ours; others may belong to our tests or to a run around us.
+
+    Raises:
+        UsageError: `UNKNOWN_SETTING`.
+    """
+    if variable in known:
+        return
     suffixes = {name.removeprefix(PREFIX): name for name in known}
     close = difflib.get_close_matches(variable.removeprefix(PREFIX), suffixes, n=1, cutoff=0.8)
     if close:

@@ -38,6 +38,8 @@ class ExitCode(IntEnum):
     UNFIT = 4
     #: `replay` came to another verdict than the run.
     DIFFERS = 5
+    #: `queue wait`: the time is up and the job is not done; ask again. `queue result`: it is not done yet.
+    STILL_WAITING = 6
     #: Interrupted (SIGINT).
     INTERRUPTED = 130
     #: Terminated (SIGTERM).

@@ -51,7 +51,7 @@ class Output:
     @classmethod
     def found_in(cls, arguments: Sequence[str]) -> Output:
         """Find the output options in a command line that may otherwise be wrong."""
-        form = last_value(arguments, "--output-format")
+        form = Format.JSON.value if _asks_for_json(arguments) else last_value(arguments, "--output-format")
         known = form in [known.value for known in Format]
         return cls(Format(form) if known else Format.TEXT, last_value(arguments, "--output"))
 
@@ -274,6 +274,11 @@ def drop_stdout() -> None:
     """Let nothing more be written to a closed pipe or a full disk, not even by the interpreter at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _asks_for_json(arguments: Sequence[str]) -> bool:
+    """Look for the short spelling; what comes after `--` is somebody else's."""
+    return "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
 
 
 def last_value(arguments: Sequence[str], option: str) -> str:
