@@ -128,6 +128,12 @@ MUTATIONS = (
         attack="hard_coded_inputs",
     ),
     Mutation(
+        check="replays without the tests",
+        seams=("codeflash_parallel.engine.preflight:absences",),
+        made=always(()),
+        attack="right_only_beside_the_tests",
+    ),
+    Mutation(
         check="calls inside of tests",
         seams=(f"{BEHAVIOR}.judging:compare_observed",),
         made=without(*VALUE_CODES),

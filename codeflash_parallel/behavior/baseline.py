@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from codeflash_parallel.behavior.calls import Known
@@ -12,6 +12,19 @@ from codeflash_parallel.behavior.canaries import Place
 from codeflash_parallel.behavior.compare import Outcomes, TestKey
 from codeflash_parallel.behavior.report import CallOutcome
 from codeflash_parallel.model.outcome import Level
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Calls that are made again in one process.
+
+    Attributes:
+        known: what they gave.
+        aside: what lies elsewhere meanwhile.
+    """
+
+    known: Known
+    aside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +54,8 @@ class Baseline:
         derivation: what came of deriving them, by target, in words.
         globals: public data of the targets' modules that is compared after the captured calls.
         changed_globals: digests of those that the calls change.
+        aside: what lies elsewhere while calls are made again: the tests, relative to the workspace's root.
+        sheltered: captured calls that need something of it: they are made with all of it there.
         unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
@@ -83,6 +98,8 @@ class Baseline:
     derivation: Mapping[str, str] = field(default_factory=dict)
     globals: tuple[str, ...] = ()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
+    aside: tuple[str, ...] = ()
+    sheltered: tuple[int, ...] = ()
     unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
     observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
@@ -119,6 +136,15 @@ class Baseline:
         if len(self.derived) > len(self.breaks):
             return Level.DERIVED
         return Level.CAPTURED if self.calls or self.observed else Level.TESTS
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return the replays of a candidate: without the tests, and where calls need them with them there."""
+        whole, kept = self.known, frozenset(self.sheltered)
+        inside = {index: call for index, call in self.calls.items() if index in kept}
+        others = {index: call for index, call in self.calls.items() if index not in kept}
+        first = Part(known=replace(whole, calls=others), aside=self.aside)
+        return (first, Part(known=Known(calls=inside, targets=self.targets))) if inside else (first,)
 
     @property
     def known(self) -> Known:
@@ -190,12 +216,13 @@ _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
         *("leftovers", "order", "asked", "benchmarks", "spawning", "third_party", "globals"),
+        *("aside", "sheltered"),
     }
 )
 _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
-    *("derived_inputs", "derivation", "globals", "changed_globals"),
+    *("derived_inputs", "derivation", "globals", "changed_globals", "aside", "sheltered"),
     *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed"),
 )

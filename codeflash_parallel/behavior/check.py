@@ -16,21 +16,18 @@ from random import SystemRandom
 from time import monotonic_ns
 
 from codeflash_parallel.behavior.believing import unbelievable
-from codeflash_parallel.behavior.calls import Measured
 from codeflash_parallel.behavior.canaries import draw
 from codeflash_parallel.behavior.compare import compare_screened, compare_tests
 from codeflash_parallel.behavior.judging import (
     Found,
     doubt,
-    judged_replay,
     judged_tests,
     observable,
     run_fault,
-    untold,
-    with_words,
 )
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Circumstances, Ground, Point, Serving, choose, furthest
+from codeflash_parallel.behavior.replaying import Replaying
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import (
     Need,
@@ -47,21 +44,23 @@ from codeflash_parallel.behavior.session import (
     Stop,
     Tracebacks,
     Wrap,
-    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.behavior.steps import Account
-from codeflash_parallel.behavior.values import measure, to_measure
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.model.workspace import Tree, Workspace
 
 #: Draws canaries: no seed, as a candidate could know that.
 _RANDOM = SystemRandom()
 
 
 async def check(
-    plan: CheckPlan, workspace: Workspace, candidate: Candidate, servers: Servers | None
+    plan: CheckPlan,
+    workspace: Workspace,
+    candidate: Candidate,
+    servers: Servers | None,
+    tree: Tree | None = None,
 ) -> CheckOutcome:
     """Run the selected tests and the captured calls on a staged candidate and compare.
 
@@ -72,8 +71,9 @@ async def check(
         workspace: where the candidate is staged.
         candidate: what was staged.
         servers: of this slot, for the selected tests.
+        tree: lets tests lie elsewhere while calls are made again; `None`: they stay.
     """
-    work = _Work(plan, workspace, candidate, servers)
+    work = _Work(plan, workspace, candidate, servers, tree)
     screened = screening(plan.baseline, plan.killers, plan.workers, plan.front)
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
@@ -83,19 +83,23 @@ async def check(
     return work.outcome(await work.replayed(found))
 
 
-async def rest(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
+async def rest(
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Tree | None = None
+) -> CheckOutcome:
     """Run the tests that were asked for and not selected, on a candidate that passed the selected ones.
 
     What fails among them may miss the tests before it: then all are run, as `confirm` does.
     """
     work = _Work(plan, workspace, candidate, None)
     found = await work.remaining(plan.rest)
-    return work.outcome(found) if found.code is Code.OK else await confirm(plan, workspace, candidate)
+    return work.outcome(found) if found.code is Code.OK else await confirm(plan, workspace, candidate, tree)
 
 
-async def confirm(plan: CheckPlan, workspace: Workspace, candidate: Candidate) -> CheckOutcome:
+async def confirm(
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Tree | None = None
+) -> CheckOutcome:
     """Run all tests that were asked for and all captured calls, in new processes."""
-    work = _Work(replace(plan, fresh=True), workspace, candidate, None)
+    work = _Work(replace(plan, fresh=True), workspace, candidate, None, tree)
     return work.outcome(await work.replayed(await work.everything()))
 
 
@@ -121,9 +125,14 @@ class _Work:
     """One check while it goes on: its runs, where they began, and what they took."""
 
     def __init__(
-        self, plan: CheckPlan, workspace: Workspace, candidate: Candidate, servers: Servers | None
+        self,
+        plan: CheckPlan,
+        workspace: Workspace,
+        candidate: Candidate,
+        servers: Servers | None,
+        tree: Tree | None = None,
     ) -> None:
-        self._plan, self._baseline, self._candidate = plan, plan.baseline, candidate
+        self._plan, self._baseline, self._candidate, self._tree = plan, plan.baseline, candidate, tree
         self._place = Place(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
         self._observed = observable(plan.baseline, plan.guest.targets, candidate) if plan.watches else {}
         self._began_ns = monotonic_ns()
@@ -179,43 +188,17 @@ class _Work:
 
     async def replayed(self, found: Found) -> Found:
         """Make the captured calls, if the tests leave anything to ask."""
-        baseline = self._baseline
-        if found.code is not Code.OK or not self._plan.compare_values or not baseline.calls:
+        if found.code is not Code.OK or not self._plan.compare_values or not self._baseline.calls:
             return found
-        session = await self._replay(())
-        measured = await self._measured(session)
-        found = judged_replay(found, session, self._candidate, baseline, self._plan.rules, measured)
-        shown = untold(found, session)
-        if shown is None:
-            return found
-        return with_words(found, await self._replay((shown,), shown), baseline)
-
-    async def _measured(self, session: Session) -> Mapping[int, Measured]:
-        """Make the calls once more to get the floats of those that may differ in nothing else."""
-        known, rules = self._baseline.known, self._plan.rules
-        wanted = to_measure(known, session.report, rules)
-        if not wanted:
-            return {}
-        again = await self._replay(wanted)
-        return measure(known, session.report, again.report.calls, rules)
-
-    async def _replay(self, texts: tuple[int, ...], last: int | None = None) -> Session:
-        """Make captured calls and those with derived inputs: all, or up to the last one that is wanted.
-
-        The calls before that one may have left something behind.
-        """
-        baseline = self._baseline
-        calls, derived = tuple(baseline.calls), tuple(baseline.derived)
-        if last in baseline.calls:
-            calls, derived = calls[: calls.index(last) + 1], ()
-        elif last is not None:
-            derived = derived[: derived.index(last) + 1]
-        made = (baseline.derived_inputs, derived)
-        spec = replay_spec(self._plan.guest, baseline.inputs, self._prove, calls, texts, made)
-        serving = choose(self._by_edits, Circumstances(fresh=self._plan.fresh))
-        served = await run_served(self._place, spec, serving, partial(self._doubt, {}))
-        self._account.replay(served)
-        return served.session
+        replaying = Replaying(
+            plan=self._plan,
+            place=self._place,
+            tree=self._tree,
+            candidate=self._candidate,
+            by_edits=self._by_edits,
+            account=self._account,
+        )
+        return await replaying.run(found)
 
     async def _tests(self, run: SelectedRun, expected: Mapping[str, str]) -> Session:
         plan, baseline = self._plan, self._baseline

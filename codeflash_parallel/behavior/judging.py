@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import unbelievable
-from codeflash_parallel.behavior.calls import Measured, Rules
+from codeflash_parallel.behavior.calls import Known, Measured, Rules
 from codeflash_parallel.behavior.compare import (
     DECISIVE,
     Outcomes,
@@ -112,15 +112,25 @@ def judged_replay(
     baseline: Baseline,
     rules: Rules,
     measured: Mapping[int, Measured],
+    known: Known,
 ) -> Found:
-    """Add what a replay of the captured calls and of those with derived inputs says to what the tests said.
+    """Add what a replay of the captured calls and of those with derived inputs says to what was found before.
 
     A process that ends in a call with an input unlike all observed ones differs outside, and nothing more.
+
+    Args:
+        found: what the tests said, and replays before this one.
+        session: the replay.
+        candidate: what was staged.
+        baseline: what is known.
+        rules: what counts.
+        measured: calls that differ in floats only.
+        known: the calls that were to be made.
     """
     fault = run_fault(session, candidate, baseline, baseline.loaded.keys())
     fault = fault or unbelievable(session, baseline)
-    values = compare_calls(baseline.known, session.report, rules, measured)
-    if fault is not None and fault.code in _ENDS and _only_outside_is_missing(session, baseline):
+    values = compare_calls(known, session.report, rules, measured)
+    if fault is not None and fault.code in _ENDS and _only_outside_is_missing(session, known):
         fault = None
     return replace(found, values=values, fault=fault)
 
@@ -129,10 +139,10 @@ def judged_replay(
 _ENDS = frozenset({Code.TIMEOUT, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.CRASHED})
 
 
-def _only_outside_is_missing(session: Session, baseline: Baseline) -> bool:
+def _only_outside_is_missing(session: Session, known: Known) -> bool:
     answered = {answer.call for answer in session.report.answers} | session.report.unreplayable.keys()
-    missing = baseline.known.all.keys() - answered
-    return bool(missing) and missing <= baseline.breaks.keys()
+    missing = known.all.keys() - answered
+    return bool(missing) and missing <= known.breaks.keys()
 
 
 def untold(found: Found, session: Session) -> int | None:

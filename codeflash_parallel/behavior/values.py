@@ -8,7 +8,7 @@ observed inputs have. What differs on other inputs is shown, and rejects only wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules, differing, other_trace
 from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
@@ -81,6 +81,19 @@ def compare_calls(
         code, difference = Code.STATE_DIFFERS, None
         reason = f"The calls leave {name} in another state than the baseline's."
     return ValueComparison(code=code, reason=reason, counts=counts, difference=difference, outside=outside)
+
+
+def together(first: ValueComparison, second: ValueComparison) -> ValueComparison:
+    """Add what another replay says to that of one in which nothing differed."""
+    level = second.counts.level if first.counts.level is Level.TESTS else first.counts.level
+    counts = replace(
+        first.counts,
+        compared=first.counts.compared + second.counts.compared,
+        differing=first.counts.differing + second.counts.differing,
+        level=level,
+    )
+    reason = _all_equal(counts) if second.code is Code.OK else second.reason
+    return replace(second, counts=counts, reason=reason, outside=second.outside or first.outside)
 
 
 def _gravest_first(one: Differing) -> tuple[int, int]:

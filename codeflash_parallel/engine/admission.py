@@ -43,11 +43,11 @@ _Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
 
 
 async def _rest(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-    return await rest(plan, _workspace(slot), candidate)
+    return await rest(plan, _workspace(slot), candidate, slot)
 
 
 async def _clean(plan: CheckPlan, slot: Slot, candidate: Candidate) -> CheckOutcome:
-    return await confirm(plan, _workspace(slot), candidate)
+    return await confirm(plan, _workspace(slot), candidate, slot)
 
 
 def _workspace(slot: Slot) -> Workspace:

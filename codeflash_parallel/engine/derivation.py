@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codeflash_parallel.behavior.calls import stable_traces
+from codeflash_parallel.behavior.replaying import without
 from codeflash_parallel.behavior.report import CallOutcome, Derivation, GuestReport
 from codeflash_parallel.behavior.session import Guest, derive_spec, hashed, replay_spec, run_guest
-from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.model.workspace import Limits, Tree, Workspace
 from codeflash_parallel.process.environment import HASH_SEEDS
 
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.
@@ -50,20 +51,32 @@ class Replays:
     Attributes:
         workspace: the baseline's.
         inputs, derived: the files that hold captured and derived inputs.
+        tree: lets files lie elsewhere meanwhile.
+        aside: which ones.
     """
 
     guest: Guest
     workspace: Workspace
     inputs: Path
     derived: Path
+    tree: Tree | None = None
+    aside: tuple[str, ...] = ()
+
+    async def drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
+        """Derive inputs from captured calls and try them out, with everything there."""
+        workspace = hashed(self.workspace, HASH_SEEDS[0])
+        paths = str(self.inputs), str(self.derived)
+        spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))
+        return (await run_guest(self.guest, workspace, spec, _TRYING)).report
+
+    async def twice(self, made: Sequence[int]) -> list[GuestReport]:
+        """Return two replays of captured calls."""
+        return [await self._replay(seed, made, ()) for seed in HASH_SEEDS]
 
     async def run(
-        self, captured: Mapping[int, CallOutcome], made: Sequence[int]
+        self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: GuestReport
     ) -> tuple[list[GuestReport], Derived]:
         """Return two replays of captured calls, and the derived calls on which they agree."""
-        if not made:
-            return [], Derived()
-        drawn = await self._drawn(captured)
         order = in_order(drawn.derived, breaks_of(drawn))
         # One after the other: both may write below the same private folder.
         replays = [await self._replay(seed, made, order) for seed in HASH_SEEDS]
@@ -75,17 +88,12 @@ class Replays:
             found = found if again.calls.keys() == found.calls.keys() else again
         return replays[:2], replace(found, words=words_of(drawn, found, self.guest))
 
-    async def _drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
-        workspace = hashed(self.workspace, HASH_SEEDS[0])
-        paths = str(self.inputs), str(self.derived)
-        spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))
-        return (await run_guest(self.guest, workspace, spec, _TRYING)).report
-
     async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
         workspace = hashed(self.workspace, seed)
         made = (str(self.derived), derived)
         spec = replay_spec(self.guest, str(self.inputs), (), calls, texts=(*calls, *derived), derived=made)
-        session = await run_guest(self.guest, workspace, spec, _REPLAYING)
+        async with without(self.tree, self.aside):
+            session = await run_guest(self.guest, workspace, spec, _REPLAYING)
         # A replay that dies leaves the calls before it; the rest counts as unstable.
         return session.report
 

@@ -18,7 +18,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
 import anyio.to_thread
 
@@ -37,6 +36,7 @@ from codeflash_parallel.behavior.session import (
     run_guest,
     selected_run_spec,
 )
+from codeflash_parallel.engine.absence import absences
 from codeflash_parallel.engine.canaries import canaries_to_try
 from codeflash_parallel.engine.demands import (
     Absent,
@@ -57,16 +57,16 @@ from codeflash_parallel.engine.findings import (
     lost,
     observed,
     recorded_calls,
-    repetitions,
     saw_failure,
-    stable,
     stable_globals,
     wider,
 )
+from codeflash_parallel.engine.sheltering import replayed, warnings_of
+from codeflash_parallel.engine.staging import StagingSlot
 from codeflash_parallel.engine.warmth import Warmth
 from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
 
 #: A baseline has no earlier run to take a deadline from; an hour is "hung" for any suite one would race.
@@ -86,31 +86,6 @@ class Depth(StrEnum):
     CALLS = "calls"
 
 
-class StagingSlot(Protocol):
-    """The baseline's own slot."""
-
-    @property
-    def workspace(self) -> Workspace:
-        """Where it is."""
-        ...
-
-    async def stage(self, edits: Sequence[Edit], /) -> None:
-        """Write edits."""
-        ...
-
-    async def audit(self) -> tuple[str, ...]:
-        """Return the paths that changed besides the staged edits, new bytecode apart."""
-        ...
-
-    async def discard(self) -> None:
-        """Restore the snapshot."""
-        ...
-
-    async def accept_bytecode(self) -> None:
-        """Let the bytecode that the baseline's runs have made be part of the snapshot."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preflight:
     """What the preflight needs besides the guest.
@@ -123,6 +98,7 @@ class Preflight:
         depth: what is wanted.
         choice: which tests candidates run.
         absent: what the tests have to do without, for the hint on a red baseline.
+        files: paths of the snapshot.
     """
 
     guest: Guest
@@ -133,6 +109,7 @@ class Preflight:
     depth: Depth = Depth.CALLS
     choice: Choice = Choice.NOTICING
     absent: Absent = field(default_factory=Absent)
+    files: tuple[str, ...] = ()
 
     async def run(self) -> Baseline:
         """Return what the baseline does.
@@ -244,14 +221,17 @@ class Preflight:
     ) -> Baseline:
         recorded = recorded_calls(draft, second)
         uncaptured = Counter(c.why or "not captured" for c in recorded if not c.captured)
-        repeated = repetitions(captured)
-        made = tuple(index for index in captured if index not in repeated)
-        derived_inputs = self.inputs.with_name("derived")
         making = Replays(
-            guest=self.guest, workspace=self.slot.workspace, inputs=self.inputs, derived=derived_inputs
+            guest=self.guest,
+            workspace=self.slot.workspace,
+            inputs=self.inputs,
+            derived=self.inputs.with_name("derived"),
+            tree=self.slot,
         )
-        replays, derived = await making.run(captured, made)
-        found = stable(captured, replays, repeated)
+        needed = frozenset(self.sources)
+        levels = absences(self.files, draft.asked, draft.rootdir, needed)
+        got = await replayed(making, captured, levels)
+        found, derived = got.found, got.derived
         if found.bound:
             uncaptured["depends on the test's surroundings"] += found.bound
         sound = {*found.calls, *found.repeats}
@@ -262,9 +242,12 @@ class Preflight:
             calls=bounded(found.calls),
             derived=derived.calls,
             breaks=derived.breaks,
-            derived_inputs=str(derived_inputs),
+            derived_inputs=str(making.derived),
             derivation=derived.words,
-            **stable_globals(replays),
+            aside=got.aside,
+            sheltered=got.sheltered,
+            warnings=(*draft.warnings, *warnings_of(got)),
+            **stable_globals(got.replays),
             repeats=found.repeats,
             costs_ns={index: call.ns for index, call in captured.items() if index in sound},
             # The target's number first: two targets may be given the same.

@@ -80,7 +80,7 @@ class Screening:
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
         """Screen what is staged."""
         plan, servers = self._plan(entry), self._context.fleet.of(slot)
-        outcome = await check(plan, slot.workspace, entry.staged, servers)
+        outcome = await check(plan, slot.workspace, entry.staged, servers, slot)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
         if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):

@@ -265,6 +265,7 @@ class Surroundings:
                 depth=depth,
                 choice=Choice.ALL if self.settings.no_select else Choice.NOTICING,
                 absent=self._absent(snapshot),
+                files=tuple(self.mirror.paths(snapshot)),
             )
             try:
                 found = await preflight.run()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -101,6 +102,18 @@ class Command:
     environment: Mapping[str, str] = field(repr=False)
     limits: Limits
     wrapper: tuple[str, ...] = ()
+
+
+class Tree(Protocol):
+    """The files of a workspace, as far as a check has to do with them."""
+
+    def without(self, paths: Sequence[str], /) -> AbstractAsyncContextManager[None]:
+        """Have some files and folders not there while something runs; afterwards they are as they were.
+
+        Args:
+            paths: relative to the root; of a module its bytecode goes with it, what is staged stays.
+        """
+        ...
 
 
 class Channel(Protocol):

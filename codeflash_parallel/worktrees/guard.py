@@ -8,22 +8,20 @@ written through a mapping or another link. What is left is the grain of the cloc
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-#: mode, size, mtime_ns, ctime_ns, inode; of a folder only the mode counts (the rest follows from its files).
-Seen = tuple[int, int, int, int, int]
+from codeflash_parallel.worktrees.seen import Seen, look, parents, scan, status_of
+
 #: Restoring may uncover more (a folder that could not be listed); this often it is looked at again.
 _MOST_PASSES = 4
 #: Originals that are held in memory at once.
 _AT_ONCE = 500
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,69 +41,6 @@ class Original:
 
 class NotRestored(Exception):  # noqa: N818 - a state of a slot, not an error of ours
     """A tree could not be made what it was."""
-
-
-def scan(root: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what lies below a folder: relative path and status; what cannot be listed is left out.
-
-    One short look-up a file, relative to its folder: this is what an audit costs (4 us a file).
-    """
-    try:
-        top = os.open(root, _FOLDER)
-    except OSError:
-        return
-    pending = [""]
-    try:
-        while pending:
-            prefix = pending.pop()
-            with suppress(OSError):  # vanished, or its mode says why
-                yield from _list(top, prefix, pending)
-    finally:
-        os.close(top)
-
-
-def _list(top: int, prefix: str, pending: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    folder = os.open(prefix or ".", _FOLDER, dir_fd=top)
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                path = prefix + entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(path + "/")
-                yield path, entry.stat(follow_symlinks=False)
-    finally:
-        os.close(folder)
-
-
-def look(path: Path) -> Seen | None:
-    """Return what lies at one path, `None` when nothing does."""
-    try:
-        return _seen(os.lstat(path))
-    except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
-            return None
-        raise
-
-
-def _seen(status: os.stat_result) -> Seen:
-    mode = status.st_mode
-    if stat.S_ISDIR(mode):
-        return (mode, 0, 0, 0, 0)
-    return (mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-
-
-def names_in(folder: Path) -> list[str]:
-    """Return what lies in a folder, nothing when it is none."""
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - names are what is wanted
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def parents(path: str) -> list[str]:
-    """Return the folders above a path, the outermost, which is the root, first."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:n]) for n in range(len(parts) + 1)] if path else []
 
 
 def write_file(path: Path, original: Original) -> None:
@@ -158,6 +93,13 @@ class Guard:
     def is_expecting(self) -> bool:
         """Whether anything is expected to differ."""
         return bool(self._expected)
+
+    def expects(self, path: str) -> bool:
+        """Say whether something at a path, below it or above it is expected to differ."""
+        return any(
+            other == path or other.startswith(f"{path}/") or path.startswith(f"{other}/")
+            for other in self._expected
+        )
 
     @property
     def newest_ns(self) -> int:
@@ -230,9 +172,9 @@ class Guard:
         self._held.clear()
 
     def _first_look(self) -> dict[str, Seen]:
-        known = {"": _seen(os.lstat(self.root))}
+        known = {"": status_of(os.lstat(self.root))}
         for path, status in scan(self.root):
-            seen = known[path] = _seen(status)
+            seen = known[path] = status_of(status)
             self.blocks += status.st_blocks
             if not stat.S_ISDIR(seen[0]):
                 self.files += status.st_blocks
@@ -244,7 +186,7 @@ class Guard:
         root = look(self.root)
         changed = [] if left.pop("") == root else [""]
         if root is not None and stat.S_ISDIR(root[0]):
-            changed += [path for path, status in scan(self.root) if left.pop(path, None) != _seen(status)]
+            changed += [path for path, status in scan(self.root) if left.pop(path, None) != status_of(status)]
         return changed + [path for path, seen in left.items() if seen is not None]
 
     def _put_back(self, paths: Sequence[str]) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from codeflash_parallel.worktrees.guard import Guard, names_in, scan
+from codeflash_parallel.worktrees.guard import Guard
 from codeflash_parallel.worktrees.overlay import UPPER, WORK, Overlay, probe_overlay
+from codeflash_parallel.worktrees.seen import names_in, scan
 
 #: Copying one tree; a hanging file system must not hang a run.
 _DEADLINE_S = 600.0

@@ -14,6 +14,7 @@ from pathlib import Path
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.isolation import Policy
 from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.worktrees.contents import SNAPSHOT_MTIME_NS, Contents
 from codeflash_parallel.worktrees.git import Git, TreeEntry, blob_id
 from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
 from codeflash_parallel.worktrees.kinds import (
@@ -30,7 +31,7 @@ from codeflash_parallel.worktrees.locks import locked
 from codeflash_parallel.worktrees.mirror import Mirror, mend
 from codeflash_parallel.worktrees.overlay import UPPER, WORK, unmount_and_remove
 from codeflash_parallel.worktrees.recovery import drop_worktrees
-from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, Contents, Slot
+from codeflash_parallel.worktrees.slot import Slot
 from codeflash_parallel.worktrees.snapshot import Snapshot
 from codeflash_parallel.worktrees.waste import Waste
 

@@ -26,10 +26,10 @@ from codeflash_parallel.worktrees.git import (
     read_blobs,
     read_file,
 )
-from codeflash_parallel.worktrees.guard import names_in
 from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, lock_shared, locked
 from codeflash_parallel.worktrees.repository import Repository
+from codeflash_parallel.worktrees.seen import names_in
 from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest, Taking
 
 __all__ = ["Mirror", "Snapshot", "open_mirror"]

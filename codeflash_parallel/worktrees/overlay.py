@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeflash_parallel.worktrees.guard import Seen, scan
 from codeflash_parallel.worktrees.layout import remove_tree
+from codeflash_parallel.worktrees.seen import Seen, scan
 
 #: `MNT_DETACH`: a template's working directory may be below; it keeps the old view until it ends.
 _DETACH = 2

@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
 import anyio.to_thread
 
 from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.workspace import Workspace
-from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, blob_id, read_blobs
-from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, look, names_in, write_file
+from codeflash_parallel.worktrees.aside import Aside
+from codeflash_parallel.worktrees.contents import SNAPSHOT_MTIME_NS, Contents
+from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
 from codeflash_parallel.worktrees.journal import JOURNAL, note_undone, staged_in
 from codeflash_parallel.worktrees.kinds import Made, Pristine, SlotCost, SlotKind
 from codeflash_parallel.worktrees.layout import cache_faults
 from codeflash_parallel.worktrees.overlay import UPPER, WORK
+from codeflash_parallel.worktrees.seen import look, names_in
 from codeflash_parallel.worktrees.staging import StageConflict, Stager, is_bytecode
 from codeflash_parallel.worktrees.ticks import find_grain
 from codeflash_parallel.worktrees.trace import Trace
@@ -31,43 +33,12 @@ __all__ = ["KEPT_MARK", "SNAPSHOT_MTIME_NS", "Contents", "Slot", "SlotBroken", "
 
 _T = TypeVar("_T")
 
-#: Every file of the snapshot has this mtime in every slot, so that bytecode of one slot is good in all; a
-#: staged file has the time of its staging, so that bytecode of the snapshot is never taken for it.
-SNAPSHOT_MTIME_NS = 1_000_000_000 * 10**9
 #: Marks a slot that was kept for a look; `recover` leaves it alone, `clean` removes it.
 KEPT_MARK = "kept.json"
 
 
 class SlotBroken(Exception):  # noqa: N818 - a state of the machinery
     """A slot cannot be made what it was; it is never given to a candidate again."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contents:
-    """What the files of a slot's tree are by right: blobs of the snapshot, and files of the slot's own."""
-
-    git: Git
-    entries: Mapping[str, TreeEntry]
-    own: dict[str, Original]
-
-    def __call__(self, paths: Sequence[str]) -> dict[str, Original]:
-        """Return what these paths must hold.
-
-        Raises:
-            NotRestored: the mirror does not have them any more.
-        """
-        found = {path: self.own[path] for path in paths if path in self.own}
-        wanted = {path: self.entries[path] for path in paths if path not in found}
-        try:
-            blobs = read_blobs(self.git, [entry.blob for entry in wanted.values()])
-        except GitFailed as error:
-            raise NotRestored(str(error)) from error
-        for path, entry in wanted.items():
-            data = blobs[entry.blob]
-            if blob_id(data) != entry.blob:
-                raise NotRestored(f"the mirror's copy of {path} was changed")
-            found[path] = Original(data=data, mode=int(entry.mode, 8), mtime_ns=SNAPSHOT_MTIME_NS)
-        return found
 
 
 class Slot:
@@ -95,7 +66,9 @@ class Slot:
         self._waste = waste
         self._made = made
         self._overlay = made.overlay(folder, workspace.root)
-        self._stager = Stager(tree=self._tree, folder=folder, grain=find_grain(folder))
+        grain = find_grain(folder)
+        self._stager = Stager(tree=self._tree, folder=folder, grain=grain)
+        self._aside = Aside(tree=self._tree, folder=folder, drop=waste.drop, grain=grain)
         self._identity = _identity(folder)
         self._device = os.lstat(workspace.root).st_dev
         self._private = _folders(workspace.private)
@@ -146,6 +119,20 @@ class Slot:
         """
         await self._in_thread(lambda: self._stage(edits))
 
+    @asynccontextmanager
+    async def without(self, paths: Sequence[str]) -> AsyncIterator[None]:
+        """Have some files and folders not there while something runs (`model.workspace.Tree`).
+
+        Raises:
+            EnvironmentFault: the disk is full.
+        """
+        await self._in_thread(lambda: self._put_aside(paths))
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._in_thread(lambda: self._put_aside(()))
+
     async def audit(self) -> tuple[str, ...]:
         """Return the paths that changed besides the staged edits, new bytecode apart."""
         return await self._in_thread(self._audit)
@@ -189,6 +176,7 @@ class Slot:
         return await anyio.to_thread.run_sync(work)
 
     def _mark_kept(self) -> None:
+        self._aside.back()
         if self._overlay is not None:
             self._overlay.dissolve()
         mark = {"tree": str(self.workspace.root), "slot": self.number, "staged": staged_in(self.folder)}
@@ -197,6 +185,13 @@ class Slot:
     def _stage(self, edits: Sequence[Edit]) -> None:
         with cache_faults(self.folder):
             self._stager.stage(edits)
+
+    def _put_aside(self, paths: Sequence[str]) -> None:
+        with cache_faults(self.folder):
+            if paths:
+                self._aside.put(paths)
+            else:
+                self._aside.back()
 
     def _audit(self) -> tuple[str, ...]:
         known = self._tree.known
@@ -219,6 +214,7 @@ class Slot:
         with suppress(FileNotFoundError):
             if os.lstat(self.workspace.root).st_dev != self._device:
                 raise NotRestored(f"{self.workspace.root} was mounted or unmounted")
+        self._aside.back()
         self._wipe_beside()
         self._note(self._tree.restore())
         stray = self._overlay.stray(self._tree.known) if self._overlay else ""

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.paths import refuse_form
-from codeflash_parallel.worktrees.guard import Guard, Original, look, names_in, parents, write_file
+from codeflash_parallel.worktrees.guard import Guard, Original, write_file
 from codeflash_parallel.worktrees.journal import note_staging
+from codeflash_parallel.worktrees.seen import look, names_in, parents
 from codeflash_parallel.worktrees.ticks import Grain, wait_past
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,12 +33,14 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.behavior.verify import verify
+from codeflash_parallel.engine.absence import absences
 from codeflash_parallel.engine.canaries import canaries_to_try
 from codeflash_parallel.engine.derivation import Replays
 from codeflash_parallel.engine.findings import repetitions, stable, stable_globals
+from codeflash_parallel.engine.sheltering import replayed
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Limits, Server, Workspace
+from codeflash_parallel.model.workspace import Limits, Server, Tree, Workspace
 from codeflash_parallel.process.guest import Control, guest_command
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.warm import start_server
@@ -95,6 +97,7 @@ class CheckLab:
     """A project with a known baseline.
 
     Attributes:
+        tree: lets tests lie elsewhere while calls are made again.
         servers: what `at` has started, by mode and point.
     """
 
@@ -103,6 +106,7 @@ class CheckLab:
     files: Mapping[str, str]
     targets: tuple[str, ...] = TARGETS
     derives: bool = False
+    tree: Tree | None = None
     servers: dict[tuple[str, Point], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -175,30 +179,35 @@ class CheckLab:
         repeated = repetitions(captured)
         made = tuple(index for index in captured if index not in repeated)
         if self.derives:
-            return await self._derived(draft, captured, made)
+            return await self._derived(draft, captured)
         replay = (await self._run(replay_spec(self.guest, draft.inputs, (), made, texts=made))).report
         found = stable(captured, [replay], repeated)
         sound = {*found.calls, *found.repeats}
         inside = [call for call in seen.calls if call.index not in sound]
         return replace(draft, calls=found.calls, repeats=found.repeats, observed=outcomes_by_test(inside))
 
-    async def _derived(
-        self, draft: Baseline, captured: Mapping[int, CallOutcome], made: Sequence[int]
-    ) -> Baseline:
+    async def _derived(self, draft: Baseline, captured: Mapping[int, CallOutcome]) -> Baseline:
         inputs = Path(draft.inputs)
         making = Replays(
-            guest=self.guest, workspace=self.workspace, inputs=inputs, derived=inputs.with_name("derived")
+            guest=self.guest,
+            workspace=self.workspace,
+            inputs=inputs,
+            derived=inputs.with_name("derived"),
+            tree=self.tree,
         )
-        replays, derived = await making.run(captured, made)
-        found = stable(captured, replays, {})
+        levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
+        got = await replayed(making, captured, levels if self.tree else ())
         return replace(
             draft,
-            calls=found.calls,
-            derived=derived.calls,
-            breaks=derived.breaks,
+            calls=got.found.calls,
+            repeats=got.found.repeats,
+            derived=got.derived.calls,
+            breaks=got.derived.breaks,
             derived_inputs=str(making.derived),
-            derivation=derived.words,
-            **stable_globals(replays),
+            derivation=got.derived.words,
+            aside=got.aside,
+            sheltered=got.sheltered,
+            **stable_globals(got.replays),
         )
 
     async def _run(self, spec: Mapping[str, Any]) -> Any:
@@ -243,7 +252,7 @@ class CheckLab:
     async def check(self, candidate: Candidate, servers: Servers | None = None, **plan: Any) -> CheckOutcome:
         made = self.plan(**plan)
         with self.staged(candidate):
-            return await check(made, self.workspace, candidate, servers)
+            return await check(made, self.workspace, candidate, servers, self.tree)
 
     # --- servers ---------------------------------------------------------------------------------------
 

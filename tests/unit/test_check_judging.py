@@ -24,6 +24,7 @@ from codeflash_parallel.behavior.judging import (
 )
 from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
 from codeflash_parallel.behavior.session import Session
+from codeflash_parallel.behavior.values import compare_calls, together
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.outcome import Code, Ended, Level
 from codeflash_parallel.model.target import Target
@@ -174,10 +175,37 @@ def test_a_replay_adds_values_and_faults() -> None:
     other = Session(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
     crashed = Session(report=run.report, exit=Exit(ended=Ended.SIGNALLED, status=-11))
     results = [
-        judged_replay(found, replay, CANDIDATE, BASELINE, Rules(), {}) for replay in (same, other, crashed)
+        judged_replay(found, replay, CANDIDATE, BASELINE, Rules(), {}, BASELINE.known)
+        for replay in (same, other, crashed)
     ]
     assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
     assert [result.counts.level for result in results] == [Level.CAPTURED, Level.CAPTURED, Level.TESTS]
+
+
+def test_calls_that_need_the_tests_are_a_part_of_their_own() -> None:
+    other = replace(CALL, index=1, digest="f")
+    baseline = replace(
+        BASELINE, calls={0: CALL, 1: other}, sheltered=(1,), aside=("tests",), repeats={2: "a"}, unstable=3
+    )
+    without, beside = baseline.parts
+    assert (tuple(without.known.calls), without.aside) == ((0,), ("tests",))
+    assert (tuple(beside.known.calls), beside.aside) == ((1,), ())
+    assert (without.known.repeated, without.known.unstable) == (1, 3)
+    assert (beside.known.repeated, beside.known.unstable) == (0, 0)
+    (whole,) = replace(baseline, sheltered=()).parts
+    assert (tuple(whole.known.calls), whole.aside) == ((0, 1), ("tests",))
+    first = compare_calls(without.known, GuestReport(calls=(CALL,)))
+    second = compare_calls(beside.known, GuestReport(calls=(replace(other, digest="x"),)))
+    both = together(first, compare_calls(beside.known, GuestReport(calls=(other,))))
+    assert (both.code, both.counts.compared, both.counts.unstable) == (Code.OK, 2, 3)
+    assert both.reason == "All 2 replayed calls give the baseline's values."
+    differing = together(first, second)
+    assert (differing.code, differing.counts.compared, differing.counts.differing) == (
+        Code.VALUE_DIFFERS,
+        2,
+        1,
+    )
+    assert differing.reason == second.reason
 
 
 @given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["passed", "failed", "skipped"])))

@@ -1,0 +1,103 @@
+"""Calls made again on a candidate outside of its tests, and held against the baseline's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from codeflash_parallel.behavior.baseline import Part
+from codeflash_parallel.behavior.calls import Measured
+from codeflash_parallel.behavior.judging import Found, doubt, judged_replay, untold, with_words
+from codeflash_parallel.behavior.plan import CheckPlan
+from codeflash_parallel.behavior.points import Circumstances, Serving, choose
+from codeflash_parallel.behavior.serving import Place, run_served
+from codeflash_parallel.behavior.session import Session, replay_spec
+from codeflash_parallel.behavior.steps import Account
+from codeflash_parallel.behavior.values import ValueComparison, measure, to_measure, together
+from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.workspace import Tree
+
+
+@asynccontextmanager
+async def without(tree: Tree | None, paths: tuple[str, ...]) -> AsyncIterator[None]:
+    """Have files not there while something runs, where there is a tree that can do so and any are named."""
+    if tree is None or not paths:
+        yield
+        return
+    async with tree.without(paths):
+        yield
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replaying:
+    """Replays of one check.
+
+    Attributes:
+        place: where the candidate is staged.
+        tree: lets tests lie elsewhere meanwhile; `None`: they stay.
+        by_edits: where a run may begin, as far as the candidate is concerned.
+        account: is told of every run.
+    """
+
+    plan: CheckPlan
+    place: Place
+    tree: Tree | None
+    candidate: Candidate
+    by_edits: Serving
+    account: Account
+
+    async def run(self, found: Found) -> Found:
+        """Make the calls, and add what they say to what the tests said; the first difference decides."""
+        before: ValueComparison | None = None
+        for part in self.plan.baseline.parts:
+            if found.code is not Code.OK:
+                return found
+            found = await self._part(found, part)
+            if before is not None and found.values is not None:
+                found = replace(found, values=together(before, found.values))
+            before = found.values
+        return found
+
+    async def _part(self, found: Found, part: Part) -> Found:
+        plan = self.plan
+        session = await self._replay(part, ())
+        measured = await self._measured(part, session)
+        found = judged_replay(found, session, self.candidate, plan.baseline, plan.rules, measured, part.known)
+        shown = untold(found, session)
+        if shown is None:
+            return found
+        return with_words(found, await self._replay(part, (shown,), shown), plan.baseline)
+
+    async def _measured(self, part: Part, session: Session) -> Mapping[int, Measured]:
+        """Make the calls once more to get the floats of those that may differ in nothing else."""
+        rules = self.plan.rules
+        wanted = to_measure(part.known, session.report, rules)
+        if not wanted:
+            return {}
+        again = await self._replay(part, wanted)
+        return measure(part.known, session.report, again.report.calls, rules)
+
+    async def _replay(self, part: Part, texts: tuple[int, ...], last: int | None = None) -> Session:
+        """Make captured calls and those with derived inputs: all, or up to the last one that is wanted.
+
+        The calls before that one may have left something behind.
+        """
+        plan, baseline = self.plan, self.plan.baseline
+        calls, derived = tuple(part.known.calls), tuple(part.known.derived)
+        if last in part.known.calls:
+            calls, derived = calls[: calls.index(last) + 1], ()
+        elif last is not None:
+            derived = derived[: derived.index(last) + 1]
+        made = (baseline.derived_inputs, derived)
+        prove = tuple(edit.path for edit in self.candidate.edits)
+        spec = replay_spec(plan.guest, baseline.inputs, prove, calls, texts, made)
+        serving = choose(self.by_edits, Circumstances(fresh=plan.fresh))
+        async with without(self.tree, part.aside):
+            served = await run_served(self.place, spec, serving, self._doubt)
+        self.account.replay(served)
+        return served.session
+
+    def _doubt(self, session: Session) -> str:
+        return doubt(session, self.candidate, self.plan.baseline, {})

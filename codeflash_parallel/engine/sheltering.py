@@ -1,0 +1,90 @@
+"""Captured calls made again without the tests, and with them where a call needs something of them.
+
+An input may be an object of a class that a test module defines, or name a file beside the tests. Such calls
+are *sheltered*: they are made with everything there, in a process of their own, and all others without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.engine.derivation import Derived, Replays
+from codeflash_parallel.engine.findings import Stability, repetitions, stable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replayed:
+    """What the baseline's replays gave.
+
+    Attributes:
+        replays: those without what lay aside.
+        aside: what that was.
+        sheltered: calls of `found` that were made with it there.
+    """
+
+    found: Stability
+    replays: Sequence[GuestReport] = ()
+    derived: Derived = field(default_factory=Derived)
+    aside: tuple[str, ...] = ()
+    sheltered: tuple[int, ...] = ()
+
+
+async def replayed(
+    making: Replays, captured: Mapping[int, CallOutcome], levels: Sequence[tuple[str, ...]]
+) -> Replayed:
+    """Make captured calls and those with derived inputs again.
+
+    Args:
+        making: makes them.
+        captured: calls by number.
+        levels: what to do without, the most first; the next one is tried where calls need some of it.
+    """
+    repeated = repetitions(captured)
+    made = tuple(index for index in captured if index not in repeated)
+    if not made:
+        return Replayed(found=stable(captured, [], repeated))
+    drawn = await making.drawn(captured)
+
+    async def at(aside: tuple[str, ...]) -> Replayed:
+        replays, derived = await replace(making, aside=aside).run(captured, made, drawn)
+        return Replayed(
+            found=stable(captured, replays, repeated), replays=replays, derived=derived, aside=aside
+        )
+
+    best = await at(levels[0] if levels else ())
+    left = [index for index in made if index not in best.found.calls]
+    if not best.found.bound or not best.aside or not left:
+        return best
+    some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
+    saved = stable(some, await making.twice(left), repeated)
+    if not saved.calls:
+        return best
+    for aside in levels[1:]:
+        other = await at(aside)
+        best = other if len(other.found.calls) > len(best.found.calls) else best
+    return _joined(best, saved)
+
+
+def _joined(best: Replayed, saved: Stability) -> Replayed:
+    found = best.found
+    calls = {index: call for index, call in saved.calls.items() if index not in found.calls}
+    repeats = {index: test for index, test in saved.repeats.items() if index not in found.repeats}
+    every = {**found.calls, **calls}
+    joined = Stability(
+        calls={index: every[index] for index in sorted(every)},
+        repeats={**found.repeats, **repeats},
+        unstable=found.unstable,
+        bound=max(0, found.bound - len(calls) - len(repeats)),
+    )
+    return replace(best, found=joined, sheltered=tuple(sorted(calls)))
+
+
+def warnings_of(found: Replayed) -> tuple[str, ...]:
+    """Say that calls are made with the tests beside them."""
+    if not found.sheltered:
+        return ()
+    count, all_of = len(found.sheltered), len(found.found.calls)
+    need = f"{count} of {all_of} captured calls need something of the tests"
+    return (f"{need}: they are made again with the tests beside them.",)

@@ -1,0 +1,98 @@
+"""Calls that need something of the tests are made with them; all others, and all that nothing saves, without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.engine.derivation import Derived, Replays
+from codeflash_parallel.engine.sheltering import replayed, warnings_of
+
+pytestmark = pytest.mark.anyio
+
+FOLDERS, FILES = ("tests",), ("tests/test_a.py",)
+
+
+@dataclass
+class Making:
+    """Replays of a project whose calls need some of the tests, by number, or never come out as they were."""
+
+    needs: Mapping[int, Sequence[str]]
+    aside: tuple[str, ...] = ()
+    made: list[tuple[tuple[str, ...], tuple[int, ...]]] = field(default_factory=list)
+
+    def _report(self, made: Sequence[int]) -> list[GuestReport]:
+        self.made.append((self.aside, tuple(made)))
+        missing = {"tests": {"tests/test_a.py", "tests/data"}}.get("".join(self.aside), set(self.aside))
+        there = tuple(_call(i) for i in made if not missing & set(self.needs.get(i, ())) and i in self.needs)
+        return [GuestReport(calls=there)] * 2
+
+    async def drawn(self, _captured: Mapping[int, CallOutcome]) -> GuestReport:
+        return GuestReport()
+
+    async def run(
+        self, _captured: Mapping[int, CallOutcome], made: Sequence[int], _drawn: GuestReport
+    ) -> tuple[list[GuestReport], Derived]:
+        return self._report(made), Derived()
+
+    async def twice(self, made: Sequence[int]) -> list[GuestReport]:
+        return self._report(made)
+
+
+def _call(index: int) -> CallOutcome:
+    return CallOutcome(index=index, test="t", target=0, kind="return", digest=str(index), after="")
+
+
+async def _replayed(making: Making, calls: int) -> Any:
+    return await replayed(cast("Replays", making), {i: _call(i) for i in range(calls)}, (FOLDERS, FILES))
+
+
+async def test_who_needs_nothing_is_replayed_once_without_any_of_it() -> None:
+    making = Making({0: (), 1: ()})
+    found = await _replayed(making, 2)
+    assert (tuple(found.found.calls), found.aside, found.sheltered) == ((0, 1), FOLDERS, ())
+    assert making.made == [(FOLDERS, (0, 1))]
+    assert warnings_of(found) == ()
+
+
+async def test_what_nothing_saves_is_tried_once_with_everything_there() -> None:
+    making = Making({0: ()})
+    found = await _replayed(making, 2)
+    assert (tuple(found.found.calls), found.aside, found.sheltered, found.found.bound) == (
+        (0,),
+        FOLDERS,
+        (),
+        1,
+    )
+    assert making.made == [(FOLDERS, (0, 1)), ((), (1,))]
+
+
+async def test_who_needs_data_only_is_replayed_without_the_files_of_tests() -> None:
+    making = Making({0: (), 1: ("tests/data",)})
+    found = await _replayed(making, 2)
+    assert (tuple(found.found.calls), found.aside, found.sheltered, found.found.bound) == (
+        (0, 1),
+        FILES,
+        (),
+        0,
+    )
+
+
+async def test_who_needs_a_test_is_sheltered() -> None:
+    making = Making({0: (), 1: ("tests/test_a.py",), 2: ("tests/data",)})
+    found = await _replayed(making, 4)
+    assert (tuple(found.found.calls), found.aside, found.sheltered) == ((0, 1, 2), FILES, (1,))
+    assert found.found.bound == 1
+    assert warnings_of(found) == (
+        "1 of 3 captured calls need something of the tests: they are made again with the tests beside them.",
+    )
+
+
+async def test_without_calls_nothing_is_made() -> None:
+    making = Making({})
+    found = await _replayed(making, 0)
+    assert (found.found.calls, found.replays, making.made) == ({}, (), [])
