@@ -38,7 +38,7 @@ def _days(text: str) -> float:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Remove results, baselines, mirrors and slots of all repositories that are not in use."""
-    from codeflash_parallel.engine.surroundings import cache_root
+    from codeflash_parallel.engine.places import cache_root
     from codeflash_parallel.report.text import one_line
     from codeflash_parallel.worktrees.recovery import CleanMode, clean
 

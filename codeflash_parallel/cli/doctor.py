@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     from codeflash_parallel import __version__
-    from codeflash_parallel.engine.surroundings import cache_root
+    from codeflash_parallel.engine.places import cache_root
 
     yield Finding(name="codeflash-parallel", value=f"{__version__}, Python {platform.python_version()}")
     yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
@@ -83,7 +83,7 @@ def _race(
     """Return what races of identical code tell, or why there was none."""
     from codeflash_parallel.cli.racecheck import check_race
     from codeflash_parallel.engine.interpreter import choose_interpreter
-    from codeflash_parallel.engine.surroundings import cache_root
+    from codeflash_parallel.engine.places import cache_root
     from codeflash_parallel.worktrees.repository import find_repository
 
     if any(finding.problem for finding in findings):

@@ -55,7 +55,7 @@ def find_places(args: argparse.Namespace) -> Places:
     Raises:
         UsageError: not a repository, or a bad setting.
     """
-    from codeflash_parallel.engine.surroundings import cache_root
+    from codeflash_parallel.engine.places import cache_root
     from codeflash_parallel.worktrees.repository import find_repository
 
     project = Path(args.project)

@@ -10,8 +10,8 @@ import anyio
 
 from codeflash_parallel.engine.evaluator import Evaluator
 from codeflash_parallel.engine.journal import look_into
-from codeflash_parallel.engine.resuming import FREE, settings_of
-from codeflash_parallel.engine.surroundings import cache_root
+from codeflash_parallel.engine.places import cache_root
+from codeflash_parallel.engine.settings_text import FREE, settings_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.events import Observer
 from codeflash_parallel.model.providers import Refiner, Repairer

@@ -17,11 +17,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.engine.faults import disk_faults, ungrouped
 from codeflash_parallel.engine.journal import Journal
+from codeflash_parallel.engine.places import cache_root
 from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.recollection import Recollection
 from codeflash_parallel.engine.resuming import kept_in, must_have_same_settings, providers_again
 from codeflash_parallel.engine.run import Run
-from codeflash_parallel.engine.surroundings import Surroundings, cache_root
+from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.events import CandidateFinished, Event, Observer

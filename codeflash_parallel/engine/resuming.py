@@ -6,8 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,53 +24,13 @@ from codeflash_parallel.engine.happened import (
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.recollection import Recollection
+from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import SETTING_NAMES, Settings
 from codeflash_parallel.repair.commands import CommandProvider, CommandRefiner, CommandRepairer
 from codeflash_parallel.worktrees.snapshot import Snapshot
-
-#: Settings that change no verdict: whoever goes on with a run may have others.
-FREE = ("parallel_candidates", "wall_budget", "provider_timeout", "keep_slots", "cache_dir")
-
-
-# --- settings and providers as JSON ----------------------------------------------------------------------
-
-
-def settings_document(settings: Settings) -> dict[str, Any]:
-    """Return settings as JSON values that mean the same from any folder."""
-    plain = {name: getattr(settings, name) for name in SETTING_NAMES}
-    plain["cache_dir"] = ""
-    if settings.extra_tests:
-        plain["extra_tests"] = str(Path(settings.extra_tests).resolve())
-    if "/" in settings.python:
-        plain["python"] = str(Path(settings.python).expanduser().absolute())
-    place, colon, name = settings.ranking.rpartition(":")
-    if place.endswith(".py"):
-        plain["ranking"] = f"{Path(place).absolute()}{colon}{name}"
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}
-
-
-def settings_of(document: Mapping[str, Any], **changed: Any) -> Settings:
-    """Return the settings that `settings_document` wrote, some of them changed.
-
-    Raises:
-        EnvironmentFault: `BAD_JOURNAL`: they are none of this version.
-    """
-    defaults = {f.name: getattr(Settings(), f.name) for f in fields(Settings)}
-    try:
-        plain = {name: _of_kind(defaults[name], value) for name, value in document.items()}
-        return Settings(**{**plain, **changed})
-    except (KeyError, ValueError, TypeError) as error:
-        message = f"The settings of the run are none of version {__version__}: {error}."
-        raise EnvironmentFault("BAD_JOURNAL", message, "Resume it with the version that began it.") from error
-
-
-def _of_kind(default: Any, value: Any) -> Any:
-    if isinstance(default, tuple):
-        return tuple(value)
-    return type(default)(value) if isinstance(default, StrEnum) else value
 
 
 def must_have_same_settings(known: Recollection, settings: Settings) -> None:

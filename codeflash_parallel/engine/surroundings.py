@@ -24,6 +24,7 @@ from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.isolating import explained, isolation_of, key_of
+from codeflash_parallel.engine.places import cache_root
 from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.warming import Warming
@@ -54,23 +55,6 @@ _WALL_FACTOR = 4
 _WARM_UP_S = 120.0
 #: No check is given less: an interpreter with a scientific stack needs that much.
 _LEAST_BYTES = 512 * 1024 * 1024
-
-
-def cache_root(settings: Settings) -> Path:
-    """Return where mirrors, slots and results are kept: the setting, or the user's cache directory.
-
-    Raises:
-        EnvironmentFault: `NO_CACHE`, the user has no home and names no cache.
-    """
-    try:
-        if settings.cache_dir:
-            path = Path(settings.cache_dir).expanduser().absolute()
-            return path.resolve() if ".." in path.parts else path  # what is not there cannot be left again
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError as error:  # there is no home
-        hint = "Name a folder with --cache-dir, or set HOME."
-        raise EnvironmentFault("NO_CACHE", f"There is no place for a cache: {error}", hint) from error
-    return base / "codeflash-parallel"
 
 
 class Surroundings:

@@ -24,6 +24,15 @@ class Compare(StrEnum):
     PASS_FAIL = "pass-fail"  # noqa: S105 - not a password
 
 
+class Executor(StrEnum):
+    """Where candidates are evaluated."""
+
+    #: In this process.
+    LOCAL = "local"
+    #: By the daemon of the evaluation queue, in turn with what others have submitted.
+    QUEUE = "queue"
+
+
 class Ranking(StrEnum):
     """How candidates are ordered that the race cannot tell apart."""
 
@@ -173,6 +182,12 @@ class Settings:
     cache_dir: str = _setting(
         "", "Where mirrors, slots and results are kept; empty: the user's cache directory."
     )
+    executor: str = _setting(
+        Executor.LOCAL.value, "Who evaluates: local, this process; queue, the daemon of the evaluation queue."
+    )
+    queue_dir: str = _setting(
+        "", "Where the evaluation queue is kept; empty: the folder queue of the cache directory."
+    )
 
     def __post_init__(self) -> None:
         for name in SETTING_NAMES:
@@ -194,6 +209,10 @@ class Settings:
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
+        if self.executor not in list(Executor):
+            raise UsageError(
+                "BAD_SETTING", f"executor must be {' or '.join(Executor)}, not {self.executor!r}."
+            )
 
     def _check_number(self, name: str) -> None:
         value = getattr(self, name)

@@ -31,7 +31,7 @@ from codeflash_parallel.engine.happened import (
 )
 from codeflash_parallel.engine.journal import look_into
 from codeflash_parallel.engine.journal_lines import line_of, read_lines
-from codeflash_parallel.engine.resuming import settings_document
+from codeflash_parallel.engine.settings_text import settings_document
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.worktrees.recovery import recover
 from codeflash_parallel.worktrees.repository import find_repository

@@ -43,6 +43,7 @@ OWN = {
     "pass_env": ("TOKEN DB_*", ("TOKEN", "DB_*"), '["TOKEN", "DB_*"]'),
     "encoders": ("own.py::encode", ("own.py::encode",), '["own.py::encode"]'),
     "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
+    "executor": ("queue", "queue", '"queue"'),
 }
 
 

@@ -40,7 +40,8 @@ from codeflash_parallel.engine.happened import (
 from codeflash_parallel.engine.journal import NAME, Journal, is_alive, look_into
 from codeflash_parallel.engine.journal_lines import NewerJournal, line_of, read_lines
 from codeflash_parallel.engine.recollection import recollect
-from codeflash_parallel.engine.resuming import must_have_same_settings, settings_document, settings_of
+from codeflash_parallel.engine.resuming import must_have_same_settings
+from codeflash_parallel.engine.settings_text import settings_document, settings_of
 from codeflash_parallel.model.candidate import (
     Candidate,
     CandidateId,

@@ -1,0 +1,213 @@
+"""Make a job of candidates: what is to be done, for which tree, under a key that names all of it. Light."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel import __version__
+from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
+from codeflash_parallel.engine.settings_text import FREE, settings_document
+from codeflash_parallel.model.candidate import (
+    CandidateId,
+    Content,
+    FileTexts,
+    GitRef,
+    Origin,
+    PatchText,
+    Replacement,
+    Submission,
+    digest_of,
+)
+from codeflash_parallel.model.contents import content_of
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, Priority
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.worktrees.repository import Repository, find_repository
+from codeflash_parallel.worktrees.snapshot import SnapshotRequest, resolve
+from codeflash_parallel.worktrees.stamp import stamp_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """What a worker reads in a job's payload.
+
+    Attributes:
+        repository: folder in the user's repository that the job is for, absolute.
+        settings: as `settings_document` writes them.
+        command: of the kind `command`: program and arguments.
+        cwd: where commands that answer requests for repairs are run.
+        tree: what `stamp` said of the tree when the job was submitted.
+    """
+
+    repository: str
+    candidates: tuple[Submission, ...]
+    settings: Mapping[str, Any]
+    command: tuple[str, ...] = ()
+    cwd: str = ""
+    tree: str = ""
+
+
+def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
+    kind: JobKind,
+    project: Path | str,
+    submissions: Sequence[Submission],
+    settings: Settings,
+    *,
+    submitter: str,
+    run: str = "",
+    priority: Priority = Priority.NORMAL,
+    command: Sequence[str] = (),
+    start_after_s: float = 0.0,
+    budget: Budget | None = None,
+) -> JobRequest:
+    """Return a job for `EvalQueueClient.submit`.
+
+    Args:
+        kind: what is done with the candidates.
+        project: a path inside the user's repository; the tree as it is now is what they are judged on.
+        settings: of the evaluation; where things are kept and how many candidates are evaluated at once is
+            the daemon's business.
+        submitter, run, priority, start_after_s, budget: see `model.jobs.JobRequest`.
+        command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
+
+    Raises:
+        UsageError: not a repository, or what is asked for makes no sense.
+        EnvironmentFault: the repository cannot be read.
+
+    .. versionadded:: 0.1.0
+    """
+    _must_make_sense(kind, submissions, command)
+    repository = find_repository(Path(project))
+    where = repository.root / repository.project
+    task = Task(
+        repository=str(where),
+        candidates=tuple(_pinned(repository, submission) for submission in submissions),
+        settings=settings_document(settings),
+        command=tuple(command),
+        cwd=str(Path(project).resolve()),
+        tree=stamp(repository, settings),
+    )
+    interpreter = choose_interpreter(settings.python, where, repository.root)
+    return JobRequest(
+        kind=kind,
+        key=_key(kind, task, environment_stamp(interpreter)),
+        payload=json.dumps(payload_of(task)),
+        submitter=submitter,
+        run=run,
+        priority=priority,
+        start_after_s=start_after_s,
+        budget=budget or Budget(),
+    )
+
+
+def stamp(repository: Repository, settings: Settings) -> str:
+    """Return a digest of the tree that a snapshot would hold now; see `worktrees.stamp`."""
+    request = SnapshotRequest(
+        base=settings.base, include_ignored=settings.include_ignored, extra_tests=settings.extra_tests
+    )
+    return stamp_of(repository, request)
+
+
+def payload_of(task: Task) -> dict[str, Any]:
+    """Return a task as JSON values; candidates are written as in manifests."""
+    return {
+        "repository": task.repository,
+        "candidates": [_written(submission) for submission in task.candidates],
+        "settings": dict(task.settings),
+        "command": list(task.command),
+        "cwd": task.cwd,
+        "tree": task.tree,
+    }
+
+
+def task_of(payload: str) -> Task:
+    """Return what `payload_of` wrote.
+
+    Raises:
+        UsageError: `BAD_PAYLOAD`.
+    """
+    try:
+        data = json.loads(payload)
+        return Task(
+            repository=str(data["repository"]),
+            candidates=tuple(_read(candidate) for candidate in data["candidates"]),
+            settings=dict(data["settings"]),
+            command=tuple(map(str, data.get("command", ()))),
+            cwd=str(data.get("cwd") or data["repository"]),
+            tree=str(data.get("tree", "")),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UsageError("BAD_PAYLOAD", f"The job's payload cannot be read: {error!r}.") from error
+
+
+def _must_make_sense(kind: JobKind, submissions: Sequence[Submission], command: Sequence[str]) -> None:
+    if not submissions:
+        raise UsageError("NO_CANDIDATES", "A job needs a candidate.")
+    if (kind is JobKind.COMMAND) != bool(command):
+        raise UsageError("BAD_JOB", "Jobs of the kind command have a command, and no others have.")
+    if command and len(submissions) > 1:
+        raise UsageError(
+            "BAD_JOB", f"A command grades one candidate, not {len(submissions)}.", "Submit a job for each."
+        )
+
+
+def _pinned(repository: Repository, submission: Submission) -> Submission:
+    """Return a candidate that stays what it is: a ref may name something else when its turn has come."""
+    match submission.content:
+        case GitRef(ref=ref) if commit := resolve(repository, ref):
+            content: Content = GitRef(ref=commit)
+        case _:
+            return submission
+    return Submission(
+        id=submission.id,
+        content=content,
+        origin=submission.origin,
+        parent=submission.parent,
+        explanation=submission.explanation,
+    )
+
+
+def _key(kind: JobKind, task: Task, environment: str) -> str:
+    settings = {name: value for name, value in task.settings.items() if name not in FREE}
+    said = {**payload_of(task), "settings": settings, "cwd": task.cwd if _has_provider(settings) else ""}
+    parts = [kind.value, __version__, environment, said]
+    return digest_of(json.dumps(parts, sort_keys=True).encode("ascii"))
+
+
+def _has_provider(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("repair_command") or settings.get("refine_command"))
+
+
+def _written(submission: Submission) -> dict[str, Any]:
+    own = {"parent": submission.parent, "origin": submission.origin, "explanation": submission.explanation}
+    return {
+        "id": submission.id,
+        **{name: str(value) for name, value in own.items() if value},
+        **_content(submission.content),
+    }
+
+
+def _content(content: Content) -> dict[str, Any]:
+    match content:
+        case PatchText(patch=patch):
+            return {"patch": patch}
+        case Replacement(code=code, function=function):
+            return {"replacement": code, **({"function": function} if function else {})}
+        case FileTexts(files=files):
+            return {"edits": [{"path": file.path, "text": file.text} for file in files]}
+        case GitRef(ref=ref):
+            return {"ref": ref}
+
+
+def _read(data: Mapping[str, Any]) -> Submission:
+    return Submission(
+        id=CandidateId(str(data["id"])),
+        content=GitRef(ref=str(data["ref"])) if "ref" in data else content_of(data),
+        origin=Origin(data["origin"]) if "origin" in data else None,
+        parent=CandidateId(data["parent"]) if "parent" in data else None,
+        explanation=str(data.get("explanation", "")),
+    )

@@ -1,0 +1,275 @@
+"""The client of a queue, for synchronous code: through its daemon, or on its files where there is none."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from codeflash_parallel.evalqueue import calls
+from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
+from codeflash_parallel.evalqueue.clock import now
+from codeflash_parallel.evalqueue.direct import listed, without_daemon
+from codeflash_parallel.evalqueue.figures import Health, prometheus
+from codeflash_parallel.evalqueue.futures import JobFuture, Patience
+from codeflash_parallel.evalqueue.link import Link, no_daemon
+from codeflash_parallel.evalqueue.outcomes import FINAL, result_of, submit_anew
+from codeflash_parallel.evalqueue.refusals import Duplicate
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.jobs import Job, JobId, JobRequest, JobState, Place, Receipt
+from codeflash_parallel.model.queue_settings import QueueSettings
+
+if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue.store import Store
+
+
+class EvalQueueClient:
+    """Submits jobs to the queue in a folder, and follows them.
+
+    A context manager; threads may share one. What needs no daemon (submitting, looking, cancelling, pausing)
+    is done on the queue's files while none is running: jobs are kept until one is started.
+
+    Args:
+        folder: the queue's folder, `engine.places.queue_folder`.
+        settings: rules of the queue, for what is done without a daemon; a daemon goes by its own.
+
+    Raises:
+        EnvironmentFault: from every call: `DAEMON_STALLED` after 5 s of silence, or the files are unfit.
+
+    .. versionadded:: 0.1.0
+    """
+
+    def __init__(self, folder: Path | str, settings: QueueSettings | None = None) -> None:
+        self.folder = Path(folder).absolute()
+        self._settings = settings or QueueSettings()
+        self._stack = ExitStack()
+        self._opened: Store | None = None
+        self._lock = threading.Lock()  # a store serves one thread at a time
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the queue's files, if they were opened. Futures can be asked afterwards all the same."""
+        with self._lock:
+            self._opened = None
+            self._stack.close()
+
+    # --- submitting ------------------------------------------------------------------------------------
+
+    def submit(self, request: JobRequest) -> JobFuture:
+        """Submit a job, on the disk when this returns, and return its future; equal jobs share one.
+
+        Raises:
+            Refused: the queue does not take it; the class says why, and when to try again.
+        """
+
+        def directly(store: Store) -> Receipt:
+            receipt = submit_anew(store, request, now())
+            return replace(receipt, place=without_daemon(receipt.place))
+
+        receipt: Receipt = self._write(calls.Submit(request=request), directly)
+        return JobFuture(client=self, receipt=receipt)
+
+    def submit_new(self, request: JobRequest) -> JobFuture:
+        """Submit a job unless the same has been answered already.
+
+        Raises:
+            Duplicate: it has; here is the verdict.
+            Refused: as in `submit`.
+        """
+        future = self.submit(request)
+        if not future.receipt.is_new and future.receipt.job.state is JobState.DONE:
+            raise Duplicate(future.receipt.job)
+        return future
+
+    def job(self, job_id: str) -> JobFuture:
+        """Return the future of a job that was submitted earlier, by whomever.
+
+        Raises:
+            UnknownJob: the queue has none of that id.
+        """
+        status = self.status(job_id)
+        return JobFuture(client=self, receipt=Receipt(job=status.job, place=status.place, is_new=False))
+
+    # --- looking ---------------------------------------------------------------------------------------
+
+    @property
+    def daemon(self) -> DaemonInfo | None:
+        """Return what the daemon says of itself, `None` if there is none."""
+        info: DaemonInfo | None = self._asked(calls.Ping(), lambda: None)
+        return info
+
+    def status(self, job_id: str) -> JobStatus:
+        """Return a job and where it stands.
+
+        Raises:
+            UnknownJob: the queue has none of that id.
+        """
+        name = JobId(job_id)
+
+        def directly(store: Store) -> JobStatus:
+            return JobStatus(job=store.job(name), place=without_daemon(store.place(name, now())))
+
+        found: JobStatus = self._read(calls.Status(job_id=name), directly)
+        return found
+
+    def list(
+        self, *, states: Iterable[JobState] = (), submitter: str = "", run: str = "", limit: int = 100
+    ) -> tuple[Job, ...]:
+        """Return jobs without their payloads and results; empty arguments: whatever they are.
+
+        Args:
+            limit: the latest so many.
+        """
+        wanted = calls.List(states=frozenset(states), submitter=submitter, run=run, limit=limit)
+        found: calls.Jobs = self._read(wanted, lambda store: listed(store, wanted))
+        return found.jobs
+
+    def dead(self, limit: int = 100) -> tuple[Job, ...]:
+        """Return the jobs whose attempts are used up."""
+        return self.list(states=(JobState.DEAD,), limit=limit)
+
+    def health(self) -> Health:
+        """Return the queue's figures, counted from its rows."""
+        found: Health = self._read(calls.GetHealth(), lambda store: store.health(now()))
+        return found
+
+    def metrics(self) -> str:
+        """Return the queue's figures as Prometheus reads them."""
+        return prometheus(self.health())
+
+    # --- waiting ---------------------------------------------------------------------------------------
+
+    def wait(self, job_id: str, timeout_s: float | None = None) -> Job:
+        """Return a job when it is final. Another wait may follow one that ended for want of time.
+
+        Args:
+            timeout_s: `None`: however long it takes.
+
+        Raises:
+            TimeoutError: the time is up.
+            EnvironmentFault: `NO_DAEMON`: nobody takes jobs; one that goes away has 30 s to come back.
+        """
+        end = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+        patience = Patience(end)
+        while True:
+            found = self._waited(JobId(job_id), patience)
+            if found.job.state in FINAL:
+                return found.job
+            time.sleep(patience.pause_s(self.folder, time.monotonic()))
+
+    def _waited(self, job_id: JobId, patience: Patience) -> JobStatus:
+        """Wait for as long as the daemon is there, and return how the job is."""
+        link = Link.open(self.folder)
+        if link is not None:
+            wanted = calls.Wait(job_id=job_id, max_s=patience.left_s(time.monotonic()))
+            with link, suppress(ConnectionError):
+                found: JobStatus = link.ask(wanted)
+                patience.seen = time.monotonic()
+                return found
+            patience.seen = time.monotonic()
+        return self.status(job_id)
+
+    def result(self, job_id: str, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return the result of a job when there is one; it raises as `wait` and `outcomes.result_of` do."""
+        return result_of(self.wait(job_id, timeout_s))
+
+    def watch(self, job_id: str = "") -> Iterator[JobEvent]:
+        """Yield what changes, of one job until it is final, or (empty) of all.
+
+        Raises:
+            EnvironmentFault: `NO_DAEMON`: there is none, or it went away.
+        """
+        link = Link.open(self.folder)
+        if link is None:
+            raise no_daemon(self.folder)
+        with link:
+            try:
+                for reply in link.replies(calls.Watch(job_id=JobId(job_id))):
+                    if isinstance(reply, JobEvent):
+                        yield reply
+            except ConnectionError as error:
+                raise no_daemon(self.folder) from error
+
+    # --- changing --------------------------------------------------------------------------------------
+
+    def cancel(self, job_id: str) -> JobState:
+        """Cancel a job; one that runs is dead when this returns. Return the state it is in now.
+
+        Raises:
+            UnknownJob: the queue has none of that id.
+        """
+        name = JobId(job_id)
+
+        def directly(store: Store) -> calls.NewState:
+            return calls.NewState(state=store.cancel(name, now()))
+
+        found: calls.NewState = self._write(calls.Cancel(job_id=name), directly)
+        return found.state
+
+    def retry(self, job_id: str) -> Place:
+        """Send a dead job back to the queue.
+
+        Raises:
+            UsageError: it is not dead, or not known.
+        """
+        name = JobId(job_id)
+        place: Place = self._write(calls.Retry(job_id=name), lambda store: store.retry(name, now()))
+        return place
+
+    def pause(self) -> None:
+        """Start no more jobs; what runs goes on."""
+        self._write(calls.Pause(), lambda store: store.pause(now()))
+
+    def unpause(self) -> None:
+        """Start jobs again."""
+        self._write(calls.Unpause(), lambda store: store.unpause(now()))
+
+    # --- by the daemon, or on the files ------------------------------------------------------------------
+
+    def _read(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
+        return self._asked(request, lambda: self._directly(directly))
+
+    def _write(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
+        return self._asked(request, lambda: self._written(directly))
+
+    def _asked(self, request: calls.Request, otherwise: Callable[[], Any]) -> Any:
+        """Have something done by the daemon; without one, do it."""
+        link = Link.open(self.folder)
+        if link is not None:
+            # One that went away has done it or not; every call may be made twice.
+            with link, suppress(ConnectionError):
+                return link.ask(request)
+        return otherwise()
+
+    def _directly(self, act: Callable[[Store], Any]) -> Any:
+        with self._lock:
+            return act(self._store())
+
+    def _written(self, act: Callable[[Store], Any]) -> Any:
+        """Change the queue's files.
+
+        A daemon listens before it looks at them for the first time: it knows then, or is told now.
+        """
+        done = self._directly(act)
+        with suppress(ConnectionError, EnvironmentFault):
+            self._asked(calls.Look(), lambda: None)
+        return done
+
+    def _store(self) -> Store:
+        if self._opened is None:
+            from codeflash_parallel.evalqueue.store import Store
+
+            self._opened = self._stack.enter_context(Store.open(self.folder, self._settings))
+        return self._opened

@@ -1,0 +1,23 @@
+"""What daemon and clients do alike with the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from codeflash_parallel.evalqueue import calls
+from codeflash_parallel.model.jobs import Place, Waiting
+
+if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue.store import Store
+
+
+def listed(store: Store, wanted: calls.List) -> calls.Jobs:
+    """Return the jobs that are asked for, without what may be large."""
+    found = store.jobs(states=wanted.states, submitter=wanted.submitter, run=wanted.run, limit=wanted.limit)
+    return calls.Jobs(jobs=tuple(replace(job, payload="", result="") for job in found))
+
+
+def without_daemon(place: Place) -> Place:
+    """Return where a job stands where nobody takes jobs."""
+    return replace(place, reason=Waiting.NO_DAEMON) if place.position else place

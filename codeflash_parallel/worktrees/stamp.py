@@ -1,0 +1,90 @@
+"""A digest of what a snapshot would hold, without taking one: some milliseconds, and nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.worktrees.git import Git, GitFailed, blob_id, split_names, user_git
+from codeflash_parallel.worktrees.listing import list_folder, list_work_tree, without_shared_index
+from codeflash_parallel.worktrees.repository import Repository
+from codeflash_parallel.worktrees.snapshot import SnapshotRequest, resolve
+
+#: A file that is larger is named by its size and time: nobody waits for the digest of a data set.
+_LARGEST_READ_BYTES = 4 * 1024 * 1024
+#: Attributes are read from the empty tree (git 2.41 and later): no filter of the user's is run.
+_NO_FILTERS = {"GIT_ATTR_SOURCE": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
+#: A tracked file as `ls-files -v -s` names it: what git was told about it, mode, id, stage, path.
+_TRACKED = re.compile(r"(.) (\d{6}) ([0-9a-f]+) (\d)\t(.*)", re.DOTALL)
+
+
+def stamp_of(repository: Repository, request: SnapshotRequest) -> str:
+    """Return a digest that is another one when a snapshot would be another one.
+
+    It depends on what the files hold and on nothing else: staging, committing and touching leave it as it is.
+
+    Raises:
+        UsageError: `BAD_BASE`, or the extra tests are missing.
+        EnvironmentFault: a file, or the repository, cannot be read.
+    """
+    try:
+        parts = list(_parts(repository, request))
+    except GitFailed as error:
+        raise EnvironmentFault("GIT_FAILED", f"{repository.root} cannot be read: {error}.") from error
+    except PermissionError as error:
+        hint = "Give yourself the right to read it, or let git ignore it."
+        raise EnvironmentFault("UNREADABLE_FILE", f"{error.filename} cannot be read.", hint) from error
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _parts(repository: Repository, request: SnapshotRequest) -> Iterator[object]:
+    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
+        if request.base:
+            commit = resolve(repository, request.base)
+            if not commit:
+                raise UsageError("BAD_BASE", f"--base {request.base!r} names no commit of {repository.root}.")
+            yield commit
+        if not repository.is_bare:
+            yield from _on_disk(repository, request, Path(scratch))
+    if request.extra_tests:
+        folder = Path(request.extra_tests).resolve()
+        if not folder.is_dir():
+            raise UsageError("EXTRA_TESTS_MISSING", f"--extra-tests {folder} is not a folder.")
+        yield [str(folder), [[name, _content(folder / name)] for name in list_folder(folder)]]
+
+
+def _on_disk(repository: Repository, request: SnapshotRequest, scratch: Path) -> Iterator[object]:
+    """Yield paths and what they hold: of a base only the ignored ones, which come from the disk."""
+    listing = list_work_tree(repository, request.include_ignored, scratch)
+    files = () if request.base else listing.files
+    known = _clean(without_shared_index(user_git(repository.root), repository, scratch)) if files else {}
+    for path in (*files, *listing.ignored):
+        yield [path, known.get(path) or _content(repository.root / path)]
+
+
+def _clean(git: Git) -> dict[str, str]:
+    """Return mode and blob of the tracked files that are on disk as they are in the index."""
+    git = git.having(**_NO_FILTERS)
+    entries = [_TRACKED.fullmatch(line) for line in split_names(git.run("ls-files", "-z", "-v", "-s"))]
+    changed = set(split_names(git.run("diff-files", "-z", "--name-only", "--ignore-submodules=all")))
+    # Of a file that git was told not to look at ("h", "S") nothing is known.
+    sure = [entry for entry in entries if entry and entry[1] == "H" and entry[4] == "0"]
+    return {entry[5]: f"{entry[2]} {entry[3]}" for entry in sure if entry[5] not in changed}
+
+
+def _content(path: Path) -> str:
+    """Return mode and blob of a file on disk, as git would name them."""
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        return f"120000 {blob_id(os.fsencode(path.readlink()))}"
+    mode = "100755" if status.st_mode & stat.S_IXUSR else "100644"
+    if status.st_size > _LARGEST_READ_BYTES:
+        return f"{mode} {status.st_size} {status.st_mtime_ns}"
+    return f"{mode} {blob_id(path.read_bytes())}"
