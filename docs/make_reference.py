@@ -12,18 +12,25 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.cli.config import KINDS, TABLE, WORDS, Kind, flag_of, key_of, variable_of
+from codeflash_parallel.cli import queue_config
+from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, key_of, variable_of
 from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, BY_VERDICT, ExitCode
-from codeflash_parallel.cli.main import COMMANDS
+from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
+from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE
+from codeflash_parallel.evalqueue import refusals
+from codeflash_parallel.model.jobs import JobKind, JobState, Waiting
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
+from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
 from codeflash_parallel.model.settings import SETTING_NAMES, Settings
 from codeflash_parallel.report.document import schema
+from codeflash_parallel.report.queue_document import queue_schema
 
 PAGES = Path(__file__).parent / "reference"
 
@@ -94,23 +101,38 @@ def commands() -> str:
         "# Commands",
         "_Made from the code by `docs/make_reference.py`._",
         _INTRODUCTION,
-        table(("command", "what it does"), ((f"[`{n}`](#{n})", what) for n, what in COMMANDS.items())),
+        _table_of(COMMANDS),
     ]
     for name, what in COMMANDS.items():
-        parts += [f"## {name}", what, *_options(name)]
-    parts += ["## Settings", _SETTINGS, _settings(), "## Candidates", _CANDIDATES]
+        parts += [f"## {name}", what, *(_options(name) if name in LEAVES else _queue())]
+    parts += ["## Settings", _SETTINGS, _settings()]
+    parts += ["## Settings of the queue", _QUEUE_SETTINGS, _queue_settings(), "## Candidates", _CANDIDATES]
     return "\n\n".join(parts) + "\n"
 
 
+def _table_of(commands: Mapping[str, str]) -> str:
+    rows = ((f"[`{name}`](#{name.replace(' ', '-')})", what) for name, what in commands.items())
+    return table(("command", "what it does"), rows)
+
+
+def _queue() -> Iterator[str]:
+    yield _QUEUE
+    yield _table_of(QUEUE_COMMANDS)
+    for name, what in QUEUE_COMMANDS.items():
+        yield f"## {name}"
+        yield what
+        yield from _options(name)
+
+
 def _options(name: str) -> Iterator[str]:
-    command = importlib.import_module(f"codeflash_parallel.cli.{name}")
-    parser = make_parser(name, COMMANDS[name])
-    command.add_arguments(parser)
+    parser = make_parser(name, LEAVES[name])
+    find_command(name).add_arguments(parser)
     if name == "check":
         yield _SELECTED
         yield f"It takes the options of [`run`](#run) without those of the race: {_not_taken(parser)}."
         return
-    own = [action for action in parser._actions if action.dest not in {*SETTING_NAMES, "help"}]
+    described = {*SETTING_NAMES, "help", *(QUEUE_SETTING_NAMES if name == "serve" else ())}
+    own = [action for action in parser._actions if action.dest not in described]
     rows = [(_spelled(action), (action.help or "").replace("%%", "%")) for action in own]
     yield table(("option", "meaning"), rows)
     taken = {action.dest for action in parser._actions}
@@ -119,6 +141,8 @@ def _options(name: str) -> Iterator[str]:
         yield "And an option for every [setting](#settings)."
     else:
         yield f"And of the [settings](#settings): {', '.join(settings)}."
+    if name == "serve":
+        yield "And an option for every [setting of the queue](#settings-of-the-queue)."
 
 
 def _not_taken(parser: argparse.ArgumentParser) -> str:
@@ -132,6 +156,7 @@ def _not_taken(parser: argparse.ArgumentParser) -> str:
 def _spelled(action: argparse.Action) -> str:
     value = "" if action.nargs == 0 else action.metavar or "|".join(map(str, action.choices or ()))
     names = action.option_strings or [""]
+    value = f"{value} …" if not action.option_strings and action.nargs in {"+", "*"} else value
     return ", ".join(f"`{f'{name} {value}'.strip()}`" for name in names)
 
 
@@ -161,6 +186,31 @@ def _settings() -> str:
     return table(("key", "option", "variable", "value", "default", "meaning"), rows)
 
 
+_QUEUE = """Several agents share one machine: they hand in, [`serve`](#serve) decides who is next and evaluates
+([how](../how-to/share_one_machine.md)). Every command takes `--json`; the answer is described in
+[JSON](json.md#the-queue)."""
+
+_QUEUE_SETTINGS = f"""They stand under `[tool.{TABLE}.{QUEUE_TABLE}]`, in the environment, and on the command line of
+[`serve`](#serve); the later one wins. Names and numbers are a table in the file (`weights = {{ada = 2}}`), and written
+as a shell would in the environment and on the command line (`--weights ada=2 'bob and eve=0.5'`). A daemon goes by
+those that it was started with; what is done without a daemon goes by those of the caller."""
+
+
+def _queue_settings() -> str:
+    rows = (
+        (
+            f"`{key_of(field.name)}`",
+            f"`{queue_config.flag_of(field.name)}`",
+            f"`{queue_config.variable_of(field.name)}`",
+            queue_config.WORDS[queue_config.KINDS[field.name]],
+            _shown(getattr(QueueSettings(), field.name)),
+            field.metadata["help"],
+        )
+        for field in fields(QueueSettings)
+    )
+    return table(("key", "option", "variable", "value", "default", "meaning"), rows)
+
+
 def _flags(name: str) -> Iterator[str]:
     yield flag_of(name)
     if name == "parallel_candidates":
@@ -172,6 +222,8 @@ def _flags(name: str) -> Iterator[str]:
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(f"`{item}`" for item in value)
+    if isinstance(value, Mapping):
+        return " ".join(f"`{name}={number}`" for name, number in value.items())
     return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value != "" else ""
 
 
@@ -240,7 +292,19 @@ def json_page() -> str:
     for title, members in vocabularies:
         rows = ((f"`{member.value}`", documented(member)) for member in members)
         parts += [f"## {title}", table(("value", "meaning"), rows)]
-    parts += ["## JSON lines", _JSONL]
+    parts += ["## JSON lines", _JSONL, "## The queue", _QUEUE_JSON]
+    parts.append(_fields(queue_schema(), queue_schema(), "queue-"))
+    for name, definition in queue_schema()["$defs"].items():
+        parts += [f"### queue {name}", _fields(definition, queue_schema(), "queue-")]
+    for title, members in (
+        ("States of jobs", JobState),
+        ("Kinds of jobs", JobKind),
+    ):
+        rows = ((f"`{member.value}`", documented(member)) for member in members)
+        parts += [f"### {title}", table(("value", "meaning"), rows)]
+    rows = ((f"`{member.name}`", member.value, documented(member)) for member in Waiting)
+    parts += ["### Reasons", table(("reason", "says", "meaning"), rows)]
+    parts += ["### Refusals", _REFUSALS, table(("code", "meaning", "figures"), _refusals())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -251,6 +315,21 @@ codes are only added. The text is ASCII: control characters of candidates and te
 
 `verdict` is null iff there is an `error` or the run is not `complete`; `winner` is non-null iff the verdict is
 `winner` or `tie` (then it is the smallest change of the `tie_set`)."""
+
+_QUEUE_JSON = """Every `queue` command with `--json` writes one document of this form (schema:
+`codeflash_parallel/report/queue.schema.json`), a refusal included. `queue result` alone writes what `run` writes: the
+document of the job's run, or the scores that a command of yours printed. Unknown fields are to be ignored."""
+
+_REFUSALS = "What is not taken ends with exit code `2`, or `4` where the machine is at fault."
+
+
+def _refusals() -> Iterator[tuple[str, str, str]]:
+    """Yield code, meaning and figures of every refusal, as their module draws them."""
+    for name, code, meaning in re.findall(r"── (\w+) +([A-Z_]{6,}) *(.*)", refusals.__doc__ or ""):
+        figures = list(inspect.signature(getattr(refusals, name)).parameters)
+        told = [f"`{figure}`" for figure in figures if figure not in {"job", "folder", "path"}]
+        yield f"`{code}`", meaning.strip() or (getattr(refusals, name).__doc__ or ""), ", ".join(told)
+
 
 _JSONL = """`--output-format jsonl` writes one event a line while it happens. Every line has `run_id`, `seq` (from 0), `event`
 and `candidate` (an id or null).
@@ -265,24 +344,28 @@ and `candidate` (an id or null).
 | `run_finished` | the document itself; always the last line |"""
 
 
-def _fields(definition: dict[str, Any]) -> str:
+def _fields(definition: dict[str, Any], whole: dict[str, Any] | None = None, prefix: str = "") -> str:
+    """Return the fields of an object; the parts of another document than a run's have titles with a prefix."""
     rows = (
-        (f"`{name}`", _type(part), part.get("description", ""))
+        (f"`{name}`", _type(part, whole or schema(), prefix), part.get("description", ""))
         for name, part in definition["properties"].items()
     )
     return table(("field", "type", "meaning"), rows)
 
 
-def _type(part: dict[str, Any]) -> str:
+def _type(part: dict[str, Any], whole: dict[str, Any], prefix: str) -> str:
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name})" if schema()["$defs"][name].get("type") == "object" else name
+        is_object = whole["$defs"][name].get("type") == "object"
+        return f"[{name}](#{prefix}{name})" if is_object else name
     if "anyOf" in part:
-        return " or ".join(_type(option) for option in part["anyOf"])
+        return " or ".join(_type(option, whole, prefix) for option in part["anyOf"])
     if "enum" in part:
         return " or ".join(f"`{value}`" for value in part["enum"])
     if part.get("type") == "array":
-        return f"list of {_type(part['items'])}"
+        return f"list of {_type(part['items'], whole, prefix)}"
+    if isinstance(part["type"], list):
+        return " or ".join(part["type"])
     return str(part["type"])
 
 

@@ -94,11 +94,12 @@ class Place:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, *arguments: str) -> list[str]:
-        name, *rest = arguments
-        shut = READ_ONLY and name != "apply"  # the one command that may write
+        words = 2 if arguments[0] == "queue" else 1
+        name, rest = arguments[:words], arguments[words:]
+        shut = READ_ONLY and arguments[0] != "apply"  # the one command that may write
         prefix = mounting([read_only(self.repository)]) if shut else ()
         python = [sys.executable, "-m", "codeflash_parallel"]
-        return [*prefix, *python, name, "--cache-dir", str(self.cache), *rest]
+        return [*prefix, *python, *name, "--cache-dir", str(self.cache), *rest]
 
     def run(self, *arguments: str, timeout_s: float = LONGEST_S, **environment: str) -> Finished:
         """Run one command as a user would, to its end."""

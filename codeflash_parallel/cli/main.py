@@ -7,9 +7,9 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TextIO
 
 from codeflash_parallel.cli.exits import ExitCode, reporting_errors
@@ -27,10 +27,32 @@ COMMANDS = MappingProxyType(
         "replay": "Judge what an earlier run measured once more, by its own or by other rules.",
         "list": "List the earlier runs of this repository.",
         "clean": "Remove what earlier runs left in the cache.",
+        "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
+        "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
         "selftest": "Judge known attacks and honest candidates on this machine; say what is caught.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
     }
 )
+
+#: The same for `queue`; each is a module of the package `queue`.
+QUEUE_COMMANDS = MappingProxyType(
+    {
+        "queue submit": "Hand in candidates; say at once which job that is, its position and why it waits.",
+        "queue wait": "Wait for jobs, for as long as is said; can be asked again and again.",
+        "queue result": "Show what became of a job as `run` shows it.",
+        "queue status": "Show a job, or how the whole queue is.",
+        "queue list": "List jobs: those that wait in their order, then the others.",
+        "queue cancel": "Cancel jobs: one that waits never starts, one that runs is ended.",
+        "queue pause": "Let no job start until `queue unpause`; those that run go on.",
+        "queue unpause": "Let jobs start again.",
+        "queue retry": "Send dead jobs back to the queue.",
+        "queue dead": "List the jobs whose attempts are used up, and what they printed last.",
+        "queue metrics": "Write the queue's figures as Prometheus text.",
+    }
+)
+
+#: Every command that has options of its own.
+LEAVES = MappingProxyType({n: w for n, w in COMMANDS.items() if n != "queue"} | QUEUE_COMMANDS)
 
 _PROGRAM = "codeflash-parallel"
 
@@ -40,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _give_missing_streams()
     _make_streams_safe()
-    output = Output.found_in(arguments)
+    output = _output_for(arguments)
     with reporting_errors(output, arguments) as ending:
         try:
             ending.code = _dispatch(arguments, output)
@@ -48,6 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             ending.code = leaving.code if isinstance(leaving.code, int) else ExitCode.OK
         output.flush()  # a closed pipe or a full disk is noticed here and not when the interpreter exits
     return int(ending.code)
+
+
+def _output_for(arguments: Sequence[str]) -> Output:
+    """Return the place of the result: `queue result` gives a run, the others of the queue an answer."""
+    match arguments:
+        case ["queue", name, *_] if name != "result":
+            from codeflash_parallel.cli.queue_output import QueueOutput
+
+            return QueueOutput.found_in(arguments)
+        case _:
+            return Output.found_in(arguments)
 
 
 def _dispatch(arguments: Sequence[str], output: Output) -> int:
@@ -63,36 +96,74 @@ def _dispatch(arguments: Sequence[str], output: Output) -> int:
         case ["--version", *_]:
             say(f"{_PROGRAM} {_version()}\n")
             return ExitCode.OK
+        case ["queue", *rest]:
+            return _dispatch_queue(rest, output)
         case [name, *rest]:
             return _run_command(name, rest, output)
         case _:  # pragma: no cover - the patterns above are complete, the type checker cannot see it
             raise AssertionError(arguments)
 
 
+def _dispatch_queue(arguments: Sequence[str], output: Output) -> int:
+    match arguments:
+        case []:
+            sys.stderr.write(_queue_help())
+            return ExitCode.USAGE
+        case ["-h" | "--help", *_]:
+            say(_queue_help())
+            return ExitCode.OK
+        case [name, *rest]:
+            return _run_command(f"queue {name}", rest, output)
+        case _:  # pragma: no cover - the patterns above are complete, the type checker cannot see it
+            raise AssertionError(arguments)
+
+
 def _run_command(name: str, arguments: Sequence[str], output: Output) -> int:
-    if name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"The commands are {', '.join(COMMANDS)}."
-        raise UsageError("BAD_ARGUMENTS", f"{_PROGRAM}: unknown command {name!r}.", hint)
+    if name not in LEAVES:
+        raise _unknown(name)
     from codeflash_parallel.cli.options import make_parser
 
-    command = importlib.import_module(f"codeflash_parallel.cli.{name}")
-    parser = make_parser(name, COMMANDS[name])
+    command = find_command(name)
+    parser = make_parser(name, LEAVES[name])
     command.add_arguments(parser)
     code: int = command.run(parser.parse_args(arguments), output)
     return code
 
 
+def find_command(name: str) -> ModuleType:
+    """Return the module of a command: its `add_arguments` and `run`."""
+    return importlib.import_module(f"codeflash_parallel.cli.{name.replace(' ', '.')}")
+
+
+def _unknown(name: str) -> UsageError:
+    known = QUEUE_COMMANDS if name.startswith("queue ") else COMMANDS
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"The commands are {', '.join(known)}."
+    return UsageError("BAD_ARGUMENTS", f"{_PROGRAM}: unknown command {name!r}.", hint)
+
+
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
     return (
         f"usage: {_PROGRAM} COMMAND [OPTIONS]\n\n"
         "N candidate patches of one repository go in, the fastest one that is still correct comes out.\n\n"
-        f"commands:\n{commands}\n\n"
+        f"commands:\n{_listed(COMMANDS)}\n\n"
         "options:\n  -h, --help  Show this, or with a command its options.\n"
         "  --version   Show the version.\n"
     )
+
+
+def _queue_help() -> str:
+    return (
+        f"usage: {_PROGRAM} queue COMMAND [OPTIONS]\n\n{COMMANDS['queue']}\n"
+        f"`{_PROGRAM} serve` takes the jobs.\n\n"
+        f"commands:\n{_listed(QUEUE_COMMANDS)}\n\n"
+        "options:\n  -h, --help  Show this, or with a command its options.\n"
+    )
+
+
+def _listed(commands: Mapping[str, str]) -> str:
+    width = max(map(len, commands))
+    return "\n".join(f"  {name:<{width}}  {what}" for name, what in commands.items())
 
 
 def _version() -> str:

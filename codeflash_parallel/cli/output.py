@@ -171,14 +171,18 @@ class Output:
 
     def _has_written(self, error: CodeflashParallelError) -> bool:
         """Write the document of an error; where that fails, say so on standard error."""
-        from codeflash_parallel.model.document import error_document
-
         try:
-            self.write_document(error_document(error))
+            self.write_error_document(error)
         except EnvironmentFault as unwritable:
             print_error(unwritable)
             return False
         return True
+
+    def write_error_document(self, error: CodeflashParallelError) -> None:
+        """Write the document of an error."""
+        from codeflash_parallel.model.document import error_document
+
+        self.write_document(error_document(error))
 
     def _close(self) -> None:
         if self._file is not None:

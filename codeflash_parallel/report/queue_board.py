@@ -13,7 +13,7 @@ from rich.text import Text
 from codeflash_parallel.model.jobs import JobState
 from codeflash_parallel.report.queue_document import JobView
 from codeflash_parallel.report.queue_words import JOB_COLUMNS, job_row
-from codeflash_parallel.report.text import one_line
+from codeflash_parallel.report.text import one_line, printable
 
 STYLES = {
     JobState.QUEUED: "cyan",
@@ -54,6 +54,20 @@ def figures_table(rows: Sequence[tuple[str, str]]) -> Table:
     for name, value in rows:
         grid.add_row(Text(name, style="dim"), Text(one_line(value)))
     return grid
+
+
+def print_dead(views: Sequence[JobView], console: Console) -> None:
+    """Print dead jobs with why they died and the end of what their last attempt printed."""
+    if not views:
+        console.print(Text("No job is dead."))
+    for view in views:
+        job = view.job
+        failed = f"{job.crashes} crashes, {job.machinery_faults} faults of the machine"
+        head = (one_line(job.job_id), "bold red"), one_line(f"  {job.submitter}  {job.kind.value}  {failed}")
+        console.print(Text.assemble(*head), soft_wrap=True)
+        console.print(Text(f"  {one_line(job.fault)}"), soft_wrap=True)
+        for line in printable(job.last_output).rstrip("\n").split("\n") if job.last_output else ():
+            console.print(Text(f"  | {line}", style="dim"), soft_wrap=True)
 
 
 def show_live(

@@ -9,13 +9,17 @@ from types import ModuleType
 
 import pytest
 
+from codeflash_parallel.cli import queue_config
 from codeflash_parallel.cli.config import flag_of, key_of, variable_of
 from codeflash_parallel.cli.exits import ExitCode
-from codeflash_parallel.cli.main import COMMANDS
+from codeflash_parallel.cli.main import LEAVES, find_command
 from codeflash_parallel.cli.options import make_parser
+from codeflash_parallel.model.jobs import JobKind, JobState, Waiting
 from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES
 from codeflash_parallel.model.settings import SETTING_NAMES
 from codeflash_parallel.report.document import schema
+from codeflash_parallel.report.queue_document import queue_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -44,13 +48,13 @@ def section(text: str, title: str) -> str:
     return re.split(r"^## ", text.split(f"\n## {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", LEAVES)
 def test_every_option_of_a_command_is_documented(name: str) -> None:
-    command = importlib.import_module(f"codeflash_parallel.cli.{name}")
     parser = make_parser(name, "")
-    command.add_arguments(parser)
+    find_command(name).add_arguments(parser)
     text = page("commands.md")
     own = section(text, "run" if name == "check" else name) + section(text, "Settings")
+    own += section(text, "Settings of the queue") if name == "serve" else ""
     for action in parser._actions:
         for flag in action.option_strings:
             if flag not in {"-h", "--help"} and not flag.startswith("--no-"):
@@ -64,6 +68,13 @@ def test_every_setting_is_documented_in_all_its_spellings(name: str) -> None:
         assert f"`{spelling}`" in settings
 
 
+@pytest.mark.parametrize("name", QUEUE_SETTING_NAMES)
+def test_every_setting_of_the_queue_is_documented_in_all_its_spellings(name: str) -> None:
+    settings = section(page("commands.md"), "Settings of the queue")
+    for spelling in (key_of(name), queue_config.flag_of(name), queue_config.variable_of(name)):
+        assert f"`{spelling}`" in settings
+
+
 def rows(text: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE))
 
@@ -74,6 +85,9 @@ def test_the_vocabularies_are_documented_and_nothing_else_is() -> None:
     assert rows(section(text, "Statuses")) == {s.value for s in Status}
     assert rows(section(text, "Codes")) == {c.value for c in Code}
     assert rows(section(text, "The document")) >= set(schema()["properties"])
+    queue = section(text, "The queue")
+    assert rows(queue) >= {*JobState, *JobKind, *(waiting.name for waiting in Waiting)}
+    assert rows(queue) >= set(queue_schema()["properties"]) | {"QUEUE_FULL", "RATE_LIMITED", "LEASE_LOST"}
     assert rows(page("exit-codes.md")) == {str(int(code)) for code in ExitCode}
 
 

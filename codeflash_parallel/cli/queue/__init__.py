@@ -1,0 +1,1 @@
+"""The commands of the evaluation queue, one module each."""

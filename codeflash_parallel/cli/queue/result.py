@@ -1,0 +1,77 @@
+"""`queue result`: what became of a job, shown as `run` shows it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.exits import BY_FAMILY, ExitCode
+from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.queueing import add_common, add_job, daemon_of, open_queue, view_of, write_jobs
+from codeflash_parallel.model.jobs import Job, JobState
+from codeflash_parallel.report.queue_words import OPEN, job_words, result_of
+
+if TYPE_CHECKING:
+    from codeflash_parallel.model.result import RunResult
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the job, and how much is said."""
+    add_job(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="Say every failure and difference.")
+    options.add_timings(parser)
+    add_common(parser)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Show the result of a job; return its exit code as `run` has it, or 6: there is none yet."""
+    with open_queue(args) as client:
+        view = view_of(client.status(args.job))
+        daemon = daemon_of(client)
+    if view.job.state in OPEN:
+        write_jobs(output, [view], daemon, lambda: f"{job_words(view.job, view.place)}\n")
+        return ExitCode.STILL_WAITING
+    return report_job(view.job, output, verbose=args.verbose, timings=args.timings)
+
+
+def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool = False) -> int:
+    """Write the result of a job that is final: a run's report or document, or a grader's scores.
+
+    Raises:
+        CodeflashParallelError: the error that is its result, or `JobEnded`: it ended without one.
+    """
+    from codeflash_parallel.cli.evaluation import report
+    from codeflash_parallel.cli.exits import exit_code_of
+    from codeflash_parallel.evalqueue.outcomes import JobEnded, error_in
+
+    if job.state != JobState.DONE:
+        raise JobEnded(job)
+    found = result_of(job)
+    if found.get("document") is not None:
+        result = _run_result(job)
+        report(result, output, quiet=False, verbose=verbose, timings=timings)
+        return exit_code_of(result)
+    if (error := error_in(job)) is not None:
+        raise error
+    output.write_values(found.get("scores"))
+    return ExitCode.OK
+
+
+def _run_result(job: Job) -> RunResult:
+    from codeflash_parallel.report.stored import stored_result
+
+    return stored_result(dict(result_of(job)["document"]))
+
+
+def exit_code_of_job(job: Job) -> int:
+    """Return how `queue result` would end for a job that is final."""
+    from codeflash_parallel.cli.exits import exit_code_of
+
+    if job.state != JobState.DONE:
+        return ExitCode.UNFIT
+    found = result_of(job)
+    if found.get("document") is not None:
+        return exit_code_of(_run_result(job))
+    error = found.get("error")
+    return BY_FAMILY.get(error["family"], ExitCode.INTERNAL) if error else ExitCode.OK

@@ -1,0 +1,165 @@
+"""`queue submit`: hand in candidates for a verdict, and learn at once where they stand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.candidates import read_submissions
+from codeflash_parallel.cli.config import read_settings
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.queueing import (
+    add_common,
+    daemon_of,
+    name_of,
+    open_queue,
+    positive,
+    run_of,
+    span,
+    submitter_of,
+    view_of,
+    write_jobs,
+)
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, JobState, Priority, Receipt
+from codeflash_parallel.model.settings import SETTING_NAMES
+from codeflash_parallel.report.queue_document import JobView, Newness
+from codeflash_parallel.report.queue_words import job_words
+
+#: Settings that are the daemon's, or that say where the queue is.
+NOT_OF_A_JOB = frozenset({"parallel_candidates", "executor", "queue_dir", *options.SHARED})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the candidates as `run` takes them, whose they are, and how urgent."""
+    parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
+    options.add_candidates(parser)
+    _add_job(parser)
+    group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
+    options.add_settings(group, [name for name in SETTING_NAMES if name not in NOT_OF_A_JOB])
+    add_common(parser)
+
+
+def _add_job(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("job")
+    group.add_argument(
+        "--kind",
+        default=JobKind.EVALUATE.value,
+        choices=[kind.value for kind in JobKind],
+        help="What is done: evaluate as `run` does, check as `check` does, race without profile and "
+        "refinement, or a command of your own. Default: evaluate.",
+    )
+    group.add_argument(
+        "--command",
+        default="",
+        metavar="COMMAND",
+        help="With --kind command: what is run in a slot that holds the candidate; it prints JSON.",
+    )
+    group.add_argument(
+        "--priority",
+        default=Priority.NORMAL.value,
+        choices=[priority.value for priority in Priority],
+        help="How urgent it is among your own jobs; with the strategy priority, among all. Default: normal.",
+    )
+    group.add_argument(
+        "--submitter",
+        type=name_of,
+        default="",
+        metavar="NAME",
+        help="Who you are to the queue. Default: CODEFLASH_PARALLEL_SUBMITTER, else user and terminal.",
+    )
+    group.add_argument(
+        "--run-of",
+        type=name_of,
+        default="",
+        metavar="NAME",
+        help="The run you belong to; its submitters share one share. Default: CODEFLASH_PARALLEL_RUN_OF.",
+    )
+    group.add_argument(
+        "--start-after", type=span, default=0.0, metavar="SPAN", help="Do not start before that, e.g. 10m."
+    )
+    _add_budget(group)
+
+
+def _add_budget(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--budget-cpu", type=span, default=0.0, metavar="SPAN", help="CPU time of the run's jobs, e.g. 2h."
+    )
+    group.add_argument("--budget-jobs", type=positive, default=0, metavar="N", help="Jobs of the run.")
+    group.add_argument(
+        "--budget-wall",
+        type=span,
+        default=0.0,
+        metavar="SPAN",
+        help="Time from the run's first job to its last submission. What a run states first holds.",
+    )
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Submit one job; return 0 when it is in the queue, or was known already."""
+    request = _request(args)
+    with open_queue(args) as client:
+        receipt = client.submit(request).receipt
+        daemon = daemon_of(client)
+    view = _view(receipt)
+    write_jobs(output, [view], daemon, lambda: f"{job_words(view.job, view.place)}\n")
+    if output.form == Format.TEXT:
+        sys.stderr.write(_next(view))
+    return ExitCode.OK
+
+
+def _request(args: argparse.Namespace) -> JobRequest:
+    from codeflash_parallel.engine.submitting import job_request
+
+    if not args.sources:
+        hint = "Give --candidates PATH or --candidate REF."
+        raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
+    submissions = read_submissions(args.sources)
+    if not submissions:
+        raise UsageError("NO_CANDIDATES", "There are no candidates in what was named.")
+    return job_request(
+        JobKind(args.kind),
+        Path(args.project),
+        submissions,
+        read_settings(Path(args.project), os.environ, vars(args)).settings,
+        submitter=submitter_of(args, os.environ),
+        run=run_of(args, os.environ),
+        priority=Priority(args.priority),
+        command=_command(args),
+        start_after_s=args.start_after,
+        budget=Budget(cpu_s=args.budget_cpu, jobs=args.budget_jobs, wall_s=args.budget_wall),
+    )
+
+
+def _command(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the words of the grader.
+
+    Raises:
+        UsageError: `BAD_ARGUMENTS`: the kind asks for one and there is none, or the other way round.
+    """
+    if (args.kind == JobKind.COMMAND) != bool(args.command):
+        raise UsageError("BAD_ARGUMENTS", "--kind command and --command COMMAND go together.")
+    try:
+        return tuple(shlex.split(args.command))
+    except ValueError as error:
+        raise UsageError("BAD_ARGUMENTS", f"--command cannot be taken apart: {error}.") from error
+
+
+def _view(receipt: Receipt) -> JobView:
+    from codeflash_parallel.evalqueue.calls import JobStatus
+
+    newness = Newness.NEW if receipt.is_new else Newness.KNOWN
+    return view_of(JobStatus(job=receipt.job, place=receipt.place), newness)
+
+
+def _next(view: JobView) -> str:
+    """Return what can be done next."""
+    known = "The same was handed in before; this is its job. " if view.newness == Newness.KNOWN else ""
+    if view.job.state == JobState.DONE:
+        return f"{known}See it: codeflash-parallel queue result {view.job.job_id}\n"
+    return f"{known}Wait for it: codeflash-parallel queue wait {view.job.job_id} --max 100s\n"

@@ -1,0 +1,219 @@
+"""What the commands of the queue have in common: who asks, which queue, and how an answer is written."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.config import RUN_OF, SUBMITTER, read_settings
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.queue_config import read_queue_settings
+from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.report.queue_document import (
+    JobView,
+    Newness,
+    queue_document,
+)
+
+if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue.calls import JobStatus
+    from codeflash_parallel.evalqueue.client import EvalQueueClient
+
+#: Longest name of a submitter or run: it stands in tables and labels.
+MAX_NAME = 64
+
+#: States of which a row says more than the row itself holds: a place, or a verdict.
+_TOLD = frozenset({JobState.QUEUED, JobState.DONE})
+
+_SPANS: Mapping[str, float] = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+_JOB = "Id of the job, as `queue submit` says it."
+
+
+# --- options ---------------------------------------------------------------------------------------------
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add what every command of the queue understands: which queue, and where the answer goes."""
+    options.add_settings(parser, ("queue_dir",))
+    options.add_output(parser)
+    parser.add_argument("--json", action="store_true", help="The same as --output-format json.")
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a job."""
+    parser.add_argument("job", metavar="JOB", help=_JOB)
+
+
+def add_jobs(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
+    """Add the argument that names jobs."""
+    parser.add_argument("jobs", metavar="JOB", nargs=nargs, help=_JOB)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose jobs."""
+    parser.add_argument(
+        "--state",
+        dest="states",
+        action="append",
+        choices=[state.value for state in JobState],
+        default=[],
+        help="Only jobs in this state. May be repeated.",
+    )
+    parser.add_argument(
+        "--submitter", type=name_of, default="", metavar="NAME", help="Only jobs of this one."
+    )
+    parser.add_argument("--mine", action="store_true", help="Only those of who you are to the queue.")
+    parser.add_argument("--run-of", type=name_of, default="", metavar="NAME", help="Only jobs of this run.")
+    parser.add_argument(
+        "--limit", type=positive, default=100, metavar="N", help="The latest so many. Default: 100."
+    )
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the view that stays up to date."""
+    parser.add_argument(
+        "--watch", action="store_true", help="Stay, and show what changes; with JSON lines, a line a change."
+    )
+
+
+def span(text: str) -> float:
+    """Return the seconds that a span has: `100`, `100s`, `2m`, `1.5h`.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(number) :]
+    with suppress(ValueError):
+        seconds = float(number) * _SPANS.get(unit, float("nan"))
+        if 0 <= seconds < float("inf"):
+            return seconds
+    raise argparse.ArgumentTypeError(f"must be a span like 100s, 2m or 1h, not {text!r}")
+
+
+def positive(text: str) -> int:
+    """Return a whole number of at least 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    with suppress(ValueError):
+        if (number := int(text)) >= 1:
+            return number
+    raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+
+
+def name_of(text: str) -> str:
+    """Return the name of a submitter or run.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not (text and text.isprintable() and len(text) <= MAX_NAME):
+        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_NAME} printable characters, not {text!r}")
+    return text
+
+
+# --- who asks --------------------------------------------------------------------------------------------
+
+
+def submitter_of(args: argparse.Namespace, environment: Mapping[str, str]) -> str:
+    """Return who hands in: by the option, by the variable, or the user at this terminal."""
+    return args.submitter or _named(environment, SUBMITTER) or _user_here()
+
+
+def run_of(args: argparse.Namespace, environment: Mapping[str, str]) -> str:
+    """Return the run that jobs belong to: by the option, or by the variable; empty: none."""
+    return args.run_of or _named(environment, RUN_OF)
+
+
+def _named(environment: Mapping[str, str], variable: str) -> str:
+    from codeflash_parallel.model.errors import UsageError
+
+    text = environment.get(variable, "")
+    try:
+        return name_of(text) if text else ""
+    except argparse.ArgumentTypeError as error:
+        raise UsageError("BAD_SETTING", f"{variable} {error}.") from error
+
+
+def _user_here() -> str:
+    """Return `user@terminal`, or `user` where there is no terminal."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a user that has no name
+        user = f"uid{os.getuid()}"
+    for number in (0, 1, 2):
+        with suppress(OSError):
+            return f"{user}@{os.ttyname(number).removeprefix('/dev/')}"
+    return user
+
+
+# --- the queue -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_queue(args: argparse.Namespace) -> Iterator[EvalQueueClient]:
+    """Give the client of the queue that the options name.
+
+    Raises:
+        UsageError, EnvironmentFault: what the queue says.
+    """
+    from codeflash_parallel.engine.places import queue_folder
+    from codeflash_parallel.evalqueue.client import EvalQueueClient
+
+    project = Path(args.project)
+    settings = read_settings(project, os.environ, vars(args)).settings
+    rules = read_queue_settings(project, os.environ, {}).settings
+    with EvalQueueClient(queue_folder(settings), rules) as client:
+        yield client
+
+
+def view_of(status: JobStatus, newness: Newness = Newness.NEW) -> JobView:
+    """Return a job as it is shown."""
+    from codeflash_parallel.evalqueue.clock import now
+
+    return JobView(
+        job=status.job, place=status.place, age_s=now().since(status.job.submitted), newness=newness
+    )
+
+
+def views_of(client: EvalQueueClient, args: argparse.Namespace) -> list[JobView]:
+    """Return the jobs that the options choose: those that run, those that wait in their order, the others."""
+    from codeflash_parallel.evalqueue.calls import JobStatus
+    from codeflash_parallel.model.jobs import Place, Waiting
+
+    submitter = submitter_of(args, os.environ) if args.mine else args.submitter
+    states = [JobState(state) for state in args.states]
+    jobs = client.list(states=states, submitter=submitter, run=args.run_of, limit=args.limit)
+    nowhere = Place(position=0, reason=Waiting.NEXT, wait_s=-1.0)
+    found = (
+        client.status(job.job_id) if job.state in _TOLD else JobStatus(job=job, place=nowhere) for job in jobs
+    )
+    return sorted(map(view_of, found), key=_rank)
+
+
+def _rank(view: JobView) -> tuple[int, int, int]:
+    order = {JobState.RUNNING: 0, JobState.QUEUED: 1}
+    return order.get(view.job.state, 2), view.place.position, -view.job.number
+
+
+def daemon_of(client: EvalQueueClient) -> str:
+    """Return whether somebody takes jobs, in the document's word."""
+    return "none" if client.daemon is None else "running"
+
+
+def write_jobs(output: Output, views: Sequence[JobView], daemon: str, say: Callable[[], str]) -> None:
+    """Write what there is to say of some jobs: as a document, or for people."""
+    if output.form == Format.TEXT:
+        output.write(say())
+    else:
+        output.write_values(queue_document(views, daemon=daemon))

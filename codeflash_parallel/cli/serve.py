@@ -1,0 +1,50 @@
+"""`serve`: the daemon that takes jobs from the queue and evaluates them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from codeflash_parallel.cli import options
+from codeflash_parallel.cli.config import read_settings
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.queue_config import add_queue_settings, read_queue_settings
+from codeflash_parallel.cli.queueing import span
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the rules of the queue, and how the daemon ends."""
+    options.add_settings(parser, ("queue_dir",))
+    parser.add_argument(
+        "--drain",
+        type=span,
+        default=60.0,
+        metavar="SPAN",
+        help="After the first SIGTERM or Ctrl-C, jobs that run have so long to end; what has not ended then "
+        "goes back to the queue. The second signal ends it at once. Default: 60s.",
+    )
+    group = parser.add_argument_group(
+        "rules of the queue", "Also in pyproject.toml, [tool.codeflash-parallel.queue]."
+    )
+    add_queue_settings(group)
+
+
+def run(args: argparse.Namespace, _output: Output) -> int:
+    """Serve until a signal ends it; return 0 when all is in order then."""
+    from codeflash_parallel.engine.places import cache_root, queue_folder
+    from codeflash_parallel.service.daemon import ServeOptions, serve
+
+    project = Path(args.project)
+    settings = read_settings(project, os.environ, vars(args)).settings
+    rules = read_queue_settings(project, os.environ, vars(args)).settings
+    serve(
+        ServeOptions(
+            folder=queue_folder(settings),
+            settings=rules,
+            cache_dir=cache_root(settings),
+            drain_s=args.drain,
+        )
+    )
+    return ExitCode.OK

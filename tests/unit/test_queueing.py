@@ -1,0 +1,234 @@
+"""What the commands of the queue have in common: who asks, spans, refusals, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import replace
+
+import pytest
+from test_queue_report import JOB, assert_valid, done
+
+from codeflash_parallel.cli.config import RUN_OF, SUBMITTER
+from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
+from codeflash_parallel.cli.queue_output import figures_of
+from codeflash_parallel.cli.queueing import name_of, positive, run_of, span, submitter_of
+from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
+from codeflash_parallel.evalqueue.figures import Health, Spread
+from codeflash_parallel.evalqueue.refusals import BudgetSpent, QueueFull, RateLimited, UnknownJob
+from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.document import document
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.jobs import Job, JobState
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.report.queue_document import queue_document, refusal_document
+from codeflash_parallel.report.queue_health import health_document, health_rows
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("100", 100),
+        ("100s", 100),
+        ("2m", 120),
+        ("2min", 120),
+        ("1.5h", 5400),
+        ("0", 0),
+        ("0.5s", 0.5),
+        ("1 h", 3600),
+    ],
+)
+def test_spans_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert span(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "ten", "-1", "1d", "nan", "inf", "1e400", "2hm", "h1"])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="a span like 100s"):
+        span(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "x", "1.5", ""])
+def test_what_is_no_number_of_rows_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="at least 1"):
+        positive(text)
+
+
+@pytest.mark.parametrize("text", ["", "a\nb", "\x1b[2J", "x" * 65])
+def test_what_is_no_name_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="1 to 64 printable"):
+        name_of(text)
+
+
+def arguments(**given: str) -> argparse.Namespace:
+    return argparse.Namespace(**({"submitter": "", "run_of": ""} | given))
+
+
+def test_the_option_comes_before_the_variable_and_that_before_the_user() -> None:
+    environment = {SUBMITTER: "agent 7", RUN_OF: "night"}
+    assert submitter_of(arguments(submitter="ada"), environment) == "ada"
+    assert submitter_of(arguments(), environment) == "agent 7"
+    assert run_of(arguments(run_of="day"), environment) == "day"
+    assert (run_of(arguments(), environment), run_of(arguments(), {})) == ("night", "")
+
+
+def test_without_a_name_one_is_who_one_is_at_this_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwuid", lambda _uid: argparse.Namespace(pw_name="ada"))
+    monkeypatch.setattr(os, "ttyname", lambda _number: "/dev/pts/3")
+    assert submitter_of(arguments(), {}) == "ada@pts/3"
+
+    def no_terminal(_number: int) -> str:
+        raise OSError
+
+    monkeypatch.setattr(os, "ttyname", no_terminal)
+    assert submitter_of(arguments(), {}) == "ada"
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert submitter_of(arguments(), {}) == f"uid{os.getuid()}"
+
+
+def test_a_bad_name_in_a_variable_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=rf"{SUBMITTER} must be 1 to 64"):
+        submitter_of(arguments(), {SUBMITTER: "a\tb"})
+
+
+@pytest.mark.parametrize(
+    ("refusal", "figures"),
+    [
+        (RateLimited("ada", 2.5), {"submitter": "ada", "retry_after_s": 2.5}),
+        (QueueFull(3), {"limit": 3}),
+        (BudgetSpent("night", "cpu_s", 61.0, 60.0), {"run": "night", "figure": "cpu_s", "spent": 61.0, "limit": 60.0}),
+        (UnknownJob("x"), {"job_id": "x"}),
+    ],
+    ids=lambda value: getattr(value, "code", ""),
+)  # fmt: skip
+def test_a_refusal_is_told_with_its_figures(refusal, figures: dict[str, object]) -> None:
+    assert figures_of(refusal) == figures
+    told = refusal_document(refusal, figures_of(refusal))
+    assert_valid(told)
+    assert told["error"].items() >= figures.items()
+
+
+HEALTH = Health(
+    depth=3,
+    running=1,
+    slots=2,
+    paused=True,
+    waits=Spread(count=4, p50_s=2.0, p95_s=300.0),
+    services=Spread(),
+    oldest_s=90.0,
+    last_error="the disk is full",
+    lease_ages_s={"4f1c": 3.0},
+    states={"queued": 3, "running": 1},
+    results={"done": 4},
+    attempts=6,
+)
+DAEMON = DaemonInfo(
+    pid=77, version="1", slots=4, slots_busy=1, workers=(WorkerInfo(pid=78),), token_holder="process 78", up_s=61.0
+)  # fmt: skip
+
+
+def test_the_health_of_a_queue_for_people() -> None:
+    rows = dict(health_rows(HEALTH, DAEMON))
+    assert rows["daemon"] == "process 77, up for 61 s"
+    assert rows["slots"] == "1 of 4 busy"
+    assert rows["benchmark token"] == "process 78"
+    assert rows["waiting"] == "3, the oldest for 90 s"
+    assert rows["waits"] == "half within 2 s, 95 % within 5 min, of 4"
+    assert rows["service times"] == "none yet"
+    assert rows["lease of 4f1c"] == "renewed 3 s ago"
+    assert rows["finished"] == "4 done"
+    assert rows["last error"] == "the disk is full"
+    assert "unpause" in rows["paused"]
+
+
+def test_without_a_daemon_the_health_says_what_to_do() -> None:
+    rows = dict(health_rows(replace(HEALTH, paused=False, last_error="", depth=0), None))
+    assert "serve" in rows["daemon"]
+    assert rows.keys().isdisjoint({"slots", "benchmark token", "paused", "last error"})
+    assert rows["waiting"] == "0"
+
+
+def test_the_health_of_a_queue_for_programs() -> None:
+    told = queue_document((), daemon="running", health=health_document(HEALTH, DAEMON))
+    assert_valid(told)
+    health = told["health"]
+    assert health["utilisation"] == 0.25
+    assert health["services"] == {"count": 0, "p50_s": None, "p95_s": None}
+    assert health["daemon"]["workers"][0]["pid"] == 78
+    assert health_document(HEALTH, None)["utilisation"] == 0.5
+    assert health_document(replace(HEALTH, slots=0), None)["utilisation"] == 0.0
+
+
+CHECKED = RunResult(
+    run_id="r1",
+    complete=True,
+    verdict=Verdict.NOTHING_FASTER,
+    candidates=(
+        CandidateResult(
+            id=CandidateId("c1"),
+            origin=Origin.PATCH,
+            status=Status.LOST,
+            code=Code.NOT_FASTER,
+            reason="It is not.",
+        ),
+    ),
+)
+WITH_RUN = done({"document": document(CHECKED)})
+WITH_ERROR = done(
+    {"document": None, "error": {"type": "EnvironmentFault", "family": "environment", "code": "RED", "message": "It is red.", "hint": "", "fields": {}}}
+)  # fmt: skip
+WITH_SCORES = done({"document": None, "scores": {"score": 3}, "error": None})
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [(WITH_RUN, 1), (WITH_ERROR, 4), (WITH_SCORES, 0), (replace(JOB, state=JobState.DEAD), 4)],
+    ids=["run", "error", "scores", "dead"],
+)
+def test_a_job_ends_with_the_exit_code_of_its_result(job: Job, code: int, capsys) -> None:
+    assert exit_code_of_job(job) == code
+
+
+def test_the_result_of_a_job_is_what_run_prints(capsys) -> None:
+    assert report_job(WITH_RUN, Output(Format.JSON)) == 1
+    assert json.loads(capsys.readouterr().out) == document(CHECKED)
+    assert report_job(WITH_RUN, Output()) == 1
+    assert "nothing faster" in capsys.readouterr().out
+    assert report_job(WITH_SCORES, Output()) == 0
+    assert json.loads(capsys.readouterr().out) == {"score": 3}
+
+
+def test_a_job_without_a_result_raises_why() -> None:
+    with pytest.raises(EnvironmentFault, match="It is red"):
+        report_job(WITH_ERROR, Output())
+    with pytest.raises(EnvironmentFault, match=r"killed"):
+        report_job(replace(JOB, state=JobState.DEAD, fault="killed"), Output())
+
+
+def test_the_commands_of_the_queue_are_found_by_two_words(capsys) -> None:
+    assert main(["queue"]) == 2
+    assert "queue submit" in capsys.readouterr().err
+    assert main(["queue", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in QUEUE_COMMANDS)
+    assert main(["queue", "submitt"]) == 2
+    assert "Did you mean 'queue submit'?" in capsys.readouterr().err
+    assert "queue" in COMMANDS
+    assert "queue" not in LEAVES
+
+
+@pytest.mark.parametrize("name", [*QUEUE_COMMANDS, "serve"])
+def test_every_command_says_what_it_takes(name: str, capsys) -> None:
+    assert main([*name.split(), "--help"]) == 0
+    assert name in capsys.readouterr().out
+    assert main([*name.split(), "--json", "--no-such-option"]) == 2
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    told = json.loads(said.out)
+    assert told["error"]["code"] == "BAD_ARGUMENTS"
+    if name not in {"serve", "queue result"}:
+        assert_valid(told)
