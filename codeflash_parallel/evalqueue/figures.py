@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 
@@ -41,7 +42,83 @@ class Health:
     services: Spread
     oldest_s: float
     last_error: str
-    lease_ages_s: Mapping[str, float] = MappingProxyType({})
-    states: Mapping[str, int] = MappingProxyType({})
-    results: Mapping[str, int] = MappingProxyType({})
+    lease_ages_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    states: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    results: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     attempts: int = 0
+
+
+def spread(seconds: Sequence[float]) -> Spread:
+    """Return median and 95th percentile of durations: the least that so many of them do not exceed."""
+    if not seconds:
+        return Spread()
+    ordered = sorted(seconds)
+    return Spread(count=len(ordered), p50_s=_share(ordered, 0.50), p95_s=_share(ordered, 0.95))
+
+
+def _share(ordered: Sequence[float], share: float) -> float:
+    return ordered[math.ceil(share * len(ordered)) - 1]
+
+
+#: Name, type, help; as the text format of Prometheus has them.
+_METRICS = {
+    "depth": ("gauge", "Jobs that wait."),
+    "running": ("gauge", "Jobs that run."),
+    "slots": ("gauge", "Jobs that may run at once."),
+    "paused": ("gauge", "1 while no job may start."),
+    "oldest_seconds": ("gauge", "Time for which the oldest waiting job has waited."),
+    "attempts_total": ("counter", "Claims of all jobs."),
+    "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
+    "jobs": ("gauge", "Jobs by state."),
+    "ended_jobs_total": ("counter", "Jobs that have ended, by state and code of the fault."),
+    "wait_seconds": ("gauge", "Time from the submission to the first start, of recent jobs."),
+    "service_seconds": ("gauge", "Time from the last start to the result, of recent jobs."),
+}
+
+
+def prometheus(health: Health) -> str:
+    """Return the figures in the text format of Prometheus."""
+    lines: list[str] = []
+    for name, (kind, text) in _METRICS.items():
+        full = f"codeflash_parallel_queue_{name}"
+        lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
+        lines += [f"{full}{_labels(labels)} {value:g}" for labels, value in _samples(health, name)]
+    return "\n".join(lines) + "\n"
+
+
+def _samples(health: Health, name: str) -> list[tuple[Mapping[str, str], float]]:
+    several: Mapping[str, list[tuple[Mapping[str, str], float]]] = {
+        "jobs": [({"state": state}, count) for state, count in sorted(health.states.items())],
+        "ended_jobs_total": [
+            ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
+            for label, count in sorted(health.results.items())
+        ],
+        "wait_seconds": _quantiles(health.waits),
+        "service_seconds": _quantiles(health.services),
+    }
+    one: Mapping[str, float] = {
+        "depth": health.depth,
+        "running": health.running,
+        "slots": health.slots,
+        "paused": health.paused,
+        "oldest_seconds": health.oldest_s,
+        "attempts_total": health.attempts,
+        "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),
+    }
+    return several[name] if name in several else [({}, one[name])]
+
+
+def _quantiles(durations: Spread) -> list[tuple[Mapping[str, str], float]]:
+    if not durations.count:
+        return []
+    return [({"quantile": "0.5"}, durations.p50_s), ({"quantile": "0.95"}, durations.p95_s)]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,193 @@
+"""Virtual times, estimates and budgets of shares and submitters, in the queue's file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+
+from codeflash_parallel.evalqueue.database import Database
+from codeflash_parallel.evalqueue.hints import names_winner
+from codeflash_parallel.evalqueue.policy import FIRST_GUESS_US, Account, ticks
+from codeflash_parallel.evalqueue.refusals import BudgetSpent
+from codeflash_parallel.model.jobs import Budget, JobRequest
+
+#: Means: each forgets what is much older than twenty measurements.
+_LEARN_SUBMITTER = """
+UPDATE submitters SET
+    measured = MIN(measured + 1, 20), cost_us = cost_us + (? - cost_us) / MIN(measured + 1, 20)
+WHERE share = ? AND submitter = ?
+"""
+_LEARN = """
+UPDATE queue SET
+    measured = MIN(measured + 1, 20), cost_us = cost_us + (? - cost_us) / MIN(measured + 1, 20),
+    wall_us = wall_us + (? - wall_us) / MIN(measured + 1, 20)
+"""
+
+_LEAST_SHARE = """
+SELECT MIN(vtime) FROM shares
+WHERE share <> ? AND share IN (SELECT share FROM lanes WHERE ready > 0 OR running > 0)
+"""
+_LEAST_SUBMITTER = """
+SELECT MIN(vtime) FROM submitters WHERE share = ?1 AND submitter <> ?2
+    AND submitter IN (SELECT submitter FROM lanes WHERE share = ?1 AND (ready > 0 OR running > 0))
+"""
+_LIFT_SHARE = "UPDATE shares SET vtime = (SELECT vtime FROM shares WHERE share = ?) WHERE share = ?"
+_LIFT_SUBMITTER = """
+UPDATE submitters SET vtime = (SELECT vtime FROM submitters WHERE share = ?1 AND submitter = ?2)
+WHERE share = ?1 AND submitter = ?3
+"""
+
+
+def share_of(run: str, submitter: str) -> str:
+    """Return the name of the share of a run, or of a submitter that is in none."""
+    return f"run {run}" if run else f"alone {submitter}"
+
+
+class Accounts:
+    """Charges shares and submitters; each call belongs to a change of the caller's.
+
+    Args:
+        weights: of runs and submitters, by name; who is not named has 1.
+    """
+
+    def __init__(self, database: Database, weights: Mapping[str, float]) -> None:
+        self._database = database
+        self._weights = weights
+
+    def weight_of(self, share: str) -> float:
+        """Return the weight of a share."""
+        return self._weights.get(share.partition(" ")[2], 1.0)
+
+    def open(self, share: str, submitter: str, now_ms: int) -> None:
+        """Make the accounts of a share and a submitter, if they are new."""
+        execute = self._database.execute
+        execute(
+            "INSERT OR IGNORE INTO shares (share, vtime, since, first_ms) VALUES (?, 0, 0, ?)",
+            (share, now_ms),
+        )
+        execute(
+            "INSERT OR IGNORE INTO submitters (share, submitter, vtime, since) VALUES (?, ?, 0, 0)",
+            (share, submitter),
+        )
+
+    def enter(self, share: str, submitter: str, turn: int) -> None:
+        """Let a submitter's job begin to wait; one that had none waiting starts where the others are."""
+        self._enter_share(share, turn)
+        self._enter_submitter(share, submitter, turn)
+
+    def _enter_share(self, share: str, turn: int) -> None:
+        number = self._database.number
+        if number("SELECT COUNT(*) FROM lanes WHERE share = ? AND ready > 0", (share,)):
+            return
+        floor = self._database.rows(_LEAST_SHARE, (share,))[0][0]
+        if floor is None:  # nobody is there: who was away starts even with who had the machine
+            floor = number("SELECT MAX(vtime) FROM shares")
+        self._database.execute(
+            "UPDATE shares SET vtime = MAX(vtime, ?), since = ? WHERE share = ?", (floor, turn, share)
+        )
+
+    def _enter_submitter(self, share: str, submitter: str, turn: int) -> None:
+        number, who = self._database.number, (share, submitter)
+        if number("SELECT COUNT(*) FROM lanes WHERE share = ? AND submitter = ? AND ready > 0", who):
+            return
+        floor = self._database.rows(_LEAST_SUBMITTER, who)[0][0]
+        if floor is None:
+            floor = number("SELECT MAX(vtime) FROM submitters WHERE share = ?", (share,))
+        self._database.execute(
+            "UPDATE submitters SET vtime = MAX(vtime, ?), since = ? WHERE share = ? AND submitter = ?",
+            (floor, turn, *who),
+        )
+
+    def lift(self, shares: tuple[str, ...], submitters: tuple[str, ...], chosen: tuple[str, str]) -> None:
+        """Let those who were passed for limits of their own save nothing up."""
+        for passed in shares:
+            self._database.execute(_LIFT_SHARE, (chosen[0], passed))
+        for passed in submitters:
+            self._database.execute(_LIFT_SUBMITTER, (*chosen, passed))
+
+    def charge(self, share: str, submitter: str, account: Account) -> None:
+        """Charge a claim with what it is taken to cost."""
+        self._move(share, submitter, account.share_step, account.step)
+
+    def settle(self, job: sqlite3.Row, cost_us: int) -> None:
+        """Put right what a claim was charged, now that its cost is known; 0 gives all of it back."""
+        share, submitter = job["share"], job["submitter"]
+        outer = ticks(cost_us, self.weight_of(share)) if cost_us else 0
+        inner = ticks(cost_us, self._weights.get(submitter, 1.0)) if cost_us else 0
+        self._move(share, submitter, outer - job["share_ticks"], inner - job["submitter_ticks"])
+
+    def _move(self, share: str, submitter: str, outer: int, inner: int) -> None:
+        execute = self._database.execute
+        execute("UPDATE shares SET vtime = vtime + ? WHERE share = ?", (outer, share))
+        execute(
+            "UPDATE submitters SET vtime = vtime + ? WHERE share = ? AND submitter = ?",
+            (inner, share, submitter),
+        )
+
+    def learn(self, job: sqlite3.Row, cost_us: int, wall_us: int) -> None:
+        """Remember what a job has cost, for estimates."""
+        self._database.execute(_LEARN_SUBMITTER, (cost_us, job["share"], job["submitter"]))
+        self._database.execute(_LEARN, (cost_us, wall_us))
+
+    def note_verdict(self, job: sqlite3.Row, result: str, now_ms: int) -> None:
+        """Remember that a submitter has got a result, and whether it names a winner; for hints."""
+        improved_ms = now_ms if names_winner(result) else 0
+        self._database.execute(
+            "UPDATE submitters SET verdict_ms = ?1, improved_ms = MAX(improved_ms, ?2) "
+            "WHERE share = ?3 AND submitter = ?4",
+            (now_ms, improved_ms, job["share"], job["submitter"]),
+        )
+
+    def spend(self, share: str, cpu_s: float) -> None:
+        """Count CPU seconds against the budget of a share."""
+        self._database.execute(
+            "UPDATE shares SET spent_us = spent_us + ? WHERE share = ?", (round(cpu_s * 1e6), share)
+        )
+
+    def submitter_account(self, row: sqlite3.Row, mean_us: int) -> Account:
+        """Return a submitter's account, with what its next claim is charged."""
+        guess = row["cost_us"] if row["measured"] else mean_us or FIRST_GUESS_US
+        return Account(
+            vtime=row["vtime"],
+            since=row["since"],
+            step=ticks(guess, self._weights.get(row["submitter"], 1.0)),
+            share_step=ticks(guess, self.weight_of(row["share"])),
+        )
+
+    def count_submission(self, share: str) -> None:
+        """Count a job against the budget of a share."""
+        self._database.execute("UPDATE shares SET submitted = submitted + 1 WHERE share = ?", (share,))
+
+    def refuse_if_spent(self, request: JobRequest, share: str, now_ms: int) -> None:
+        """Refuse a job whose run may spend no more; the first budget that a run states is kept.
+
+        Raises:
+            BudgetSpent: with the figure.
+        """
+        row = self._database.row("SELECT * FROM shares WHERE share = ?", (share,))
+        assert row is not None
+        budget = _stated(row)
+        if budget == Budget() and request.budget != Budget():
+            budget = request.budget
+            self._keep(share, row["first_ms"], budget)
+        spent = (
+            ("cpu_s", row["spent_us"] / 1e6, budget.cpu_s),
+            ("jobs", float(row["submitted"]), float(budget.jobs)),
+            ("wall_s", (now_ms - row["first_ms"]) / 1000, budget.wall_s),
+        )
+        for figure, had, limit in spent:
+            if limit and had >= limit:
+                raise BudgetSpent(request.run or request.submitter, figure, had, limit)
+
+    def _keep(self, share: str, first_ms: int, budget: Budget) -> None:
+        columns = {
+            "first_ms": first_ms,
+            "budget_cpu_s": budget.cpu_s,
+            "budget_jobs": budget.jobs,
+            "budget_wall_s": budget.wall_s,
+        }
+        self._database.update("shares", "budgeted", {"share": share}, columns)
+
+
+def _stated(row: sqlite3.Row) -> Budget:
+    return Budget(cpu_s=row["budget_cpu_s"], jobs=row["budget_jobs"], wall_s=row["budget_wall_s"])

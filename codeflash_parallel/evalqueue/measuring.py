@@ -1,0 +1,67 @@
+"""The figures of the queue, read from its rows."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+from codeflash_parallel.evalqueue.database import Database
+from codeflash_parallel.evalqueue.figures import Health, spread
+
+#: Durations are those of the newest so many jobs.
+_RECENT = 1000
+
+#: What a fault begins with, if whoever wrote it kept to the form.
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
+
+#: Labels of monitoring systems must not be without bounds; rarer codes are counted together.
+_MOST_CODES = 40
+
+_LAST_FAULT = """
+SELECT fault FROM jobs WHERE state NOT IN ('queued', 'running') AND fault <> ''
+ORDER BY ended_ms DESC LIMIT 1
+"""
+_DURATIONS = f"""
+SELECT waited_ms, ended_ms - claimed_ms AS served_ms FROM jobs
+WHERE state NOT IN ('queued', 'running') AND state = 'done' ORDER BY ended_ms DESC LIMIT {_RECENT}
+"""  # noqa: S608 - our own number
+_RESULTS = """
+SELECT state, fault, COUNT(*) AS n FROM jobs WHERE state NOT IN ('queued', 'running')
+GROUP BY state, fault ORDER BY n DESC
+"""
+
+
+def read_health(database: Database, slots: int, now_ms: int) -> Health:
+    """Return how the queue does, inside a look of the caller's."""
+    states = {row[0]: row[1] for row in database.rows("SELECT state, COUNT(*) FROM jobs GROUP BY state")}
+    oldest = database.rows("SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued'")[0][0]
+    running = database.rows("SELECT job_id, beat_ms FROM jobs WHERE state = 'running' ORDER BY number")
+    error = database.row(_LAST_FAULT)
+    recent = database.rows(_DURATIONS)
+    return Health(
+        depth=states.get("queued", 0),
+        running=states.get("running", 0),
+        slots=slots,
+        paused=bool(database.number("SELECT paused FROM queue")),
+        waits=spread([row["waited_ms"] / 1000 for row in recent]),
+        services=spread([row["served_ms"] / 1000 for row in recent]),
+        oldest_s=0.0 if oldest is None else max(0.0, (now_ms - oldest) / 1000),
+        last_error=error["fault"] if error is not None else "",
+        lease_ages_s=MappingProxyType(
+            {row["job_id"]: max(0.0, (now_ms - row["beat_ms"]) / 1000) for row in running}
+        ),
+        states=MappingProxyType(states),
+        results=MappingProxyType(_results(database)),
+        attempts=database.number("SELECT SUM(fence) FROM jobs"),
+    )
+
+
+def _results(database: Database) -> dict[str, int]:
+    """Count ended jobs by their state and the code of their fault."""
+    counts: dict[str, int] = {}
+    for row in database.rows(_RESULTS):
+        code = _CODE.match(row["fault"])
+        label = row["state"] + (f" {code.group()}" if code else "")
+        label = label if label in counts or len(counts) < _MOST_CODES else f"{row['state']} OTHER"
+        counts[label] = counts.get(label, 0) + row["n"]
+    return counts

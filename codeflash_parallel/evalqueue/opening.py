@@ -1,0 +1,161 @@
+"""How the queue's file is opened: made, checked, brought up to date, or made anew from the journal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+
+from codeflash_parallel.evalqueue import journal, schema
+from codeflash_parallel.evalqueue.database import NAME, Database, connect, understood
+from codeflash_parallel.evalqueue.filesystems import NameOf, refuse_network
+from codeflash_parallel.evalqueue.rebuilding import rebuild
+from codeflash_parallel.evalqueue.refusals import NewerQueue, QueueBusy, QueueDamaged
+
+#: Opening takes milliseconds, a rebuild seconds; who holds the lock for longer is stopped.
+_PATIENCE_S = 60.0
+_RETRY_S = 0.002
+
+#: What SQLite keeps beside its file belongs to it.
+_ASIDE = ("", "-wal", "-shm")
+
+
+class Check(StrEnum):
+    """How far a file is looked at before it is used."""
+
+    #: Its head, its version, and whatever is read later.
+    HEADER = "header"
+    #: Every page of it, and the counts against the rows.
+    FULL = "full"
+
+
+@contextmanager
+def open_database(folder: Path, check: Check, name_of: NameOf | None = None) -> Iterator[Database]:
+    """Open the queue in a folder, and make it if there is none.
+
+    Raises:
+        EnvironmentFault: `NETWORK_FILE_SYSTEM`, `NEWER_QUEUE`, `QUEUE_BUSY`, `QUEUE_DISK_FULL`, or
+            `QUEUE_DAMAGED` where others have the damaged file open.
+    """
+    with understood(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_network(folder, name_of)
+        users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with understood(folder), _alone(folder / "opening.lock"):
+            fcntl.flock(users, fcntl.LOCK_SH)
+            database = _opened(folder, check, users)
+        try:
+            yield database
+        finally:
+            database.close()
+    finally:
+        os.close(users)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not _locked(handle):
+            if time.monotonic() > deadline:
+                raise QueueBusy(path.parent, _PATIENCE_S)
+            time.sleep(_RETRY_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _opened(folder: Path, check: Check, users: int) -> Database:
+    """Return the open file, made or mended; called by one process at a time."""
+    path = folder / NAME
+    try:
+        _prepare(folder, check, users)
+    except QueueDamaged as damage:
+        with _only_user(users, damage):
+            _move_aside(path)
+            rebuild(folder)
+    return Database(folder)
+
+
+def _prepare(folder: Path, check: Check, users: int) -> None:
+    path = folder / NAME
+    if not path.exists() and (folder / journal.NAME).exists():
+        raise QueueDamaged(path, "it is gone, and its journal is there")
+    with understood(folder):
+        connection = connect(path)
+        try:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > schema.VERSION:
+                raise NewerQueue(path, version)
+            _update(connection, path, version, users)
+            _look(connection, path, check)
+        finally:
+            connection.close()
+
+
+def _update(connection: sqlite3.Connection, path: Path, version: int, users: int) -> None:
+    if version == schema.VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if version == 0:
+        if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
+            raise QueueDamaged(path, "it is a file of SQLite's, but no queue")
+        schema.create(connection)
+    else:
+        with _only_user(users, QueueBusy(path.parent, 0)):
+            schema.migrate(connection, version)
+    connection.execute("COMMIT")
+
+
+def _look(connection: sqlite3.Connection, path: Path, check: Check) -> None:
+    if connection.execute("SELECT COUNT(*) FROM queue").fetchone()[0] != 1:
+        raise QueueDamaged(path, "it does not say where it stands")
+    if check is Check.HEADER:
+        return
+    found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if found != "ok":
+        raise QueueDamaged(path, str(found).splitlines()[0])
+    if connection.execute(schema.MISCOUNTED).fetchone()[0]:
+        raise QueueDamaged(path, "its counts are not those of its rows")
+
+
+@contextmanager
+def _only_user(users: int, otherwise: Exception) -> Iterator[None]:
+    """Have the file for ourselves inside the block; nobody else may use it by what we do to it.
+
+    Raises:
+        Exception: what is given, where others have it open.
+    """
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise otherwise from None
+    try:
+        yield
+    finally:
+        fcntl.flock(users, fcntl.LOCK_SH)
+
+
+def _move_aside(path: Path) -> None:
+    """Give a damaged file, and what belongs to it, another name: somebody may want to look at it."""
+    number = 1
+    while path.with_name(f"{NAME}.damaged-{number}").exists():
+        number += 1
+    for suffix in _ASIDE:
+        part = path.with_name(NAME + suffix)
+        if part.exists():
+            part.rename(path.with_name(f"{NAME}.damaged-{number}{suffix}"))

@@ -1,0 +1,166 @@
+"""What the policy looks at, read from the queue's file."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from codeflash_parallel.evalqueue.accounts import Accounts
+from codeflash_parallel.evalqueue.database import Database
+from codeflash_parallel.evalqueue.hints import Hint, HintRow, ranks
+from codeflash_parallel.evalqueue.policy import Account, Lane, Limits, Picture
+from codeflash_parallel.evalqueue.position import Standing, lanes_before, others_before
+from codeflash_parallel.evalqueue.transitions import MINUTE_MS
+from codeflash_parallel.model.jobs import JobKind, Priority
+from codeflash_parallel.model.queue_settings import QueueSettings
+
+_LANES = """
+SELECT lanes.share, lanes.submitter, lanes.kind, lanes.priority, lanes.ready, jobs.turn, jobs.urgency_ms
+FROM lanes JOIN jobs ON jobs.number = (
+    SELECT number FROM jobs AS first
+    WHERE first.state = 'queued' AND first.ready = 1
+        AND first.share = lanes.share AND first.submitter = lanes.submitter
+        AND first.kind = lanes.kind AND first.priority = lanes.priority
+    ORDER BY first.urgency_ms, first.turn LIMIT 1
+) WHERE lanes.ready > 0
+"""
+_RUNNING = """
+SELECT submitter, kind, COUNT(*) AS n FROM jobs WHERE state = 'running' GROUP BY submitter, kind
+"""
+_BEFORE = """
+SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND ready = 1
+    AND share = ? AND submitter = ? AND kind = ? AND priority = ? AND (urgency_ms, turn) < (?, ?)
+"""
+
+
+class Painter:
+    """Reads pictures; each call belongs to a change or a look of the caller's.
+
+    Args:
+        slots: jobs that may run at once.
+        hint: ranks submitters, if there is one.
+    """
+
+    def __init__(
+        self, database: Database, accounts: Accounts, settings: QueueSettings, slots: int, hint: Hint | None
+    ) -> None:
+        self._database = database
+        self._accounts = accounts
+        self._settings = settings
+        self._slots = slots
+        self._hint = hint
+
+    def picture(self, now_ms: int) -> Picture:
+        """Return all that a decision depends on."""
+        queue = self._database.row("SELECT paused, cost_us FROM queue")
+        assert queue is not None
+        settings = self._settings
+        submitters = self._submitters()
+        return Picture(
+            lanes=tuple(map(_lane, self._database.rows(_LANES))),
+            shares=self._shares(),
+            submitters={
+                (row["share"], row["submitter"]): self._accounts.submitter_account(row, queue["cost_us"])
+                for row in submitters
+            },
+            running=self._running(),
+            limits=Limits(
+                slots=self._slots,
+                submitter=settings.per_submitter_running,
+                kinds=settings.kind_limits,
+                starts=settings.rate_limit,
+            ),
+            strategy=settings.strategy,
+            is_paused=bool(queue["paused"]),
+            starts=self._starts(now_ms),
+            ranks=self._ranks(submitters, now_ms),
+        )
+
+    def first(self, lane: Lane) -> sqlite3.Row:
+        """Return the row of a lane's first job that may start."""
+        row = self._database.row(
+            "SELECT * FROM jobs WHERE state = 'queued' AND ready = 1 AND share = ? AND submitter = ? "
+            "AND kind = ? AND priority = ? AND urgency_ms = ? AND turn = ?",
+            (lane.share, lane.submitter, lane.kind, lane.priority, lane.urgency_ms, lane.turn),
+        )
+        assert row is not None
+        return row
+
+    def before(self, picture: Picture, job: Standing) -> int:
+        """Return how many jobs are before one that waits."""
+        own = sum(
+            self._database.number(
+                _BEFORE, (lane.share, lane.submitter, lane.kind, lane.priority, urgency_ms, job.turn)
+            )
+            for lane, urgency_ms in lanes_before(picture, job)
+        )
+        return own + others_before(picture, job, own)
+
+    def _running(self) -> dict[tuple[str, str], int]:
+        return {(row["submitter"], row["kind"]): row["n"] for row in self._database.rows(_RUNNING)}
+
+    def _shares(self) -> dict[str, Account]:
+        rows = self._database.rows(
+            "SELECT share, vtime, since FROM shares WHERE share IN (SELECT share FROM lanes)"
+        )
+        return {row["share"]: Account(vtime=row["vtime"], since=row["since"]) for row in rows}
+
+    def _submitters(self) -> list[sqlite3.Row]:
+        return self._database.rows(
+            "SELECT submitters.*, of_lanes.queued, of_lanes.running FROM submitters JOIN "
+            "(SELECT share, submitter, SUM(queued) AS queued, SUM(running) AS running FROM lanes "
+            "GROUP BY share, submitter) AS of_lanes USING (share, submitter)"
+        )
+
+    def _starts(self, now_ms: int) -> dict[str, int]:
+        if not self._settings.rate_limit:
+            return {}
+        rows = self._database.rows(
+            "SELECT submitter, COUNT(*) AS n FROM starts WHERE started_ms > ? GROUP BY submitter",
+            (now_ms - MINUTE_MS,),
+        )
+        return {row["submitter"]: row["n"] for row in rows}
+
+    def _ranks(self, rows: Sequence[sqlite3.Row], now_ms: int) -> Mapping[tuple[str, str], int]:
+        if self._hint is None:
+            return {}
+        return ranks(self._hint, [_hint_row(row, now_ms) for row in rows if row["queued"]])
+
+
+def standing(row: sqlite3.Row) -> Standing:
+    """Return a job's row as the order sees it."""
+    return Standing(
+        share=row["share"],
+        submitter=row["submitter"],
+        kind=JobKind(row["kind"]),
+        priority=Priority(row["priority"]),
+        turn=row["turn"],
+        urgency_ms=row["urgency_ms"],
+    )
+
+
+def _lane(row: sqlite3.Row) -> Lane:
+    return Lane(
+        share=row["share"],
+        submitter=row["submitter"],
+        kind=JobKind(row["kind"]),
+        priority=Priority(row["priority"]),
+        ready=row["ready"],
+        turn=row["turn"],
+        urgency_ms=row["urgency_ms"],
+    )
+
+
+def _hint_row(row: sqlite3.Row, now_ms: int) -> HintRow:
+    def since(then_ms: int) -> float:
+        return (now_ms - then_ms) / 1000 if then_ms else math.inf
+
+    return HintRow(
+        share=row["share"],
+        submitter=row["submitter"],
+        queued=row["queued"],
+        running=row["running"],
+        since_verdict_s=since(row["verdict_ms"]),
+        since_improvement_s=since(row["improved_ms"]),
+    )

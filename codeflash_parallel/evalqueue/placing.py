@@ -1,0 +1,34 @@
+"""Where a job stands, and why it waits."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from codeflash_parallel.evalqueue.database import Database
+from codeflash_parallel.evalqueue.picture import Painter, standing
+from codeflash_parallel.evalqueue.position import reason, wait_s
+from codeflash_parallel.model.jobs import JobState, Place, Waiting
+
+
+class Placing:
+    """Tells places; each call belongs to a change or a look of the caller's."""
+
+    def __init__(self, database: Database, painter: Painter) -> None:
+        self._database = database
+        self._painter = painter
+
+    def place(self, row: sqlite3.Row, now_ms: int, *, token_busy: bool = False) -> Place:
+        """Return where the job of a row stands; 0 for one that is not queued."""
+        if row["state"] != JobState.QUEUED:
+            return Place(position=0, reason=Waiting.NEXT, wait_s=0.0)
+        picture = self._painter.picture(now_ms)
+        job = standing(row)
+        position = 1 + self._painter.before(picture, job)
+        mean_us = self._database.number("SELECT wall_us FROM queue WHERE measured > 0 UNION ALL SELECT 0")
+        estimate_s = wait_s(position, picture, mean_us / 1e6)
+        if row["ready"]:
+            why = reason(picture, job, position, token_busy=token_busy)
+        else:
+            why = Waiting.BACKOFF if row["fence"] else Waiting.LATER
+            estimate_s = max(estimate_s, (row["due_ms"] - now_ms) / 1000) if estimate_s >= 0 else estimate_s
+        return Place(position=position, reason=why, wait_s=estimate_s)

@@ -1,0 +1,213 @@
+"""Who is next, and why the others wait. Pure: lanes and accounts in, a decision out.
+
+A lane holds the waiting jobs of one submitter (in its share), of one kind and one priority. A share is a
+run, or a submitter without one; shares take turns by their virtual time, and in a share its submitters by
+theirs: CPU time had, divided by weight. A claim is charged with an estimate, which is put right when its
+cost has been measured. Who comes back from idleness starts at the least time of those that are there; who
+is held back by limits of its own saves nothing up either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
+
+#: Waiting for so long makes a job as urgent as a new one of the next higher priority.
+AGEING_MS = 600_000
+
+#: What a job is taken to cost while nothing has been measured.
+FIRST_GUESS_US = 1_000_000
+
+#: A job that occupies a slot and computes nothing costs this fraction of the time.
+IDLE_SHARE = 0.1
+
+#: Least that is charged: virtual time moves with every job.
+_LEAST_TICKS = 1_000
+
+#: Of each priority; 0 is the most urgent.
+LEVELS = {priority: level for level, priority in enumerate(Priority)}
+
+#: Kinds that time something.
+TIMED = frozenset({JobKind.EVALUATE, JobKind.RACE})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lane:
+    """Jobs that differ in their age only.
+
+    Args:
+        ready: those that may start.
+        turn: of the first one that may start: its place in the order of insertion.
+        urgency_ms: of the same one.
+    """
+
+    share: str
+    submitter: str
+    kind: JobKind
+    priority: Priority
+    ready: int
+    turn: int
+    urgency_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """Virtual time of a share, or of a submitter in its share.
+
+    Args:
+        vtime: microseconds of cost, divided by weight.
+        since: turn of the job with which it last came back from idleness: no two have the same.
+        step: what the next claim is charged; for a share: a claim of this submitter.
+        share_step: of a submitter: what a claim charges its share.
+    """
+
+    vtime: int
+    since: int
+    step: int = 0
+    share_step: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How many jobs may run; 0 means no limit.
+
+    Args:
+        slots: in all.
+        submitter: of one submitter.
+        kinds: of a kind.
+        starts: of one submitter within a minute.
+    """
+
+    slots: int
+    submitter: int = 0
+    kinds: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    starts: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """All that a decision depends on.
+
+    Args:
+        submitters: accounts by share and submitter.
+        running: jobs that run, by submitter and kind.
+        starts: of the last minute, by submitter.
+        ranks: of submitters, by a hint: 0 is as urgent as the priority says, each more a priority less.
+    """
+
+    lanes: tuple[Lane, ...]
+    shares: Mapping[str, Account]
+    submitters: Mapping[tuple[str, str], Account]
+    running: Mapping[tuple[str, str], int]
+    limits: Limits
+    strategy: Strategy
+    is_paused: bool = False
+    starts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    ranks: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pick:
+    """The lane whose first job is next.
+
+    Args:
+        passed_shares: those that were before it but for limits of their own.
+        passed_submitters: the same, in its share.
+    """
+
+    lane: Lane
+    passed_shares: tuple[str, ...] = ()
+    passed_submitters: tuple[str, ...] = ()
+
+
+def urgency_of(queued_ms: int, priority: Priority) -> int:
+    """Return how urgent a job is; less is more. Waiting makes up for priority."""
+    return queued_ms + LEVELS[priority] * AGEING_MS
+
+
+def ticks(cost_us: int, weight: float) -> int:
+    """Return the virtual time that a cost takes."""
+    return max(_LEAST_TICKS, round(cost_us / weight))
+
+
+def cost_us(cpu_s: float, wall_s: float) -> int:
+    """Return what an attempt has cost."""
+    return round(max(cpu_s, wall_s * IDLE_SHARE) * 1e6)
+
+
+def closed(picture: Picture) -> Waiting | None:
+    """Return why nothing at all may start."""
+    if picture.is_paused:
+        return Waiting.PAUSED
+    if sum(picture.running.values()) >= picture.limits.slots:
+        return Waiting.SLOTS
+    return None
+
+
+def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
+    """Return which limit of its own keeps a submitter's job of a kind from starting."""
+    limits = picture.limits
+    of_kind = sum(count for (_, its_kind), count in picture.running.items() if its_kind == kind)
+    if kind in limits.kinds and of_kind >= limits.kinds[kind]:
+        return Waiting.KIND
+    of_submitter = sum(count for (who, _), count in picture.running.items() if who == submitter)
+    if limits.submitter and of_submitter >= limits.submitter:
+        return Waiting.SUBMITTER
+    if limits.starts and picture.starts.get(submitter, 0) >= limits.starts:
+        return Waiting.RATE
+    return None
+
+
+def pick(picture: Picture, kinds: Iterable[JobKind]) -> Pick | None:
+    """Return who is next for a worker that takes jobs of some kinds, if anybody."""
+    if closed(picture):
+        return None
+    taken = frozenset(kinds)
+    open_lanes = [lane for lane in picture.lanes if not held_back(lane.submitter, lane.kind, picture)]
+    wanted = [lane for lane in open_lanes if lane.kind in taken]
+    if not wanted:
+        return None
+    lane = min(wanted, key=lambda lane: order(lane, picture))
+    if picture.strategy is not Strategy.FAIR:
+        return Pick(lane=lane)
+    return Pick(
+        lane=lane,
+        passed_shares=_passed_shares(picture, open_lanes, lane.share),
+        passed_submitters=_passed_submitters(picture, open_lanes, lane),
+    )
+
+
+def order(lane: Lane, picture: Picture) -> tuple[int, ...]:
+    """Return the place of a lane's first job; the least one is next."""
+    match picture.strategy:
+        case Strategy.FAIR:
+            share = picture.shares[lane.share]
+            submitter = picture.submitters[lane.share, lane.submitter]
+            accounts = (share.vtime, share.since, submitter.vtime, submitter.since)
+            return (*accounts, lane.urgency_ms, lane.turn)
+        case Strategy.FIFO:
+            return (lane.turn,)
+        case Strategy.PRIORITY:
+            return (lane.urgency_ms + rank_ms(lane, picture), lane.turn)
+
+
+def rank_ms(lane: Lane, picture: Picture) -> int:
+    """Return by how much the hint makes a lane's jobs less urgent."""
+    return picture.ranks.get((lane.share, lane.submitter), 0) * AGEING_MS
+
+
+def _passed_shares(picture: Picture, open_lanes: list[Lane], chosen: str) -> tuple[str, ...]:
+    served = {lane.share for lane in open_lanes}
+    vtime = picture.shares[chosen].vtime
+    waiting = {lane.share for lane in picture.lanes} - served
+    return tuple(sorted(share for share in waiting if picture.shares[share].vtime < vtime))
+
+
+def _passed_submitters(picture: Picture, open_lanes: list[Lane], chosen: Lane) -> tuple[str, ...]:
+    served = {lane.submitter for lane in open_lanes if lane.share == chosen.share}
+    vtime = picture.submitters[chosen.share, chosen.submitter].vtime
+    waiting = {lane.submitter for lane in picture.lanes if lane.share == chosen.share} - served
+    return tuple(sorted(who for who in waiting if picture.submitters[chosen.share, who].vtime < vtime))

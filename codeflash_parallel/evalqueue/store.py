@@ -1,0 +1,272 @@
+"""The queue itself: jobs go in, are claimed, and get one result each; every call is one transaction.
+
+A call that has returned is on the disk. Processes and threads may use one queue at once; each process opens
+it for itself. What the calls mean stands in `docs/explanation/queue.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from codeflash_parallel.evalqueue import jobrows
+from codeflash_parallel.evalqueue.accounts import Accounts
+from codeflash_parallel.evalqueue.admission import Admission
+from codeflash_parallel.evalqueue.database import Database
+from codeflash_parallel.evalqueue.figures import Health
+from codeflash_parallel.evalqueue.filesystems import NameOf
+from codeflash_parallel.evalqueue.loading import load_hint
+from codeflash_parallel.evalqueue.measuring import read_health
+from codeflash_parallel.evalqueue.opening import Check, open_database
+from codeflash_parallel.evalqueue.picture import Painter
+from codeflash_parallel.evalqueue.placing import Placing
+from codeflash_parallel.evalqueue.policy import cost_us, pick
+from codeflash_parallel.evalqueue.sweeping import Sweep
+from codeflash_parallel.evalqueue.transitions import Transitions
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.jobs import (
+    Instant,
+    Job,
+    JobKind,
+    JobRequest,
+    JobState,
+    Place,
+    Receipt,
+)
+from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.process.machine import auto_slots, read_machine
+
+__all__ = ["Check", "Store"]
+
+#: Where the machine does not say what it bears.
+_FEW_SLOTS = 3
+
+
+class Store:
+    """The queue in a folder; made by `Store.open`."""
+
+    def __init__(self, database: Database, settings: QueueSettings) -> None:
+        #: Jobs that may run at once.
+        self.slots = settings.max_concurrent or _bearable()
+        self._database = database
+        self._accounts = Accounts(database, settings.weights)
+        self._transitions = Transitions(database, self._accounts, settings)
+        self._sweep = Sweep(database, self._transitions, settings)
+        self._admission = Admission(database, self._accounts, self._transitions, settings)
+        hint = load_hint(settings.priority_hint)
+        self._painter = Painter(database, self._accounts, settings, self.slots, hint)
+        self._placing = Placing(database, self._painter)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        folder: Path,
+        settings: QueueSettings,
+        check: Check = Check.HEADER,
+        name_of: NameOf | None = None,
+    ) -> Iterator[Store]:
+        """Open the queue in a folder, and make it if there is none.
+
+        Args:
+            check: how far the file is looked at; a damaged one is made anew from its journal.
+            name_of: how the name of the folder's file system is found out.
+
+        Raises:
+            EnvironmentFault: `NETWORK_FILE_SYSTEM`, `NEWER_QUEUE`, `QUEUE_BUSY`, `QUEUE_DISK_FULL`,
+                `QUEUE_UNFIT`, or `QUEUE_DAMAGED` where others have the damaged file open.
+        """
+        with open_database(folder, check, name_of) as database:
+            yield cls(database, settings)
+
+    def submit(self, request: JobRequest, now: Instant) -> Receipt:
+        """Take a job, or return the one that has its key: it waits, runs, is done, or is dead.
+
+        Raises:
+            Refused: nothing has been changed.
+        """
+        with self._database.changing(now) as clock:
+            now_ms = clock.at(now)
+            self._sweep.all(now_ms)
+            known = jobrows.find_key(self._database, request.key)
+            row = self._admission.admit(request, now_ms, now) if known is None else known
+            place = self._placing.place(row, now_ms)
+            return Receipt(job=jobrows.job_of(row), place=place, is_new=known is None)
+
+    def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind]) -> Job | None:
+        """Give a worker the job that is next of those kinds; `None` where none may start."""
+        with self._database.changing(now) as clock:
+            now_ms = clock.at(now)
+            self._sweep.all(now_ms)
+            picture = self._painter.picture(now_ms)
+            picked = pick(picture, kinds)
+            if picked is None:
+                return None
+            chosen = (picked.lane.share, picked.lane.submitter)
+            self._accounts.lift(picked.passed_shares, picked.passed_submitters, chosen)
+            row = self._painter.first(picked.lane)
+            self._transitions.start(row, worker, now_ms, picture.submitters[chosen])
+            return jobrows.job_of(jobrows.find(self._database, row["job_id"]))
+
+    def heartbeat(self, job_id: str, fence: int, progress: str, now: Instant) -> None:
+        """Say that a job's worker lives and gets on.
+
+        Raises:
+            LeaseLost: the job is not this worker's any more.
+        """
+        with self._database.changing(now) as clock:
+            row = jobrows.find_held(self._database, job_id, fence)
+            now_ms = clock.at(now)
+            self._database.execute(
+                "UPDATE jobs SET beat_ms = ?, lease_ms = ?, progress = ? WHERE number = ?",
+                (now_ms, self._transitions.lease_end(now_ms), progress, row["number"]),
+            )
+
+    def complete(
+        self, job_id: str, fence: int, result: str, now: Instant, *, cpu_s: float, wall_s: float
+    ) -> None:
+        """Give a job its one result.
+
+        Raises:
+            LeaseLost: the job is not this worker's any more; the result is not taken.
+        """
+        with self._database.changing(now) as clock:
+            row = jobrows.find_held(self._database, job_id, fence)
+            cost = max(1, cost_us(cpu_s, wall_s))
+            self._accounts.settle(row, cost)
+            self._accounts.learn(row, cost, round(wall_s * 1e6))
+            self._accounts.note_verdict(row, result, clock.at(now))
+            self._transitions.finish(row, result, clock.at(now), cpu_s, wall_s)
+
+    def fail(
+        self,
+        job_id: str,
+        fence: int,
+        now: Instant,
+        *,
+        fault: str,
+        machinery: bool,
+        last_output: str,
+        cpu_s: float,
+        wall_s: float,
+    ) -> JobState:
+        """Say that an attempt has crashed, or that the machine has broken it.
+
+        Args:
+            fault: why, a code first.
+            machinery: it was the machine's fault: nothing is charged, and the next attempt waits a little.
+
+        Returns:
+            `QUEUED`, or `DEAD` when the attempts are used up.
+
+        Raises:
+            LeaseLost: the job is not this worker's any more.
+        """
+        said = {"fault": fault, "last_output": last_output}
+        with self._database.changing(now) as clock:
+            row = jobrows.find_held(self._database, job_id, fence)
+            if machinery:
+                return self._transitions.break_off(row, clock.at(now), **said)
+            spent = self._transitions.spent(row, cpu_s, wall_s)
+            return self._transitions.crash(
+                row, clock.at(now), max(1, cost_us(cpu_s, wall_s)), **said, **spent
+            )
+
+    def release(self, job_id: str, fence: int, now: Instant) -> None:
+        """Send a job back to its place in the queue; the attempt is not counted, and not charged.
+
+        Raises:
+            LeaseLost: the job is not this worker's any more.
+        """
+        with self._database.changing(now):
+            row = jobrows.find_held(self._database, job_id, fence)
+            self._accounts.settle(row, 0)
+            self._transitions.requeue(row, "released")
+
+    def cancel(self, job_id: str, now: Instant) -> JobState:
+        """Cancel a job that waits or runs, not one that has ended; return the state that it has now."""
+        with self._database.changing(now) as clock:
+            row = jobrows.find(self._database, job_id)
+            state = JobState(row["state"])
+            now_ms = clock.at(now)
+            if state not in {JobState.QUEUED, JobState.RUNNING}:
+                return state
+            if state is JobState.RUNNING:
+                self._accounts.settle(row, max(1, (now_ms - row["claimed_ms"]) * 1000))
+            self._transitions.end(row, "cancelled", JobState.CANCELLED, now_ms)
+            return JobState.CANCELLED
+
+    def retry(self, job_id: str, now: Instant) -> Place:
+        """Send a dead job to the end of the queue, with all its attempts anew.
+
+        Raises:
+            UsageError: `NOT_DEAD`.
+        """
+        with self._database.changing(now) as clock:
+            row = jobrows.find(self._database, job_id)
+            if row["state"] != JobState.DEAD:
+                raise UsageError(
+                    "NOT_DEAD", f"Job {job_id} is {row['state']}, not dead.", "Only dead jobs are retried."
+                )
+            now_ms = clock.at(now)
+            self._admission.readmit(row, now_ms)
+            return self._placing.place(jobrows.find(self._database, job_id), now_ms)
+
+    def pause(self, now: Instant) -> None:
+        """Let no job start until `unpause`; those that run go on."""
+        with self._database.changing(now):
+            self._database.update("queue", "paused", {"one": 1}, {"paused": 1})
+
+    def unpause(self, now: Instant) -> None:
+        """Let jobs start again."""
+        with self._database.changing(now):
+            self._database.update("queue", "unpaused", {"one": 1}, {"paused": 0})
+
+    def job(self, job_id: str) -> Job:
+        """Return a job.
+
+        Raises:
+            UnknownJob: there is none.
+        """
+        with self._database.reading():
+            return jobrows.job_of(jobrows.find(self._database, job_id))
+
+    def by_key(self, key: str) -> Job | None:
+        """Return the job that answers for a key, if there is one: it waits, runs, is done, or is dead."""
+        with self._database.reading():
+            row = jobrows.find_key(self._database, key)
+            return jobrows.job_of(row) if row is not None else None
+
+    def jobs(
+        self, *, states: Collection[JobState] = (), submitter: str = "", run: str = "", limit: int = 0
+    ) -> tuple[Job, ...]:
+        """Return jobs, the newest first; what is empty or 0 does not choose."""
+        with self._database.reading():
+            return tuple(map(jobrows.job_of, jobrows.find_all(self._database, states, submitter, run, limit)))
+
+    def place(self, job_id: str, now: Instant, token_busy: bool = False) -> Place:  # noqa: FBT001, FBT002 - a fact
+        """Return where a job stands, by the rule that schedules; 0 for one that is not queued."""
+        with self._database.looking(now, self._sweep.is_due) as clock:
+            now_ms = clock.at(now)
+            self._sweep.all(now_ms)
+            return self._placing.place(jobrows.find(self._database, job_id), now_ms, token_busy=token_busy)
+
+    def next_change(self, now: Instant) -> float | None:
+        """Return the seconds until time alone changes something, `None` if nothing will; 0: it has."""
+        with self._database.reading():
+            now_ms = self._database.clock().at(now)
+            then_ms = self._sweep.next_change_ms(now_ms)
+            return None if then_ms is None else max(0.0, (then_ms - now_ms) / 1000)
+
+    def health(self, now: Instant) -> Health:
+        """Return how the queue does."""
+        with self._database.reading():
+            return read_health(self._database, self.slots, self._database.clock().at(now))
+
+
+def _bearable() -> int:
+    try:
+        return auto_slots(read_machine())
+    except OSError:
+        return _FEW_SLOTS

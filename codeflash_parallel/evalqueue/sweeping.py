@@ -1,0 +1,89 @@
+"""What time alone does to jobs: they expire, their leases end, their pauses are over."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from codeflash_parallel.evalqueue.database import Database
+from codeflash_parallel.evalqueue.transitions import MINUTE_MS, Transitions
+from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.model.queue_settings import QueueSettings
+
+#: A job that has not begun to wait for its turn does not expire.
+_EXPIRED = """
+SELECT * FROM jobs WHERE state = 'queued' AND queued_ms <= ? AND (ready = 1 OR fence > 0)
+ORDER BY queued_ms, turn
+"""
+_LOST = "SELECT * FROM jobs WHERE state = 'running' AND lease_ms <= ? ORDER BY lease_ms, number"
+_DUE = "SELECT * FROM jobs WHERE state = 'queued' AND ready = 0 AND due_ms <= ? ORDER BY due_ms, turn"
+
+#: The moments at which the next job of each sort changes; what there is none of is null.
+_NEXT = """
+SELECT MIN(due_ms) FROM jobs WHERE state = 'queued' AND ready = 0
+UNION ALL SELECT MIN(lease_ms) FROM jobs WHERE state = 'running'
+"""
+_NEXT_EXPIRY = "SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued' AND (ready = 1 OR fence > 0)"
+_NEXT_START = """
+SELECT MIN(oldest_ms) FROM (
+    SELECT MIN(started_ms) AS oldest_ms FROM starts
+    WHERE started_ms > ? AND submitter IN (SELECT submitter FROM lanes WHERE ready > 0)
+    GROUP BY submitter HAVING COUNT(*) >= ?
+)
+"""
+
+
+class Sweep:
+    """Does to jobs what is due by time; each call belongs to a change or a look of the caller's."""
+
+    def __init__(self, database: Database, transitions: Transitions, settings: QueueSettings) -> None:
+        self._database = database
+        self._transitions = transitions
+        self._settings = settings
+        self._timeout_ms = round(settings.queue_timeout * 1000)
+
+    def all(self, now_ms: int) -> None:
+        """Let jobs expire, take those of dead workers back, and let those whose pause is over wait."""
+        for row in self._expired(now_ms):
+            fault = f"QUEUE_TIMEOUT: it has waited for {self._settings.queue_timeout:g} s"
+            self._transitions.end(row, "expired", JobState.EXPIRED, now_ms, fault=fault)
+        for row in self._database.rows(_LOST, (now_ms,)):
+            self._take_back(row, now_ms)
+        for row in self._database.rows(_DUE, (now_ms,)):
+            self._admit(row, now_ms)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Say whether time has anything to do."""
+        found = (*self._expired(now_ms), *self._database.rows(_LOST, (now_ms,)))
+        return bool(found) or self._database.row(_DUE, (now_ms,)) is not None
+
+    def _expired(self, now_ms: int) -> list[sqlite3.Row]:
+        return self._database.rows(_EXPIRED, (now_ms - self._timeout_ms,)) if self._timeout_ms else []
+
+    def _take_back(self, row: sqlite3.Row, now_ms: int) -> None:
+        """End the attempt of a worker that is dead, or stopped; what it cost is what the clock says."""
+        if row["lease_ms"] == 0:
+            fault = "MACHINE_RESTARTED: the machine was started anew, or the queue rebuilt, while it ran"
+            self._transitions.break_off(row, now_ms, fault=fault)
+        else:
+            fault = f"LEASE_EXPIRED: its worker gave no sign of life for {self._settings.lease:g} s"
+            alive_us = (row["beat_ms"] - row["claimed_ms"]) * 1000
+            self._transitions.crash(row, now_ms, max(1, alive_us), fault=fault)
+
+    def _admit(self, row: sqlite3.Row, now_ms: int) -> None:
+        """Let a job wait for its turn: one that comes back has kept its place."""
+        if row["fence"]:
+            self._transitions.requeue(row, "admitted")
+        else:
+            self._transitions.line_up(row, "admitted", now_ms)
+
+    def next_change_ms(self, now_ms: int) -> int | None:
+        """Return when time does something next, `None` if never."""
+        moments = [row[0] for row in self._database.rows(_NEXT)]
+        if self._timeout_ms:
+            oldest = self._database.rows(_NEXT_EXPIRY)[0][0]
+            moments.append(None if oldest is None else oldest + self._timeout_ms)
+        if self._settings.rate_limit:
+            values = (now_ms - MINUTE_MS, self._settings.rate_limit)
+            first = self._database.rows(_NEXT_START, values)[0][0]
+            moments.append(None if first is None else first + MINUTE_MS)
+        return min((moment for moment in moments if moment is not None), default=None)
