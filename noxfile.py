@@ -285,6 +285,21 @@ def fresh_and_warm(session: nox.Session) -> None:
 
 
 @nox.session
+def queue_end_to_end(session: nox.Session) -> None:
+    """Agents share one daemon: real candidates, a flood, a dead agent, a dead daemon.
+
+    `-- --rounds N --candidates N --races N --kills N` for `--minutes M`; `--file` keeps what is done, so that
+    the next call goes on from there.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s queue_end_to_end --")
+    parser.add_argument("--file", default="")
+    options, rest = parser.parse_known_args(session.posargs)
+    with tempfile.TemporaryDirectory(prefix="queue-end-to-end-") as folder:
+        state = options.file or str(Path(folder) / "state.jsonl")
+        python(session, "benchmarks/queue_end_to_end.py", state, *rest)
+
+
+@nox.session
 def benchmark(session: nox.Session) -> None:
     """Run one script of `benchmarks/` by its name, with its arguments."""
     if not session.posargs:

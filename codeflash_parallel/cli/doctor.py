@@ -17,6 +17,8 @@ from codeflash_parallel.cli.config import Configured, key_of, read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.probes import PROBE_S, versions, why_not_warm
+from codeflash_parallel.cli.queue_config import QueueConfigured
+from codeflash_parallel.cli.queue_findings import queue_configured, queue_data, queue_rows, state_of_queue
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
 from codeflash_parallel.model.settings import SETTING_NAMES, Parallel, Settings
 
@@ -54,13 +56,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Look at everything a run needs; return 4 when something keeps runs from working."""
     project = Path(args.project)
     configured = read_settings(project, os.environ, vars(args))
+    rules = queue_configured(project)
     findings = list(_findings(project, configured.settings))
     raced, failed = _race(project, configured.settings, findings, output) if args.race else ((), ())
     findings += failed
     if output.form == Format.TEXT:
-        output.write_report(lambda stream: _print(findings, configured, raced, stream))
+        output.write_report(lambda stream: _print(findings, configured, rules, raced, stream))
     else:
-        output.write_values(_data(findings, configured, raced))
+        output.write_values(_data(findings, configured, raced) | {"queue": queue_data(rules)})
     return ExitCode.UNFIT if any(finding.problem for finding in findings) else ExitCode.OK
 
 
@@ -75,6 +78,8 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield _variables(settings)
     yield from _machine(settings)
     yield from _cache(cache_root(settings))
+    queue, problem = state_of_queue(settings)
+    yield Finding(name="queue", value=queue, problem=problem)
 
 
 def _race(
@@ -246,7 +251,11 @@ def _data(findings: list[Finding], configured: Configured, raced: tuple[Fitness,
 
 
 def _print(
-    findings: list[Finding], configured: Configured, raced: tuple[Fitness, ...], stream: TextIO
+    findings: list[Finding],
+    configured: Configured,
+    rules: QueueConfigured,
+    raced: tuple[Fitness, ...],
+    stream: TextIO,
 ) -> None:
     from codeflash_parallel.cli.racecheck import race_rows
     from codeflash_parallel.report.console import make_console, print_rows
@@ -262,7 +271,7 @@ def _print(
         (key_of(name), _shown(getattr(configured.settings, name)), configured.sources[name])
         for name in SETTING_NAMES
     ]
-    print_rows(("setting", "value", "from"), rows, console)
+    print_rows(("setting", "value", "from"), [*rows, *queue_rows(rules)], console)
 
 
 def _shown(value: object) -> str:

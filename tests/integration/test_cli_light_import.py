@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from codeflash_parallel.cli.main import QUEUE_COMMANDS
+
 HEAVY = ("git", "junitparser", "rich", "anyio", "pytest", "_pytest", "pygments", "asyncio", "trio", "xdist")
 REPORT = (
     "import atexit, json, sys\n"
@@ -31,8 +33,9 @@ CALLS = {
     "version": command("--version"),
     **{
         f"{name} --help": command(name, "--help")
-        for name in ("run", "check", "apply", "show", "replay", "list", "clean", "doctor")
+        for name in ("run", "check", "apply", "show", "replay", "list", "clean", "doctor", "serve")
     },
+    **{f"{name} --help": command(*name.split(), "--help") for name in ("queue", *QUEUE_COMMANDS)},
 }
 
 
