@@ -26,6 +26,7 @@ async def agreed_terms(context: RunContext, workload: Workload, policy: Policy, 
         plan = replace(race_plan(context.settings, workload), budget_ns=agreed.budget_ns)
         if plan == agreed:
             return RaceTerms(workload=workload, plan=agreed, policy=policy)
-    terms = await race_terms(context, workload, policy)
+    async with context.quiet.exclusive():  # starts of processes are timed
+        terms = await race_terms(context, workload, policy)
     context.journal.note(Agreed(round=number, plan=terms.plan))
     return terms

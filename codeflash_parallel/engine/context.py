@@ -17,6 +17,7 @@ from codeflash_parallel.model.events import Event, Observer
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Runner
+from codeflash_parallel.process.quiet import Quiet
 from codeflash_parallel.worktrees.mirror import Mirror, Snapshot
 from codeflash_parallel.worktrees.pool import Pool
 
@@ -33,6 +34,7 @@ class RunContext:
         cores: cores' worth of CPU time that may be used.
         recorder: keeps what races measure.
         journal: keeps everything else that was found out.
+        quiet: keeps checks, of other processes too, away from what is timed.
     """
 
     run_id: str
@@ -52,6 +54,7 @@ class RunContext:
     seed: int
     recorder: Recorder
     journal: Journal
+    quiet: Quiet
 
     @property
     def guest(self) -> Guest:

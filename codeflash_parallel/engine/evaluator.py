@@ -29,6 +29,7 @@ from codeflash_parallel.model.events import CandidateFinished, Event, Observer
 from codeflash_parallel.model.providers import Refiner, Repairer
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.process.quiet import Quiet
 
 
 class RaceMode(StrEnum):
@@ -69,15 +70,19 @@ class Evaluator:
     Args:
         repository: a path inside the user's repository; it is only read.
         settings: of every call.
+        quiet: keeps what is timed apart from the checks of other processes that share it; none by default.
 
     Raises:
         UsageError: on entering: not a repository, a bad interpreter.
         EnvironmentFault: on entering or evaluating: an unfit machine, a red baseline.
     """
 
-    def __init__(self, repository: Path | str = ".", settings: Settings | None = None) -> None:
+    def __init__(
+        self, repository: Path | str = ".", settings: Settings | None = None, quiet: Quiet | None = None
+    ) -> None:
         self._path = Path(repository)
         self._settings = settings or Settings()
+        self._quiet = quiet
         self._stack = AsyncExitStack()
         self._turn = anyio.Lock()
         self._surroundings: Surroundings | None = None
@@ -88,7 +93,7 @@ class Evaluator:
         try:
             with disk_faults(cache_root(self._settings)):
                 self._surroundings = await self._stack.enter_async_context(
-                    Surroundings.open(self._path, self._settings)
+                    Surroundings.open(self._path, self._settings, self._quiet)
                 )
         except BaseException as error:
             await self._stack.__aexit__(type(error), error, error.__traceback__)

@@ -130,7 +130,8 @@ class Judging:
         time = case.time
         case.entry.attempts += 1
         time.waits(monotonic_ns())
-        async with self._limiter:
+        # Quiet before the slot: who waits for all slots must not be waited for by those who have them.
+        async with self._limiter, self._context.quiet.shared():
             async with self._slot(alone=case.alone) as slot:
                 held_ns = monotonic_ns()
                 time.served(held_ns)

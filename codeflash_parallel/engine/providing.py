@@ -180,9 +180,10 @@ class Providing:
             tracer="auto",
         )
         limits = Limits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=context.memory_bytes)
-        found = await profile(
-            context.runner, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
-        )
+        async with context.quiet.shared():
+            found = await profile(
+                context.runner, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory
+            )
         if isinstance(found, NotProfiled):
             self._ledger.warn(f"There is no line profile of {name}. {found.reason}")
             return None

@@ -1,4 +1,4 @@
-"""The race: every slot and the host's benchmark token are held, so that nothing else of ours runs."""
+"""The race: every slot, the host's benchmark token and its quiet are held: nothing else of ours runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutco
 from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.aftermath import escapes
+from codeflash_parallel.engine.alone import machine_alone
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.workload import Workload, arm, bench_of, budget_ns, cost_of_start
@@ -25,11 +26,7 @@ from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.result import LineProfile
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Workspace
-from codeflash_parallel.process.token import hold_benchmark_token
 from codeflash_parallel.worktrees.trace import Trace
-
-#: How long to wait for another run's race on this host.
-_TOKEN_DEADLINE_S = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,12 +116,12 @@ async def hold_race(
     newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
     racing = [*(ledger.get(name) for name in before.leaders), *newly]
     races = _Races(context, ledger, terms, before)
-    async with hold_benchmark_token(_TOKEN_DEADLINE_S):
+    async with machine_alone(context):
         await races.hold(racing)
         await races.confirm()
     while out := await confirm(races.leaders()):
         await races.exclude(out)
-        async with hold_benchmark_token(_TOKEN_DEADLINE_S):
+        async with machine_alone(context):
             await races.confirm()
     ranking = await races.conclude()
     for note in ranking.notes:

@@ -142,7 +142,7 @@ class Run:
 
     async def _go(self, source: Entries) -> None:
         self._phase("snapshot")
-        async with anyio.create_task_group() as group:
+        async with self._around.quiet.shared(), anyio.create_task_group() as group:
             group.start_soon(self._around.compile_guest)
             group.start_soon(anyio.to_thread.run_sync, load_reader)
             snapshot = await self._chronicle.snapshot()
@@ -161,7 +161,8 @@ class Run:
             self._around.interpreter,
             prepared,
         )
-        plan, fleet = await self._baseline(guest, snapshot, pool, source, drafting)
+        async with self._around.quiet.shared():
+            plan, fleet = await self._baseline(guest, snapshot, pool, source, drafting)
         for warning in plan.baseline.warnings:
             self._ledger.warn(warning)
         self._clock.lap("baseline")
@@ -183,6 +184,7 @@ class Run:
             seed=self._seed,
             recorder=self._chronicle.recorder(self._run_record()),
             journal=self._journal,
+            quiet=self._around.quiet,
         )
         async with open_providing(self._providers, self._context, self._ledger) as providing:
             await self._rounds(self._context, source, providing, drafting)
@@ -240,8 +242,9 @@ class Run:
             self._clock.lap("behavior")
             if workload is None or not self._newly_passed():
                 return
-            await context.fleet.close()
-            await self._around.share_bytecode(context.plan, context.pool)
+            async with context.quiet.shared():
+                await context.fleet.close()
+                await self._around.share_bytecode(context.plan, context.pool)
             terms = await agreed_terms(context, workload, self._policy, rounds)
             rounds += 1
             self._phase("race", terms.summary)
@@ -259,7 +262,8 @@ class Run:
 
     async def _workload(self, context: RunContext) -> Workload:
         """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
-        workload = await choose_workload(context)
+        async with context.quiet.shared():
+            workload = await choose_workload(context)
         self._why = workload.why
         for note in workload.notes:
             self._ledger.warn(note)

@@ -39,6 +39,7 @@ from codeflash_parallel.process.files import write_once
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
+from codeflash_parallel.process.quiet import NotKept, Quiet
 from codeflash_parallel.worktrees.mirror import Mirror, open_mirror
 from codeflash_parallel.worktrees.pool import Pool, open_pool
 from codeflash_parallel.worktrees.recovery import recover
@@ -67,12 +68,14 @@ class Surroundings:
         launcher: Launcher,
         mirror: Mirror,
         guest_dir: Path,
+        quiet: Quiet,
     ) -> None:
         self.settings = settings
         self.repository = repository
         self.launcher = launcher
         self.mirror = mirror
         self.guest_dir = guest_dir
+        self.quiet = quiet
         self.cache = cache_root(settings)
         self.home = self.cache / repository.key
         self.machine: Machine = read_machine()
@@ -90,7 +93,9 @@ class Surroundings:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, settings: Settings) -> AsyncIterator[Surroundings]:
+    async def open(
+        cls, path: Path, settings: Settings, quiet: Quiet | None = None
+    ) -> AsyncIterator[Surroundings]:
         """Find the repository, clean up after dead runs, start the launcher; leaving undoes all of it.
 
         Raises:
@@ -105,7 +110,7 @@ class Surroundings:
             mirror = await stack.enter_async_context(open_mirror(cache, repository))
             guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
             # In a thread: it may try isolation levels.
-            make = partial(cls, settings, repository, launcher, mirror, guest_dir)
+            make = partial(cls, settings, repository, launcher, mirror, guest_dir, quiet or NotKept())
             surroundings = await anyio.to_thread.run_sync(make)
             try:
                 yield surroundings

@@ -19,6 +19,7 @@ from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, P
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.process.quiet import NotKept
 from codeflash_parallel.worktrees.trace import Trace
 
 SECOND = 10**9
@@ -99,6 +100,7 @@ def context(
         free_bytes=1 << 30,
         fleet=SimpleNamespace(bytes_of_a_slot=100 << 20, dismiss=dismiss),
         settings=SimpleNamespace(keep_slots=False),
+        quiet=NotKept(),
     )
 
 

@@ -1,0 +1,23 @@
+"""Have the machine to ourselves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.process.token import hold_benchmark_token
+
+#: How long to wait for another run's race on this host.
+_TOKEN_DEADLINE_S = 1800.0
+
+
+@asynccontextmanager
+async def machine_alone(context: RunContext) -> AsyncIterator[None]:
+    """Be first in line among all races of this host, then away from everybody's checks.
+
+    Raises:
+        EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
+    """
+    async with hold_benchmark_token(_TOKEN_DEADLINE_S), context.quiet.exclusive():
+        yield

@@ -1,0 +1,140 @@
+"""Quiet on the host: timed sections are alone, checks are together, and who dies is out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codeflash_parallel.process.quiet import HostQuiet, NotKept
+
+pytestmark = pytest.mark.anyio
+
+HOLDER = """
+import anyio, sys
+from pathlib import Path
+from codeflash_parallel.process.quiet import HostQuiet
+
+async def main():
+    quiet = HostQuiet(Path(sys.argv[1]))
+    async with getattr(quiet, sys.argv[2])():
+        print("held", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+class Room:
+    """Who is inside, by kind, and whether that was ever wrong."""
+
+    def __init__(self) -> None:
+        self.checks = self.timed = self.most_checks = 0
+        self.wrong = False
+
+    async def check(self, quiet: HostQuiet) -> None:
+        async with quiet.shared():
+            self.checks += 1
+            self.most_checks = max(self.most_checks, self.checks)
+            self.wrong |= self.timed > 0
+            await anyio.sleep(0.002)  # gives the others a chance to be wrong
+            self.checks -= 1
+
+    async def race(self, quiet: HostQuiet) -> None:
+        async with quiet.exclusive():
+            self.timed += 1
+            self.wrong |= self.timed > 1 or self.checks > 0
+            await anyio.sleep(0.002)
+            self.timed -= 1
+
+
+def overlaps(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+async def test_what_is_timed_is_alone(tmp_path: Path) -> None:
+    room, quiets = Room(), [HostQuiet(tmp_path) for _ in range(4)]
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(24):
+            kind = room.race if number % 4 == 0 else room.check
+            tasks.start_soon(kind, quiets[number % len(quiets)])
+
+    assert not room.wrong
+    assert room.most_checks > 1
+    found = [quiet.take_intervals() for quiet in quiets]
+    timed = [interval for one in found for interval in one.exclusive]
+    checks = [interval for one in found for interval in one.shared]
+    assert (len(timed), len(checks)) == (6, 18)
+    for number, one in enumerate(timed):
+        assert not any(overlaps(one, other) for other in (*checks, *timed[:number]))
+    assert quiets[0].take_intervals().shared == ()
+
+
+async def test_who_is_to_be_timed_goes_before_later_checks(tmp_path: Path) -> None:
+    quiet, order = HostQuiet(tmp_path), []
+    waits = anyio.Event()
+
+    async def race() -> None:
+        async with HostQuiet(tmp_path, lambda why: waits.set() if "checks" in why else None).exclusive():
+            order.append("race")
+
+    async def late_check() -> None:
+        async with quiet.shared():
+            order.append("check")
+
+    async with anyio.create_task_group() as tasks, quiet.shared():
+        tasks.start_soon(race)
+        await waits.wait()
+        tasks.start_soon(late_check)
+        await anyio.sleep(0.02)  # the late check could enter now, were it not for the race
+        assert order == []
+    assert order == ["race", "check"]
+
+
+async def test_waiting_is_told(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def check() -> None:
+        async with HostQuiet(tmp_path, said.append).shared():
+            pass
+
+    async with anyio.create_task_group() as tasks, HostQuiet(tmp_path).exclusive():
+        tasks.start_soon(check)
+        await anyio.sleep(0.01)
+        assert said == ["something is timed on this machine"]
+    assert said == ["something is timed on this machine", ""]
+
+
+@pytest.mark.parametrize("kind", ["shared", "exclusive"])
+async def test_the_death_of_a_holder_lets_the_others_in(tmp_path: Path, kind: str) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path), kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:  # noqa: ASYNC220 - it says so at once
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with anyio.move_on_after(0.05) as scope:
+            async with HostQuiet(tmp_path).exclusive():
+                pytest.fail("it is not free")
+        assert scope.cancelled_caught
+        holder.kill()
+    with anyio.fail_after(30):
+        async with HostQuiet(tmp_path).exclusive():
+            pass
+
+
+async def test_it_is_free_again_after_an_error(tmp_path: Path) -> None:
+    for kind in ("shared", "exclusive"):
+        with pytest.raises(KeyError):
+            async with getattr(HostQuiet(tmp_path), kind)():
+                raise KeyError(kind)
+    with anyio.fail_after(5):
+        async with HostQuiet(tmp_path).exclusive():
+            pass
+
+
+async def test_without_locks_one_enters_at_once() -> None:
+    async with NotKept().exclusive(), NotKept().exclusive(), NotKept().shared():
+        pass
