@@ -134,6 +134,12 @@ MUTATIONS = (
         attack="right_only_beside_the_tests",
     ),
     Mutation(
+        check="calls beside the targets",
+        seams=("codeflash_parallel.engine.neighbours:with_neighbours",),
+        made=lambda _original: lambda outcome, _got, _uncompared: outcome,
+        attack="no_tests_beside_the_target",
+    ),
+    Mutation(
         check="calls inside of tests",
         seams=(f"{BEHAVIOR}.judging:compare_observed",),
         made=without(*VALUE_CODES),

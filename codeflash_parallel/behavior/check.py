@@ -103,6 +103,14 @@ async def confirm(
     return work.outcome(await work.replayed(await work.everything()))
 
 
+async def replays_alone(
+    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Tree | None
+) -> CheckOutcome:
+    """Make captured calls in a new process, and run no test."""
+    work = _Work(replace(plan, fresh=True), workspace, candidate, None, tree)
+    return work.outcome(await work.replayed(Found(tests=compare_tests({}, GuestReport()))))
+
+
 async def evidence(
     plan: CheckPlan, workspace: Workspace, candidate: Candidate, servers: Servers | None
 ) -> CheckOutcome:

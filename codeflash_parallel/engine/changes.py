@@ -8,6 +8,7 @@ from codeflash_parallel.behavior.flags import added_flags
 from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
 from codeflash_parallel.model.candidate import Candidate, CandidateId
 from codeflash_parallel.model.fingerprint import fingerprint
+from codeflash_parallel.model.functions import functions_of, touched
 from codeflash_parallel.model.result import Flag
 from codeflash_parallel.model.target import Target
 
@@ -54,6 +55,31 @@ class Changes:
         if paths not in self._unchanged:
             self._unchanged[paths] = fingerprint({path: self._read(path) for path in paths})
         return not paths or self.print_of(candidate) == self._unchanged[paths]
+
+    def touched(self, candidate: Candidate) -> tuple[Target, ...]:
+        """Return the functions of the snapshot that a candidate changes."""
+        found = []
+        for edit in candidate.edits:
+            old = self._read(edit.path)
+            if edit.path.endswith(".py") and old is not None and edit.new is not None:
+                names = touched(old.decode("utf-8", "replace"), edit.new.decode("utf-8", "replace"))
+                found += [Target(path=edit.path, qualname=name) for name in names]
+        return tuple(found)
+
+    def beside(self, candidate: Candidate) -> tuple[Target, ...]:
+        """Return the functions of the files that a candidate edits which are no targets.
+
+        Not those that Python calls by itself: objects call them while they are made, copied and compared.
+        """
+        paths = sorted(edit.path for edit in candidate.edits if edit.path.endswith(".py"))
+        texts = {path: text for path in paths if (text := self._read(path)) is not None}
+        found = (
+            Target(path=path, qualname=name)
+            for path, text in texts.items()
+            for name in functions_of(text.decode("utf-8", "replace"))
+            if not name.endswith("__")
+        )
+        return tuple(target for target in found if target not in set(self._targets))
 
     def serving(self, candidate: Candidate) -> Serving:
         """Return where a check may begin, as far as the edits tell: nothing is known of packages."""

@@ -50,7 +50,7 @@ class Replays:
 
     Attributes:
         workspace: the baseline's.
-        inputs, derived: the files that hold captured and derived inputs.
+        inputs, derived: the files that hold captured and derived inputs; `None`: nothing is derived.
         tree: lets files lie elsewhere meanwhile.
         aside: which ones.
     """
@@ -58,12 +58,14 @@ class Replays:
     guest: Guest
     workspace: Workspace
     inputs: Path
-    derived: Path
+    derived: Path | None
     tree: Tree | None = None
     aside: tuple[str, ...] = ()
 
     async def drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
         """Derive inputs from captured calls and try them out, with everything there."""
+        if self.derived is None:
+            return GuestReport()
         workspace = hashed(self.workspace, HASH_SEEDS[0])
         paths = str(self.inputs), str(self.derived)
         spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))

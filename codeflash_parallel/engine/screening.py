@@ -20,6 +20,7 @@ from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.narrowing import Narrowing
+from codeflash_parallel.engine.neighbours import Neighbours
 from codeflash_parallel.engine.trial import trial
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code
@@ -51,6 +52,7 @@ class Screening:
     ) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._changes = changes
+        self._neighbours = Neighbours(context, changes)
         self._selected = frozenset(context.baseline.selected)
         self._narrowing = _narrowing_of(context, changes, ledger.warn)
         self._tried: set[str] = set()
@@ -81,6 +83,7 @@ class Screening:
         """Screen what is staged."""
         plan, servers = self._plan(entry), self._context.fleet.of(slot)
         outcome = await check(plan, slot.workspace, entry.staged, servers, slot)
+        outcome = await self._neighbours.judged(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
         if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):

@@ -90,7 +90,7 @@ def _candidate(data: Document) -> CandidateResult:
         lineage=tuple(map(CandidateId, data["lineage"])),
         duplicate_of=data["duplicate_of"] or "",
         tests=TestCounts(**_tuples(data["tests"])),
-        values=ValueCounts(**(data["values"] | {"level": Level(data["values"]["level"])})),
+        values=ValueCounts(**(_tuples(data["values"]) | {"level": Level(data["values"]["level"])})),
         speedup=Speedup(**data["speedup"]) if data["speedup"] else None,
         diff_path=data["diff_path"] or "",
         diff=_diff(data["diff_path"]),

@@ -58,6 +58,8 @@ class ValueCounts:
         outside_differing: of those, and derived inputs whose outcomes differ by rounding only; shown, and a
             rejection only when differences outside are to reject.
         uncaptured: why calls could not be captured or replayed, with their number.
+        beside: calls of functions that are no targets, in the files that are edited, that were made again.
+        uncompared: functions that are changed and are no targets, and no call of which could be made again.
     """
 
     compared: int = 0
@@ -69,6 +71,8 @@ class ValueCounts:
     outside: int = 0
     outside_differing: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
+    beside: int = 0
+    uncompared: tuple[str, ...] = ()
     level: Level = Level.NONE
 
 

@@ -67,16 +67,18 @@ def values_cell(candidate: CandidateResult) -> str:
 
 def compared_words(values: ValueCounts) -> str:
     """Return what was compared and what was not, and how deep that goes; empty where nothing was."""
-    if values.level in {Level.NONE, Level.TESTS} and not values.uncaptured:
+    if values.level in {Level.NONE, Level.TESTS} and not values.uncaptured and not values.uncompared:
         return ""
     parts = [f"{values.compared} captured calls", f"{values.derived} derived inputs"]
     counts = (
         (values.outside, "inputs unlike all observed"),
+        (values.beside, "calls beside the targets"),
         (values.repeated, "repetitions left out"),
         (values.unstable, "unstable left out"),
     )
     parts += [f"{count} {what}" for count, what in counts if count]
     parts += [f"{count} not compared: {one_line(why)}" for why, count in values.uncaptured.items()]
+    parts += [f"{name} is changed and not compared" for name in values.uncompared]
     return f"level {values.level.value}: {', '.join(parts)}"
 
 

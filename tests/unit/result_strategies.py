@@ -97,6 +97,8 @@ values = st.builds(
     outside=count,
     outside_differing=count,
     uncaptured=st.dictionaries(text, count, max_size=2),
+    beside=count,
+    uncompared=st.lists(text, max_size=2).map(tuple),
     level=st.sampled_from(Level),
 )
 differences = st.builds(

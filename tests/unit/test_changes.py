@@ -65,3 +65,18 @@ def test_nothing_is_found_out_twice() -> None:
     count = len(reads)
     found.look_at(one)
     assert len(reads) == count
+
+
+def test_functions_of_the_same_files_that_are_no_targets_lie_beside() -> None:
+    old = b"def f():\n    return 1\n\n\nclass C:\n    def __init__(self):\n        pass\n\n    def g(self):\n        pass\n"
+    found = Changes([Target(path="m.py", qualname="f")], {"m.py": old, "note.txt": b""}.get)
+    edits = [
+        Edit(
+            path="m.py", old_digest=digest_of(old), new=old.replace(b"        pass\n", b"        return 2\n")
+        ),
+        Edit(path="new.py", old_digest=None, new=b"def h():\n    pass\n"),
+        Edit(path="note.txt", old_digest=digest_of(b""), new=b"def i():\n    pass\n"),
+    ]
+    one = Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=tuple(edits))
+    assert [str(target) for target in found.beside(one)] == ["m.py::C.g"]
+    assert [str(target) for target in found.touched(one)] == ["m.py::C.__init__", "m.py::C.g"]

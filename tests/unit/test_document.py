@@ -108,7 +108,7 @@ def test_the_fields_of_the_contract() -> None:
     }  # fmt: skip
     assert set(one["values"]) == {
         "compared", "differing", "repeated", "unstable", "derived", "derived_differing", "outside",
-        "outside_differing", "uncaptured", "level",
+        "outside_differing", "uncaptured", "beside", "uncompared", "level",
     }  # fmt: skip
 
 

@@ -1,0 +1,119 @@
+"""Functions beside the targets: who changes them is compared by their calls, whoever leaves them alone is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import make_project
+
+from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
+from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
+from codeflash_parallel.model.outcome import Code, Level, Status
+from codeflash_parallel.model.result import CandidateResult
+
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
+
+SUMS = '''
+STEP = 1
+
+
+def spread(values):
+    """Return squares; `total` is the only one that calls it."""
+    return [value * value for value in values]
+
+
+def total(values):
+    result = 0
+    for value in spread(values):
+        result += value
+    return result
+
+
+def spare(number):
+    return number + STEP
+
+
+def opened(stream):
+    return stream.read()
+'''
+# No assertion looks at what `spare` and `opened` give: values alone can tell.
+TESTS = """
+import sys
+
+import pytest
+from shop.sums import opened, spare, total
+
+@pytest.mark.parametrize("values", [[], [1], [1, 2, 3], [4, 2]])
+def test_total(values):
+    assert total(values) == sum(value * value for value in values)
+
+def test_spare():
+    spare(3)
+
+def test_opened(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("text")
+    with path.open() as stream:
+        opened(stream)
+"""
+
+
+def changed(name: str, *replacements: tuple[str, str], end: str = "") -> Submission:
+    text = SUMS
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new)
+    return Submission(
+        id=CandidateId(name), content=FileTexts(files=(FileText(path="shop/sums.py", text=text + end),))
+    )
+
+
+FAST = ("    result = 0\n    for value in spread(values):\n        result += value\n    return result\n",)
+SUBMISSIONS = [
+    changed("body of the target", (FAST[0], "    return sum(value * value for value in values)\n")),
+    changed("another spare", ("return number + STEP", "return number")),
+    changed("spare assigned", end="\n\nspare = abs\n"),
+    changed("another constant", ("STEP = 1", "STEP = 2")),
+    changed("a constant more", ("STEP = 1", "STEP = 1\nMORE = 1")),
+    changed(
+        "a helper of the target with another contract",
+        ("return [value * value for value in values]", "return sum(value * value for value in values)"),
+        (FAST[0], "    return spread(values)\n"),
+    ),
+    changed(
+        "a function that cannot be captured", ("return stream.read()", "return ''.join([stream.read()])")
+    ),
+]
+
+
+async def test_calls_of_what_is_changed_beside_the_targets_are_compared(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", shop__sums_py=SUMS, tests__test_sums_py=TESTS)
+    settings = Settings(
+        functions=("shop/sums.py::total",), cache_dir=str(tmp_path / "cache"), parallel_candidates=2
+    )
+    async with Evaluator(project, settings) as evaluator:
+        result = await evaluator.evaluate(SUBMISSIONS, race=RaceMode.CHECK)
+        again = await evaluator.evaluate(SUBMISSIONS[3:5], race=RaceMode.CHECK)
+    found = {candidate.id: candidate for candidate in result.candidates}
+    verdicts = {name: (one.status, one.code) for name, one in found.items()}
+    fine, other = (Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.VALUE_DIFFERS)
+    assert verdicts == {
+        "body of the target": fine,
+        "another spare": other,
+        "spare assigned": other,
+        "another constant": other,
+        "a constant more": fine,
+        "a helper of the target with another contract": fine,
+        "a function that cannot be captured": fine,
+    }
+    assert "spare" in found["another spare"].reason
+    assert _told(found["body of the target"]) == (0, (), Level.DERIVED)
+    assert _told(found["a constant more"]) == (1, (), Level.DERIVED)
+    uncaptured = found["a function that cannot be captured"]
+    assert _told(uncaptured) == (1, ("shop/sums.py::opened",), Level.TESTS)
+    assert [one.code for one in again.candidates] == [Code.VALUE_DIFFERS, Code.NOT_RACED]
+
+
+def _told(candidate: CandidateResult) -> tuple[int, tuple[str, ...], Level]:
+    return candidate.values.beside, candidate.values.uncompared, candidate.values.level
