@@ -112,12 +112,12 @@ def positive(text: str) -> int:
 
 
 def name_of(text: str) -> str:
-    """Return the name of a submitter or run.
+    """Return the name of a submitter or run; an empty one is as good as none, as with variables.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is no name.
     """
-    if not (text and text.isprintable() and len(text) <= MAX_NAME):
+    if not text.isprintable() or len(text) > MAX_NAME:
         raise argparse.ArgumentTypeError(f"must be 1 to {MAX_NAME} printable characters, not {text!r}")
     return text
 
@@ -140,7 +140,7 @@ def _named(environment: Mapping[str, str], variable: str) -> str:
 
     text = environment.get(variable, "")
     try:
-        return name_of(text) if text else ""
+        return name_of(text)
     except argparse.ArgumentTypeError as error:
         raise UsageError("BAD_SETTING", f"{variable} {error}.") from error
 

@@ -233,7 +233,7 @@ async def _open_link(folder: Path) -> AsyncIterator[_Link | None]:
         return
     except (TimeoutError, BlockingIOError) as error:
         raise stalled(folder) from error
-    except PermissionError as error:
+    except (PermissionError, NotADirectoryError) as error:
         raise not_allowed(folder, error) from error
     async with stream:
         yield _Link(folder, stream)

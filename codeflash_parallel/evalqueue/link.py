@@ -91,7 +91,7 @@ class Link:
         except (TimeoutError, BlockingIOError) as error:
             connected.close()
             raise stalled(folder) from error
-        except PermissionError as error:
+        except (PermissionError, NotADirectoryError) as error:
             connected.close()
             raise not_allowed(folder, error) from error
         return cls(folder, connected)

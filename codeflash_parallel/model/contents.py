@@ -23,6 +23,11 @@ def encoding_fault(text: str) -> str:
     return ""
 
 
+def encodable(text: str) -> str:
+    """Return text that any UTF-8 reader accepts: lone surrogates (undecodable file names) are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def content_of(data: Mapping[str, Any]) -> Content:
     """Return the content that an object holds.
 

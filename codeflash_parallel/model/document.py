@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from codeflash_parallel.model.contents import encodable
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.result import (
@@ -132,8 +133,3 @@ def _plain(value: Any) -> Any:
 def _is_nan(item: Any) -> bool:
     """Tell a timing that is no number: it is left out rather than reported as null."""
     return isinstance(item, float) and not math.isfinite(item)
-
-
-def encodable(text: str) -> str:
-    """Return text that any UTF-8 reader accepts: lone surrogates (undecodable file names) are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

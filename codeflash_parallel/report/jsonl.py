@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO, assert_never
 
-from codeflash_parallel.model.document import Document, candidate_document, encodable
+from codeflash_parallel.model.contents import encodable
+from codeflash_parallel.model.document import Document, candidate_document
 from codeflash_parallel.model.events import (
     CandidateFinished,
     CandidateMoved,

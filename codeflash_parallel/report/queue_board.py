@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.model.jobs import JobState, Priority
 from codeflash_parallel.report.queue_document import JobView
 from codeflash_parallel.report.queue_words import JOB_COLUMNS, job_row
 from codeflash_parallel.report.text import one_line, printable
@@ -36,16 +36,25 @@ def jobs_table(views: Sequence[JobView], *, limit: int = 0) -> RenderableType:
         views: the jobs.
         limit: rows at most; 0: all.
     """
+    rows = [job_row(view.job, view.place, view.age_s) for view in views]
+    shown = [place for place, name in enumerate(JOB_COLUMNS) if _says_something(name, rows, place)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
-    for name in JOB_COLUMNS:
+    for place in shown:
+        name = JOB_COLUMNS[place]
         table.add_column(name, overflow="fold", no_wrap=name in {"job", "state", "age"})
-    for view in views[:limit] if limit else views:
-        cells = [Text(one_line(cell)) for cell in job_row(view.job, view.place, view.age_s)]
-        cells[1].stylize(STYLES[view.job.state])
+    for view, row in zip(views[:limit] if limit else views, rows, strict=False):
+        styles = {"state": STYLES[view.job.state]}
+        cells = (Text(one_line(row[place]), style=styles.get(JOB_COLUMNS[place], "")) for place in shown)
         table.add_row(*cells)
     if limit and len(views) > limit:
         table.add_row(Text(f"and {len(views) - limit} more", style="dim"))
     return table
+
+
+def _says_something(name: str, rows: Sequence[Sequence[str]], place: int) -> bool:
+    """Tell a column that is worth its room: runs and priorities are often all the same."""
+    usual = {"run": {""}, "priority": {Priority.NORMAL.value}}
+    return name not in usual or not {row[place] for row in rows} <= usual[name]
 
 
 def figures_table(rows: Sequence[tuple[str, str]]) -> Table:

@@ -10,10 +10,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from codeflash_parallel.model.document import Document, encodable
+from codeflash_parallel.model.contents import encodable
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import Job, Place
 from codeflash_parallel.report.queue_words import outcome_of, result_of
+
+Document = dict[str, Any]
 
 #: Within the major version fields and codes are only added.
 QUEUE_SCHEMA_VERSION = "1.0"

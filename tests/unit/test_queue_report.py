@@ -199,6 +199,15 @@ def test_the_table_has_a_row_for_each_job_up_to_a_limit() -> None:
     assert "and 3 more" in cut
 
 
+def test_columns_that_are_all_the_same_take_no_room() -> None:
+    plain = drawn(jobs_table([view()]))
+    assert "priority" not in plain
+    assert "run" not in plain
+    told = drawn(jobs_table([view(), view(replace(JOB, run="night", priority=Priority.LOW))]))
+    assert "night" in told
+    assert "priority" in told
+
+
 def test_markup_and_escapes_in_a_job_are_only_text() -> None:
     text = drawn(jobs_table([view(replace(JOB, submitter="[red]x[/red]\x1b[2J"))]))
     assert "[red]x[/red]\\x1b[2J" in text

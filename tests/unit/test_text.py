@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.document import encodable
+from codeflash_parallel.model.contents import encodable
 from codeflash_parallel.report.text import one_line, printable
 
 ATTACKS = {
