@@ -49,6 +49,8 @@ def show(
     if not args.watch:
         _write(output, look(), client.daemon)
         return
+    if output.form == Format.JSON:
+        output.form = Format.JSONL  # several pictures, one a line
     with handling_signals(output):
         try:
             _watch(output, client, look, ends=bool(getattr(args, "jobs", ())))

@@ -80,7 +80,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 def add_watch(parser: argparse.ArgumentParser) -> None:
     """Add the option of the view that stays up to date."""
     parser.add_argument(
-        "--watch", action="store_true", help="Stay, and show what changes; with JSON lines, a line a change."
+        "--watch", action="store_true", help="Stay, and show what changes; as JSON, a line a change."
     )
 
 
