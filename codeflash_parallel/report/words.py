@@ -78,7 +78,7 @@ def compared_words(values: ValueCounts) -> str:
     )
     parts += [f"{count} {what}" for count, what in counts if count]
     parts += [f"{count} not compared: {one_line(why)}" for why, count in values.uncaptured.items()]
-    parts += [f"{name} is changed and not compared" for name in values.uncompared]
+    parts += [f"{one_line(name)} is changed and not compared" for name in values.uncompared]
     return f"level {values.level.value}: {', '.join(parts)}"
 
 
