@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import re
 import sys
@@ -151,6 +150,8 @@ def _decoded(data: bytes) -> str:
 
 def _source(data: bytes) -> str:
     """Return Python source by its coding line; one that cannot be decoded is judged as it is, and fails."""
+    import importlib.util
+
     try:
         return importlib.util.decode_source(data)
     except (SyntaxError, UnicodeDecodeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -185,6 +184,8 @@ def _named(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _near(key: str) -> str:
+    import difflib
+
     known = [key_of(name) for name in SETTING_NAMES]
     close = difflib.get_close_matches(key.replace("_", "-"), known, n=1)
     return f"Did you mean {close[0]!r}?" if close else "See docs/reference/commands.md for the settings."
@@ -240,6 +241,8 @@ def refuse_misspelled(variable: str, known: Sequence[str]) -> None:
     """
     if variable in known:
         return
+    import difflib
+
     suffixes = {name.removeprefix(PREFIX): name for name in known}
     close = difflib.get_close_matches(variable.removeprefix(PREFIX), suffixes, n=1, cutoff=0.8)
     if close:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import os
@@ -136,6 +135,8 @@ def find_command(name: str) -> ModuleType:
 
 
 def _unknown(name: str) -> UsageError:
+    import difflib
+
     known = QUEUE_COMMANDS if name.startswith("queue ") else COMMANDS
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"The commands are {', '.join(known)}."

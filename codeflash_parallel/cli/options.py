@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
@@ -60,6 +59,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: `BAD_ARGUMENTS`.
         """
+        import difflib
+
         prefix = "unrecognized arguments: "
         flags = [flag for action in self._actions for flag in action.option_strings]
         unknown = message.removeprefix(prefix).split(" ")[0].partition("=")[0]

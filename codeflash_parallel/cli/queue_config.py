@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -173,6 +172,8 @@ def _named(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _near(key: str) -> str:
+    import difflib
+
     known = [key_of(name) for name in QUEUE_SETTING_NAMES]
     close = difflib.get_close_matches(key.replace("_", "-"), known, n=1)
     return f"Did you mean {close[0]!r}?" if close else "See docs/reference/commands.md for the settings."

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from codeflash_parallel.model.contents import encodable
@@ -126,6 +125,8 @@ def _plain(values: Any) -> Any:
 @cache
 def queue_schema() -> Document:
     """Return the JSON Schema (2020-12) of the document."""
+    from importlib.resources import files
+
     text = files("codeflash_parallel.report").joinpath("queue.schema.json").read_text(encoding="utf-8")
     loaded: Document = json.loads(text)
     return loaded
