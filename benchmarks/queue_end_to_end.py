@@ -163,7 +163,7 @@ def _wait(order: Mapping[str, Any], job: str) -> int:
     done = subprocess.run(
         command, cwd=order["cwd"], env=order["environment"], capture_output=True, check=False
     )
-    if b"NO_DAEMON" in done.stdout:  # it was killed, and is started again
+    if b"NO_DAEMON" in done.stdout or b"DAEMON_STALLED" in done.stdout:  # killed, and started again
         time.sleep(1.0)
         return STILL_WAITING
     return done.returncode

@@ -31,8 +31,8 @@ from codeflash_parallel.model.settings import SETTING_NAMES
 from codeflash_parallel.report.queue_document import JobView, Newness
 from codeflash_parallel.report.queue_words import job_words
 
-#: Settings that are the daemon's, or that say where the queue is.
-NOT_OF_A_JOB = frozenset({"parallel_candidates", "executor", "queue_dir", *options.SHARED})
+#: Settings that say where the queue is, or that it is used.
+NOT_OF_A_JOB = frozenset({"executor", "queue_dir", *options.SHARED})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
