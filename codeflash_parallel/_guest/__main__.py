@@ -69,8 +69,7 @@ def _confine(spec, channel):
     if "serve" in spec:
         confining.confine_template(spec)
     elif spec["mode"] != "arm":
-        with channel.through_forks():
-            confining.confine(spec)
+        confining.confine_and_tell(spec, channel)
 
 
 def _tell(channel, error):

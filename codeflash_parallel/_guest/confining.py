@@ -11,6 +11,8 @@ For callers, inside the guest
     signal; between them stands the namespace's init (`nesting`). Whoever must not be told of these forks
     (`os.register_at_fork`) takes care of that, as `records.Channel.through_forks` does. Descriptors are
     inherited by the guest; waiter and init close theirs.
+``confine_and_tell(spec, channel)``
+    The same for a guest that has its records' channel: they go on, and say how long it took.
 ``confine_template(spec)``
     In a process that never runs a candidate's code and forks those that do, such as a warm server or an arm:
     the same world, but no process namespace, so that its forks can become the launcher's children, and the
@@ -34,6 +36,7 @@ Raises `Unconfined`, never anything else: whoever sees it ends without running t
 import os
 import resource
 import sys
+import time
 
 from . import landlock, mounting, nesting, places, syscalls
 
@@ -82,6 +85,18 @@ def confine(spec, *, template=False):
         _confine(spec, policy, template)
     except (OSError, AttributeError) as error:
         raise Unconfined("%s is refused: %s" % (policy["level"], error)) from error
+
+
+def confine_and_tell(spec, channel, *, template=False):
+    """Confine a check whose records go on in the process that returns, and record how long that took.
+
+    Raises:
+        Unconfined: it cannot be done.
+    """
+    started = time.perf_counter_ns()  # which all processes share
+    with channel.through_forks():
+        confine(spec, template=template)
+    channel.write("timing", name="isolation", ns=time.perf_counter_ns() - started)
 
 
 def confine_template(spec):

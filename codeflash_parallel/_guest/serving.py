@@ -331,8 +331,7 @@ class Served:
         server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
         server.reconnect(stdout, stderr)
         if not order.get("until"):  # else it never runs code of a candidate
-            with server._channel.through_forks():
-                confining.confine(order["spec"], template=True)
+            confining.confine_and_tell(order["spec"], server._channel, template=True)
         os.chdir(server._cwd)  # by its name: something else may be mounted there now
         server.renew(order)
         self._refresh()

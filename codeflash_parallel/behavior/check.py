@@ -272,6 +272,7 @@ class _Work:
             served_why=account.served_why,
             used=account.used,
             gate_ns=account.gate_ns,
+            isolation_ns=account.isolation_ns,
         )
 
 

@@ -29,6 +29,7 @@ class CheckOutcome:
         served_why: why not further on.
         used: by all its runs that count.
         gate_ns: what the gate's own parts took of that: canaries, seals and their comparison.
+        isolation_ns: what its processes took of that to enter their isolation level.
         outside: the smallest example of a difference that decides nothing by itself.
     """
 
@@ -47,6 +48,7 @@ class CheckOutcome:
     served_why: str = ""
     used: Used = field(default_factory=Used)
     gate_ns: int = 0
+    isolation_ns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -68,6 +68,7 @@ class Session:
         canaries: those that it was to run, and `canary_outcomes` by their ids.
         is_forged: somebody else than the guest wrote records.
         gate_ns: what canaries and seal took.
+        isolation_ns: what entering its isolation level took.
     """
 
     report: GuestReport
@@ -76,6 +77,7 @@ class Session:
     canary_outcomes: Mapping[str, TestOutcome] = field(default_factory=dict)
     is_forged: bool = False
     gate_ns: int = 0
+    isolation_ns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +145,7 @@ def read_session(done: Exit, arms: Arms) -> Session:
         canaries=arms.canaries,
         canary_outcomes=outcomes,
         is_forged=is_forged,
+        isolation_ns=told.timings_ns.get("isolation", 0),
         gate_ns=ours_ns + told.timings_ns.get("canaries", 0) + sum(found.ns for found in outcomes.values()),
     )
 

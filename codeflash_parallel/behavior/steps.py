@@ -108,6 +108,11 @@ class Account:
         return sum(run.session.gate_ns for run in self._runs)
 
     @property
+    def isolation_ns(self) -> int:
+        """Return what guests took to enter their isolation level."""
+        return sum(run.session.isolation_ns for run in self._runs)
+
+    @property
     def served(self) -> str:
         """Return the earliest point at which a run began; empty without runs."""
         return weakest(*(run.point for run in self._runs)).value if self._runs else ""

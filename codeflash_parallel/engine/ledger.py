@@ -28,6 +28,7 @@ class Spent:
         stage_ns: of `held_ns`: staging, audit, undoing.
         tests_ns: of `held_ns`: the tests' own setups, calls and teardowns.
         gate_ns: of `held_ns`: canaries, seals and their comparison.
+        isolation_ns: of `held_ns`: entering isolation levels.
         steps_ms: of `held_ns`: what the checks themselves measured, by the names of `STEPS`.
         since_ns: when the wait began that goes on now; 0: it does not wait.
     """
@@ -37,6 +38,7 @@ class Spent:
     stage_ns: int = 0
     tests_ns: int = 0
     gate_ns: int = 0
+    isolation_ns: int = 0
     steps_ms: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     since_ns: int = 0
 
@@ -53,6 +55,7 @@ class Spent:
         """Add what one check measured."""
         self.tests_ns += outcome.tests_ns
         self.gate_ns += outcome.gate_ns
+        self.isolation_ns += outcome.isolation_ns
         for step, ms in outcome.timings_ms.items():
             self.steps_ms[step] += ms
 
@@ -231,6 +234,7 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         outside=outcome.outside,
         overhead_ms=entry.time.overhead_ms,
         gate_ms=(entry.time.gate_ns + entry.confirming.gate_ns) / 1e6,
+        isolation_ms=(entry.time.isolation_ns + entry.confirming.isolation_ns) / 1e6,
         timings_ms=together(entry.time.by_step(), entry.confirming.by_step()),
         served=outcome.served,
         served_why=outcome.served_why,

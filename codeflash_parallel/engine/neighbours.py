@@ -222,6 +222,7 @@ def with_neighbours(outcome: CheckOutcome, got: CheckOutcome, uncompared: Sequen
         "values": values,
         "timings_ms": timings_ms,
         "gate_ns": outcome.gate_ns + got.gate_ns,
+        "isolation_ns": outcome.isolation_ns + got.isolation_ns,
     }
     if got.code is Code.OK:
         return replace(outcome, **spent)

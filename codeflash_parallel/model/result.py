@@ -209,6 +209,7 @@ class CandidateResult:
         overhead_ms: time its check held a slot minus its tests' own setup, call and teardown; evidence for a
             repair, tests that screening left out, the race and the look after it do not count.
         gate_ms: what canaries, seals and their comparison took of all its checks.
+        isolation_ms: what its processes took of all its checks to enter their isolation level.
         diff_path: file that holds its diff; empty when there is none.
         timings_ms: where its time went, by the names of `STEPS`; empty when it never held a slot.
         served: where its checks began: `F2`, `F1` or `F0` (a point of a warm server), or `fresh` (a new
@@ -232,6 +233,7 @@ class CandidateResult:
     speedup: Speedup | None = None
     overhead_ms: float | None = None
     gate_ms: float = 0.0
+    isolation_ms: float = 0.0
     diff_path: str = ""
     diff: str = field(default="", repr=False)
     difference: FirstDifference | None = None

@@ -108,6 +108,7 @@ async def test_calls_of_what_is_changed_beside_the_targets_are_compared(tmp_path
         "a function that cannot be captured": fine,
     }
     assert "spare" in found["another spare"].reason
+    assert all(0 < one.isolation_ms < sum(one.timings_ms.values()) for one in found.values())
     assert _told(found["body of the target"]) == (0, (), Level.DERIVED)
     assert _told(found["a constant more"]) == (1, (), Level.DERIVED)
     uncaptured = found["a function that cannot be captured"]

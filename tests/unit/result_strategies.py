@@ -153,6 +153,7 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         speedup=draw(st.none() | speedups),
         overhead_ms=draw(st.none() | number),
         gate_ms=draw(st.floats(min_value=0, max_value=1e9)),
+        isolation_ms=draw(st.floats(min_value=0, max_value=1e9)),
         diff=draw(text),
         difference=draw(st.none() | differences),
         outside=draw(st.none() | differences),
