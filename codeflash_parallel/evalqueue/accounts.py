@@ -23,6 +23,7 @@ UPDATE queue SET
     wall_us = wall_us + (? - wall_us) / MIN(measured + 1, 20)
 """
 
+_OPEN_SHARE = "INSERT OR IGNORE INTO shares (share, vtime, since, first_ms) VALUES (?, 0, 0, ?)"
 _LEAST_SHARE = """
 SELECT MIN(vtime) FROM shares
 WHERE share <> ? AND share IN (SELECT share FROM lanes WHERE ready > 0 OR running > 0)
@@ -60,14 +61,12 @@ class Accounts:
 
     def open(self, share: str, submitter: str, now_ms: int) -> None:
         """Make the accounts of a share and a submitter, if they are new."""
-        execute = self._database.execute
-        execute(
-            "INSERT OR IGNORE INTO shares (share, vtime, since, first_ms) VALUES (?, 0, 0, ?)",
-            (share, now_ms),
-        )
-        execute(
-            "INSERT OR IGNORE INTO submitters (share, submitter, vtime, since) VALUES (?, ?, 0, 0)",
-            (share, submitter),
+        who = (share, submitter)
+        if self._database.row("SELECT 1 FROM submitters WHERE share = ? AND submitter = ?", who):
+            return
+        self._database.execute(_OPEN_SHARE, (share, now_ms))
+        self._database.execute(
+            "INSERT INTO submitters (share, submitter, vtime, since) VALUES (?, ?, 0, 0)", who
         )
 
     def enter(self, share: str, submitter: str, turn: int) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 
 from codeflash_parallel.evalqueue.accounts import Accounts, share_of
 from codeflash_parallel.evalqueue.database import Database
-from codeflash_parallel.evalqueue.jobrows import find, new_row
+from codeflash_parallel.evalqueue.jobrows import new_row
 from codeflash_parallel.evalqueue.refusals import QueueFull, RateLimited, SubmitterLimit, UnknownKind
 from codeflash_parallel.evalqueue.transitions import Transitions
 from codeflash_parallel.model.jobs import Instant, JobKind, JobRequest, JobState, Overflow
@@ -26,8 +26,8 @@ class Admission:
         self._transitions = transitions
         self._settings = settings
 
-    def admit(self, request: JobRequest, now_ms: int, now: Instant) -> sqlite3.Row:
-        """Take a new job and return its row.
+    def admit(self, request: JobRequest, now_ms: int, now: Instant) -> str:
+        """Take a new job and return its id.
 
         Raises:
             Refused: with the limit that it meets.
@@ -41,7 +41,7 @@ class Admission:
         self._make_room(now_ms)
         return self._insert(request, share, now_ms, now)
 
-    def _insert(self, request: JobRequest, share: str, now_ms: int, now: Instant) -> sqlite3.Row:
+    def _insert(self, request: JobRequest, share: str, now_ms: int, now: Instant) -> str:
         number, queued_ms = self._transitions.next_turn(now_ms)
         due_ms = now_ms + round(request.start_after_s * 1000) if request.start_after_s > 0 else 0
         columns = new_row(request, number, queued_ms, due_ms, now)
@@ -49,7 +49,7 @@ class Admission:
             self._accounts.enter(share, request.submitter, number)
         self._database.insert("jobs", "submitted", columns)
         self._accounts.count_submission(share)
-        return find(self._database, columns["job_id"])
+        return str(columns["job_id"])
 
     def readmit(self, row: sqlite3.Row, now_ms: int) -> None:
         """Send a dead job to the end of the line, with its attempts anew.
@@ -64,6 +64,8 @@ class Admission:
 
     def _refuse_submitter(self, submitter: str) -> None:
         settings = self._settings
+        if not settings.per_submitter_queued and not settings.rate_limit:
+            return
         queued = self._queued("WHERE submitter = ?", submitter)
         if settings.per_submitter_queued and queued >= settings.per_submitter_queued:
             raise SubmitterLimit(submitter, settings.per_submitter_queued)

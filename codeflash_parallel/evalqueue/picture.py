@@ -15,6 +15,10 @@ from codeflash_parallel.evalqueue.transitions import MINUTE_MS
 from codeflash_parallel.model.jobs import JobKind, Priority
 from codeflash_parallel.model.queue_settings import QueueSettings
 
+#: Looked up for every lane, which is quicker than to make them.
+_KINDS = {kind.value: kind for kind in JobKind}
+_PRIORITIES = {priority.value: priority for priority in Priority}
+
 _LANES = """
 SELECT lanes.share, lanes.submitter, lanes.kind, lanes.priority, lanes.ready, jobs.turn, jobs.urgency_ms
 FROM lanes JOIN jobs ON jobs.number = (
@@ -144,8 +148,8 @@ def _lane(row: sqlite3.Row) -> Lane:
     return Lane(
         share=row["share"],
         submitter=row["submitter"],
-        kind=JobKind(row["kind"]),
-        priority=Priority(row["priority"]),
+        kind=_KINDS[row["kind"]],
+        priority=_PRIORITIES[row["priority"]],
         ready=row["ready"],
         turn=row["turn"],
         urgency_ms=row["urgency_ms"],

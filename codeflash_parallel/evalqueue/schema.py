@@ -154,7 +154,8 @@ def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty file, within a transaction of the caller's."""
     for statement in (*_statements(_TABLES), *_statements(_INDEXES), *_statements(_TRIGGERS)):
         connection.execute(statement)
-    connection.execute("INSERT INTO queue VALUES (1, 0, 0, '', 0, 0, 0, 0, 0, 0, 0, '', 0)")
+    # The clock starts at 1: a time of 0 is none.
+    connection.execute("INSERT INTO queue VALUES (1, 0, 0, '', 0, 1, 0, 0, 0, 0, 0, '', 0)")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 

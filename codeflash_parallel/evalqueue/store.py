@@ -90,7 +90,10 @@ class Store:
             now_ms = clock.at(now)
             self._sweep.all(now_ms)
             known = jobrows.find_key(self._database, request.key)
-            row = self._admission.admit(request, now_ms, now) if known is None else known
+            job_id = self._admission.admit(request, now_ms, now) if known is None else known["job_id"]
+        # The place is looked up while others may write again already.
+        with self._database.reading():
+            row = jobrows.find(self._database, job_id)
             place = self._placing.place(row, now_ms)
             return Receipt(job=jobrows.job_of(row), place=place, is_new=known is None)
 
