@@ -72,8 +72,8 @@ def print_dead(views: Sequence[JobView], console: Console) -> None:
     for view in views:
         job = view.job
         failed = f"{job.crashes} crashes, {job.machinery_faults} faults of the machine"
-        head = (one_line(job.job_id), "bold red"), one_line(f"  {job.submitter}  {job.kind.value}  {failed}")
-        console.print(Text.assemble(*head), soft_wrap=True)
+        whose = one_line(f"{job.submitter}, {job.kind.value}, {failed}")
+        console.print(Text.assemble((one_line(job.job_id), "bold red"), f"  {whose}"), soft_wrap=True)
         console.print(Text(f"  {one_line(job.fault)}"), soft_wrap=True)
         for line in printable(job.last_output).rstrip("\n").split("\n") if job.last_output else ():
             console.print(Text(f"  | {line}", style="dim"), soft_wrap=True)

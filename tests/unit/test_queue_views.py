@@ -1,0 +1,106 @@
+"""Pictures of the queue: once, and kept up to date."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_queue_report import JOB, NOWHERE, assert_valid, view
+from test_queueing import DAEMON, HEALTH
+
+from codeflash_parallel.cli import queue_views
+from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.queue_views import Picture, show
+from codeflash_parallel.model.jobs import Job, JobState, Place, Waiting
+from codeflash_parallel.report.console import make_console
+from codeflash_parallel.report.queue_board import print_dead
+
+SECOND = Place(position=2, reason=Waiting.TURN, wait_s=9.0)
+RUNNING = replace(JOB, state=JobState.RUNNING)
+CANCELLED = replace(JOB, state=JobState.CANCELLED)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_views, "PAUSE_S", 0.0)
+
+
+def looks(*jobs: Job | Callable[[], Job]) -> Callable[[], Picture]:
+    """Return a function that shows these jobs, one after the other."""
+    pictures: Iterator[Job | Callable[[], Job]] = iter(jobs)
+
+    def look() -> Picture:
+        found = next(pictures)
+        job = found() if callable(found) else found
+        return Picture(views=[view(job, SECOND if job.state == JobState.QUEUED else NOWHERE)])
+
+    return look
+
+
+def shown(look: Callable[[], Picture], form: Format, *jobs: str, watch: bool, daemon: Any = None) -> None:
+    args = argparse.Namespace(watch=watch, jobs=list(jobs))
+    show(args, Output(form), SimpleNamespace(daemon=daemon), look)  # type: ignore[arg-type]
+
+
+def test_a_picture_for_programs(capsys) -> None:
+    shown(looks(JOB), Format.JSON, watch=False)
+    told = json.loads(capsys.readouterr().out)
+    assert_valid(told)
+    assert (told["daemon"], told["health"], told["jobs"][0]["place"]["position"]) == ("none", None, 2)
+
+
+def test_a_picture_of_the_whole_queue(capsys) -> None:
+    picture = Picture(views=[view(RUNNING)], health=HEALTH)
+    shown(lambda: picture, Format.TEXT, watch=False, daemon=DAEMON)
+    text = capsys.readouterr().out
+    assert "1 of 4 busy" in text
+    assert "4f1c" in text
+    shown(lambda: picture, Format.JSON, watch=False, daemon=DAEMON)
+    told = json.loads(capsys.readouterr().out)
+    assert_valid(told)
+    assert (told["daemon"], told["health"]["utilisation"]) == ("running", 0.25)
+
+
+def test_watching_says_what_changes_and_ends_with_the_jobs(capsys) -> None:
+    shown(looks(JOB, JOB, RUNNING, RUNNING, CANCELLED), Format.JSON, JOB.job_id, watch=True)
+    lines = capsys.readouterr().out.splitlines()
+    told = [json.loads(line) for line in lines]
+    for document in told:
+        assert_valid(document)
+    assert [document["jobs"][0]["state"] for document in told] == ["queued", "running", "cancelled"]
+
+
+def test_watching_all_jobs_goes_on_until_a_signal(capsys) -> None:
+    def interrupted() -> Job:
+        os.kill(os.getpid(), signal.SIGINT)
+        return CANCELLED
+
+    shown(looks(CANCELLED, CANCELLED, JOB, interrupted, CANCELLED), Format.JSONL, watch=True)
+    told = [json.loads(line)["jobs"][0]["state"] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["cancelled", "queued"]
+
+
+def test_on_a_terminal_a_picture_is_redrawn(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    shown(looks(JOB, RUNNING, CANCELLED), Format.TEXT, JOB.job_id, watch=True)
+    assert "cancelled" in capsys.readouterr().out
+
+
+def test_dead_jobs_say_why_and_what_they_printed() -> None:
+    job = replace(
+        JOB, state=JobState.DEAD, crashes=3, fault="killed by SIGKILL", last_output="one\n\x1b[2Jtwo\n"
+    )
+    stream = io.StringIO()
+    print_dead([view(job)], make_console(stream))
+    text = stream.getvalue()
+    assert "4f1c  ada@tty1, evaluate, 3 crashes, 0 faults of the machine" in text
+    assert "killed by SIGKILL" in text
+    assert "  | one\n  | \\x1b[2Jtwo\n" in text
