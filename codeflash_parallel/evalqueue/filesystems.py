@@ -11,9 +11,10 @@ from codeflash_parallel.evalqueue.refusals import NetworkFileSystem
 #: As the kernel names them in its table of mounts; `fuse` ones by what mounts them.
 _SHARED = frozenset(
     {
-        "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs",
-        "ceph", "gfs2", "ocfs2", "lustre", "beegfs", "glusterfs", "gpfs", "orangefs",
-        "ncpfs", "coda", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.juicefs",
+        "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs",
+        "9p", "afs", "ceph", "gfs2", "ocfs2", "lustre",
+        "beegfs", "glusterfs", "gpfs", "orangefs", "ncpfs", "coda",
+        "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.juicefs",
         "fuse.ceph",
     }
 )  # fmt: skip

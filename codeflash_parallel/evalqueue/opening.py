@@ -115,6 +115,9 @@ def _update(connection: sqlite3.Connection, path: Path, version: int, users: int
         if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
             raise QueueDamaged(path, "it is a file of SQLite's, but no queue")
         schema.create(connection)
+        generation = connection.execute("SELECT lower(hex(randomblob(8)))").fetchone()[0]
+        end = journal.write_anew(path.with_name(journal.NAME), generation, ())
+        connection.execute("UPDATE queue SET generation = ?, journal_end = ?", (generation, end))
     else:
         with _only_user(users, QueueBusy(path.parent, 0)):
             schema.migrate(connection, version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from codeflash_parallel.model.jobs import Instant, Job, JobKind, JobRequest
 from codeflash_parallel.model.queue_settings import QueueSettings
 
 ALL = frozenset(JobKind)
+
+#: No two jobs have the same key unless a test says so.
+KEYS = count(1)
 
 
 @dataclass(slots=True)
@@ -36,12 +40,10 @@ class Lab:
     store: Store
     now: SetClock
     folder: Path
-    keys: int = 0
 
     def submit(self, submitter: str = "a", key: str = "", **more: Any) -> Job:
-        self.keys += 1
         wanted = {"kind": JobKind.CHECK, "payload": "{}", **more}
-        request = JobRequest(key=key or f"key {self.keys}", submitter=submitter, **wanted)
+        request = JobRequest(key=key or f"key {next(KEYS)}", submitter=submitter, **wanted)
         return self.store.submit(request, self.now()).job
 
     def claim(self, **more: Any) -> Job | None:
