@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -37,6 +37,8 @@ class RaceMode(StrEnum):
 
     #: Check, race, profile, refine.
     RACE = "race"
+    #: Check and race.
+    TIME = "time"
     #: Check only.
     CHECK = "check"
 
@@ -136,7 +138,8 @@ class Evaluator:
                 run_id=run_id,
                 providers=Providers(repairer=repairer, refiner=refiner),
                 observers=observers,
-                races=race is RaceMode.RACE,
+                races=race is not RaceMode.CHECK,
+                profiles=race is RaceMode.RACE,
                 journal=journal,
             )
             return await self._made(run, journal, candidates)
@@ -183,6 +186,21 @@ class Evaluator:
                 journal=journal,
             )
             return await self._made(run, journal, journal.known.submissions)
+
+    async def grade(self, candidate: Submission, command: Sequence[str]) -> dict[str, Any]:
+        """Return the JSON object that a command of the caller's prints in a slot that holds a candidate.
+
+        Raises:
+            UsageError, EnvironmentFault: see `engine.grading.grade`. Cancelling kills the command.
+
+        .. versionadded:: 0.1.0
+        """
+        from codeflash_parallel.engine.grading import grade
+
+        around = self._open
+        async with self._turn:
+            with ungrouped(), disk_faults(around.cache):
+                return await grade(around, candidate, command, new_run_id())
 
     def _must_fit(self, known: Recollection) -> None:
         must_have_same_settings(known, self._settings)

@@ -66,6 +66,7 @@ class Run:
         observers: Sequence[Observer],
         races: bool,
         journal: Journal,
+        profiles: bool = True,
     ) -> None:
         self._around = surroundings
         self._settings = surroundings.settings
@@ -73,6 +74,7 @@ class Run:
         self._run_dir = surroundings.run_dir(run_id)
         self._providers = providers
         self._races = races
+        self._profiles = profiles
         self._journal = journal
         self._ending = Ending.FINISHED
         self._announce = Announcer.of(observers)
@@ -250,6 +252,8 @@ class Run:
             self._phase("race", terms.summary)
             self._finding = await hold_race(context, self._ledger, terms, self._finding, admission.confirm)
             self._clock.lap("race")
+            if not self._profiles:
+                return
             self._phase("profile")
             self._finding = await providing.profile(self._finding)
             self._clock.lap("profile")

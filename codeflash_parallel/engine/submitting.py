@@ -11,6 +11,7 @@ from typing import Any
 from codeflash_parallel import __version__
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.settings_text import FREE, settings_document
+from codeflash_parallel.evalqueue.refusals import UnknownKind
 from codeflash_parallel.model.candidate import (
     CandidateId,
     Content,
@@ -52,7 +53,7 @@ class Task:
 
 
 def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
-    kind: JobKind,
+    kind: JobKind | str,
     project: Path | str,
     submissions: Sequence[Submission],
     settings: Settings,
@@ -75,12 +76,14 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
 
     Raises:
+        UnknownKind: there is no such kind.
         UsageError: not a repository, or what is asked for makes no sense.
         EnvironmentFault: the repository cannot be read.
 
     .. versionadded:: 0.1.0
     """
-    _must_make_sense(kind, submissions, command)
+    wanted = _known(kind)
+    _must_make_sense(wanted, submissions, command)
     repository = find_repository(Path(project))
     where = repository.root / repository.project
     task = Task(
@@ -93,8 +96,8 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     )
     interpreter = choose_interpreter(settings.python, where, repository.root)
     return JobRequest(
-        kind=kind,
-        key=_key(kind, task, environment_stamp(interpreter)),
+        kind=wanted,
+        key=_key(wanted, task, environment_stamp(interpreter)),
         payload=json.dumps(payload_of(task)),
         submitter=submitter,
         run=run,
@@ -142,6 +145,13 @@ def task_of(payload: str) -> Task:
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError("BAD_PAYLOAD", f"The job's payload cannot be read: {error!r}.") from error
+
+
+def _known(kind: str) -> JobKind:
+    try:
+        return JobKind(kind)
+    except ValueError:
+        raise UnknownKind(kind) from None
 
 
 def _must_make_sense(kind: JobKind, submissions: Sequence[Submission], command: Sequence[str]) -> None:

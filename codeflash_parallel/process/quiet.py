@@ -59,7 +59,7 @@ class NotKept:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Intervals:
-    """When the blocks were, as pairs of nanoseconds of the monotonic clock, which all processes share."""
+    """When the blocks were, as pairs of nanoseconds since this machine started (`CLOCK_BOOTTIME`)."""
 
     shared: tuple[tuple[int, int], ...] = ()
     exclusive: tuple[tuple[int, int], ...] = ()
@@ -87,11 +87,11 @@ class HostQuiet:
             room = await self._locked(self._room, fcntl.LOCK_SH, _TIMED)
         finally:
             os.close(turn)
-        begun_ns = time.monotonic_ns()
+        begun_ns = _now_ns()
         try:
             yield
         finally:
-            self._shared.append((begun_ns, time.monotonic_ns()))
+            self._shared.append((begun_ns, _now_ns()))
             os.close(room)
 
     @asynccontextmanager
@@ -100,11 +100,11 @@ class HostQuiet:
         turn = await self._locked(self._turn, fcntl.LOCK_EX, _TIMED)
         try:
             room = await self._locked(self._room, fcntl.LOCK_EX, _CHECKED)
-            begun_ns = time.monotonic_ns()
+            begun_ns = _now_ns()
             try:
                 yield
             finally:
-                self._exclusive.append((begun_ns, time.monotonic_ns()))
+                self._exclusive.append((begun_ns, _now_ns()))
                 os.close(room)
         finally:
             os.close(turn)
@@ -142,3 +142,7 @@ def _try(handle: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

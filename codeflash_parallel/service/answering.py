@@ -1,0 +1,230 @@
+"""The daemon's answers to its clients' calls."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Protocol, assert_never
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from codeflash_parallel.evalqueue import calls
+from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
+from codeflash_parallel.evalqueue.direct import listed
+from codeflash_parallel.evalqueue.outcomes import FINAL, submit_anew
+from codeflash_parallel.evalqueue.protocol import (
+    ALIVE_S,
+    MAX_LINE,
+    alive_line,
+    answer_line,
+    error_line,
+    event_line,
+    read_request,
+)
+from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
+from codeflash_parallel.model.jobs import JobId, JobRequest, JobState, Place, Receipt
+from codeflash_parallel.process.token import token_holder
+from codeflash_parallel.service.desk import Desk
+from codeflash_parallel.service.notices import Notices
+
+#: pid, user, group
+_CREDENTIALS = struct.Struct("iII")
+
+#: Sends an event to the client.
+Emit = Callable[[JobEvent], Awaitable[None]]
+
+
+class Manager(Protocol):
+    """What runs the jobs."""
+
+    def wake(self) -> None:
+        """Look at the queue: something may start."""
+        ...
+
+    async def submitted(self) -> None:
+        """Look at the queue: there is one more job."""
+        ...
+
+    async def look(self) -> None:
+        """Look at what somebody else has done to the store."""
+        ...
+
+    async def end_job(self, job_id: JobId) -> None:
+        """Kill a job that has been cancelled, if it runs."""
+        ...
+
+    def info(self) -> DaemonInfo:
+        """Say what runs."""
+        ...
+
+    def progress_of(self, job_id: JobId) -> str:
+        """Return what the worker of a job said last."""
+        ...
+
+    async def tell_ended(self, job_id: JobId) -> None:
+        """Publish the end of a job."""
+        ...
+
+
+class Answering:
+    """Answers calls, on any number of connections."""
+
+    def __init__(self, desk: Desk, notices: Notices, manager: Manager) -> None:
+        self._desk, self._notices, self._manager = desk, notices, manager
+
+    async def serve(self, stream: SocketStream) -> None:
+        """Answer one connection until its client leaves; a stranger's is closed."""
+        async with stream:
+            if not _is_ours(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610 - it is no Django
+                return
+            buffered = BufferedByteReceiveStream(stream)
+            try:
+                while True:
+                    await self._one(stream, await buffered.receive_until(b"\n", MAX_LINE))
+            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound):
+                return
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return  # the client has gone while it was answered
+
+    async def _one(self, stream: SocketStream, line: bytes) -> None:
+        sending = anyio.Lock()
+
+        async def send(text: bytes) -> None:
+            async with sending:
+                await stream.send(text)
+
+        async def say_alive() -> None:
+            while True:
+                await anyio.sleep(ALIVE_S)
+                await send(alive_line())
+
+        async def emit(event: JobEvent) -> None:
+            await send(event_line(event))
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(say_alive)
+                answer = await self._answer_line(line, emit)
+                group.cancel_scope.cancel()
+        except BaseExceptionGroup as error:
+            raise _one_of(error) from None
+        await send(answer)
+
+    async def _answer_line(self, line: bytes, emit: Emit) -> bytes:
+        try:
+            return answer_line(await self._answer(read_request(line), emit))
+        except CodeflashParallelError as error:
+            return error_line(error)
+        except (OSError, ValueError, RuntimeError) as error:  # a defect must not end the daemon
+            return error_line(InternalError("UNEXPECTED", f"{type(error).__name__}: {error}"))
+
+    async def _answer(self, request: calls.Request, emit: Emit) -> Any:  # noqa: C901, PLR0911, PLR0912 - a case each
+        match request:
+            case calls.Ping():
+                return replace(self._manager.info(), token_holder=token_holder())
+            case calls.Look():
+                await self._manager.look()
+                return calls.Done()
+            case calls.Submit(request=job):
+                return await self._submit(job)
+            case calls.Wait(job_id=job_id, max_s=max_s):
+                return await self._wait(job_id, max_s)
+            case calls.Watch(job_id=job_id):
+                return await self._watch(job_id, emit)
+            case calls.Status(job_id=job_id):
+                return await self._status(job_id)
+            case calls.List():
+                return await self._desk.do(lambda store, _now: listed(store, request))
+            case calls.Cancel(job_id=job_id):
+                return await self._cancel(job_id)
+            case calls.Retry(job_id=job_id):
+                return await self._retry(job_id)
+            case calls.Pause():
+                await self._desk.do(lambda store, now: store.pause(now))
+                return calls.Done()
+            case calls.Unpause():
+                await self._desk.do(lambda store, now: store.unpause(now))
+                self._manager.wake()
+                return calls.Done()
+            case calls.GetHealth():
+                return await self._desk.do(lambda store, now: store.health(now))
+            case _:
+                assert_never(request)
+
+    async def _submit(self, job: JobRequest) -> Receipt:
+        receipt = await self._desk.do(lambda store, now: submit_anew(store, job, now))
+        await self._manager.submitted()
+        return receipt
+
+    async def _status(self, job_id: JobId) -> JobStatus:
+        busy = bool(token_holder())
+        found = await self._desk.do(
+            lambda store, now: JobStatus(job=store.job(job_id), place=store.place(job_id, now, busy))
+        )
+        said = self._manager.progress_of(job_id)
+        return replace(found, job=replace(found.job, progress=said)) if said else found
+
+    async def _wait(self, job_id: JobId, max_s: float) -> JobStatus:
+        with self._notices.waiting_for(job_id), anyio.move_on_after(max_s if max_s >= 0 else None):
+            while True:
+                changed = self._notices.next_change(job_id)
+                job = await self._desk.do(lambda store, _now: store.job(job_id))
+                if job.state in FINAL:
+                    break
+                await changed.wait()
+        return await self._status(job_id)
+
+    async def _watch(self, job_id: JobId, emit: Emit) -> calls.Done:
+        with self._notices.watching() as changes:
+            if job_id and await self._emitted(job_id, emit) in FINAL:
+                return calls.Done()
+            async for changed in changes:
+                if job_id in {"", changed} and await self._emitted(changed, emit) in FINAL and job_id:
+                    return calls.Done()
+        return calls.Done()
+
+    async def _emitted(self, job_id: JobId, emit: Emit) -> JobState:
+        found = await self._status(job_id)
+        job, place = found.job, found.place
+        await emit(
+            JobEvent(
+                job_id=job.job_id,
+                state=job.state,
+                position=place.position,
+                reason=place.reason,
+                wait_s=place.wait_s,
+                progress=job.progress,
+            )
+        )
+        return job.state
+
+    async def _cancel(self, job_id: JobId) -> calls.NewState:
+        state = await self._desk.do(lambda store, now: store.cancel(job_id, now))
+        if state is JobState.CANCELLED:
+            await self._manager.end_job(job_id)
+            await self._manager.tell_ended(job_id)
+        self._manager.wake()
+        return calls.NewState(state=state)
+
+    async def _retry(self, job_id: JobId) -> Place:
+        place = await self._desk.do(lambda store, now: store.retry(job_id, now))
+        self._notices.tell(job_id)
+        self._manager.wake()
+        return place
+
+
+def _is_ours(peer: socket.socket) -> bool:
+    """Say whether the other end is of our own user, or root, whatever the file's permissions are by now."""
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(credentials)[1] in {os.geteuid(), 0}
+
+
+def _one_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the one error of a group: a client that went away breaks signs of life and events alike."""
+    first = group.exceptions[0]
+    return _one_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,67 @@
+"""Messages between the daemon and a worker process, over a socket pair, framed as the launcher's are."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+
+import anyio
+
+from codeflash_parallel.process.wire import Frames, Message, pack
+
+#: One read.
+_CHUNK_BYTES = 256 * 1024
+
+
+class Channel:
+    """One end of it."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._socket = end
+        self._sending = anyio.Lock()
+        self._frames = Frames()
+        self._ready: list[Message] = []
+
+    async def send(self, message: Message) -> None:
+        """Send one message whole.
+
+        Raises:
+            ConnectionError: the other end is gone.
+        """
+        data = memoryview(pack(message))
+        async with self._sending:
+            with anyio.CancelScope(shield=True):  # half a frame would be the end of all understanding
+                while data:
+                    data = data[await self._some(data) :]
+
+    async def _some(self, data: memoryview) -> int:
+        while True:
+            try:
+                return self._socket.send(data)
+            except BlockingIOError:
+                await anyio.wait_writable(self._socket)
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """Yield what the other end says until it is gone; can be left and asked for again."""
+        while True:
+            while self._ready:
+                yield self._ready.pop(0)
+            data = await self._read()
+            if not data:
+                return
+            self._ready += self._frames.feed(data)
+
+    async def _read(self) -> bytes:
+        while True:
+            await anyio.wait_readable(self._socket)
+            try:
+                return self._socket.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                continue
+            except ConnectionResetError:
+                return b""
+
+    def close(self) -> None:
+        """Close this end; the other one notices."""
+        self._socket.close()

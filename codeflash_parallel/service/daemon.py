@@ -1,0 +1,210 @@
+"""The daemon: its parts, started one after the other and stopped in the opposite order."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from anyio.abc import Listener, SocketStream
+
+from codeflash_parallel.evalqueue.link import socket_of
+from codeflash_parallel.evalqueue.protocol import SOCKET_NAME
+from codeflash_parallel.evalqueue.store import Check, Store
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.service.answering import Answering
+from codeflash_parallel.service.crew import Crew
+from codeflash_parallel.service.desk import Desk
+from codeflash_parallel.service.dispatching import Dispatching
+from codeflash_parallel.service.notices import Notices
+from codeflash_parallel.service.resultfiles import ResultFiles
+from codeflash_parallel.worktrees.recovery import recover
+
+#: The lock that says which process is the daemon of a folder; it holds that process's number.
+_LOCK = "daemon.lock"
+#: Clients that may wait to be accepted.
+_BACKLOG = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServeOptions:
+    """What a daemon is told.
+
+    Attributes:
+        folder: of the queue; made, for nobody else, if it is not there.
+        cache_dir: where workers keep mirrors, slots and results.
+        drain_s: how long jobs that run may go on when the daemon is to end.
+    """
+
+    folder: Path
+    cache_dir: Path
+    settings: QueueSettings = field(default_factory=QueueSettings)
+    drain_s: float = 60.0
+
+
+def serve(options: ServeOptions) -> None:
+    """Take jobs from a queue until SIGTERM or SIGINT: the first one drains, the second one ends it at once.
+
+    Raises:
+        UsageError: `DAEMON_RUNNING`: there is one for this folder.
+        EnvironmentFault: the queue's files are unfit, or belong to somebody else.
+
+    .. versionadded:: 0.1.0
+    """
+    anyio.run(_served, options, backend="asyncio")
+
+
+async def _served(options: ServeOptions) -> None:
+    try:
+        async with open_daemon(options) as daemon:
+            await daemon.run()
+    except BaseExceptionGroup as group:
+        raise _only(group) from None
+
+
+@dataclass(slots=True)
+class Daemon:
+    """The parts of a daemon as far as they have been started. Made by `open_daemon`."""
+
+    options: ServeOptions
+    notices: Notices = field(default_factory=Notices)
+    store: Store = field(init=False)
+    desk: Desk = field(init=False)
+    files: ResultFiles = field(init=False)
+    crew: Crew = field(init=False)
+    listener: Listener[SocketStream] = field(init=False)
+
+    async def run(self) -> None:
+        """Serve until a signal ends it."""
+        dispatching = Dispatching(
+            self.desk, self.crew, self.notices, self.files, self.options.settings, self.options.drain_s
+        )
+        answering = Answering(self.desk, self.notices, dispatching)
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with anyio.create_task_group() as clients, anyio.create_task_group() as tasks:
+                clients.start_soon(self.listener.serve, answering.serve)
+
+                async def obey() -> None:
+                    async for _signal in signals:
+                        dispatching.end()
+
+                tasks.start_soon(obey)
+                await dispatching.run()
+                tasks.cancel_scope.cancel()
+                clients.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_daemon(options: ServeOptions) -> AsyncIterator[Daemon]:
+    """Start all parts of a daemon; where one cannot start, those before it are stopped, as at the end."""
+    daemon = Daemon(options=options)
+    async with AsyncExitStack() as stack:
+        for part in PARTS:
+            await stack.enter_async_context(part(daemon))
+        yield daemon
+
+
+# --- parts -----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _folder(daemon: Daemon) -> AsyncIterator[None]:
+    """Have a folder that is ours alone."""
+    folder = daemon.options.folder
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if status.st_uid == os.geteuid():
+            folder.chmod(0o700)
+    except OSError as error:
+        raise EnvironmentFault("QUEUE_UNFIT", f"{folder} cannot be used: {error.strerror}.") from error
+    if status.st_uid != os.geteuid():
+        hint = "Name another folder with --queue-dir."
+        raise EnvironmentFault("NOT_YOUR_QUEUE", f"{folder} belongs to another user.", hint)
+    yield
+
+
+@asynccontextmanager
+async def _lock(daemon: Daemon) -> AsyncIterator[None]:
+    """Be the only daemon of the folder."""
+    handle = os.open(daemon.options.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            who = os.read(handle, 32).decode("ascii", "replace") or "unknown"
+            message = f"Process {who} is the daemon of {daemon.options.folder} already."
+            raise UsageError("DAEMON_RUNNING", message, "Use that one, or end it first.") from error
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+@asynccontextmanager
+async def _store(daemon: Daemon) -> AsyncIterator[None]:
+    """Open the queue, every page of it checked."""
+    options = daemon.options
+    opening = Store.open(options.folder, options.settings, Check.FULL)
+    daemon.store = await anyio.to_thread.run_sync(opening.__enter__)
+    daemon.desk = Desk(daemon.store)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(opening.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def _files(daemon: Daemon) -> AsyncIterator[None]:
+    """Have a folder for result files."""
+    daemon.files = ResultFiles(daemon.options.folder)
+    yield
+
+
+@asynccontextmanager
+async def _leftovers(daemon: Daemon) -> AsyncIterator[None]:
+    """Remove what dead workers have left in the cache."""
+    await recover(daemon.options.cache_dir)
+    yield
+
+
+@asynccontextmanager
+async def _crew(daemon: Daemon) -> AsyncIterator[None]:
+    """Be able to start workers."""
+    options = daemon.options
+    async with Crew.open(options.folder, options.cache_dir, daemon.desk.slots) as daemon.crew:
+        yield
+
+
+@asynccontextmanager
+async def _socket(daemon: Daemon) -> AsyncIterator[None]:
+    """Listen to clients; a socket file that a killed daemon has left is in nobody's use: we hold the lock."""
+    folder = daemon.options.folder
+    (folder / SOCKET_NAME).unlink(missing_ok=True)
+    with socket_of(folder) as address:
+        daemon.listener = await anyio.create_unix_listener(address, mode=0o600, backlog=_BACKLOG)
+    try:
+        async with daemon.listener:
+            yield
+    finally:
+        (folder / SOCKET_NAME).unlink(missing_ok=True)
+
+
+#: In the order in which they are started.
+PARTS: tuple[Callable[[Daemon], AbstractAsyncContextManager[None]], ...] = (
+    *(_folder, _lock, _store, _files, _leftovers, _crew, _socket),
+)
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the one error that matters of a group, which is an accident of our own task groups."""
+    first = group.exceptions[0]
+    return _only(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,84 @@
+"""Process trees of workers: what they use, and their end, nobody left."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from codeflash_parallel.process import proctable
+from codeflash_parallel.process.proctable import Proc
+
+#: A worker's launcher kills its jobs by itself once the worker is gone, which takes it 2 s at most.
+_GRACE_S = 3.0
+#: How long it is tried to kill what is left after that.
+_KILL_S = 5.0
+_LOOK_S = 0.02
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Be, inside the block, the parent of whatever a dead worker leaves behind."""
+    _subreaper(1)
+    try:
+        yield
+    finally:
+        _subreaper(0)
+
+
+def _subreaper(wanted: int) -> None:
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, wanted, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process, its descendants, and those of them that ended and were reaped."""
+    own = proctable.process(pid)
+    return sum((proc.cpu_s for proc in proctable.descendants(pid)), own.cpu_s if own else 0.0)
+
+
+def is_stopped(pid: int) -> bool:
+    """Say whether a process is stopped."""
+    stat = proctable.read(f"/proc/{pid}/stat", 512)
+    return stat.rpartition(b") ")[2][:1] in {b"T", b"t"}
+
+
+def end_orphans(look: Callable[[], list[Proc]]) -> list[str]:
+    """Wait until no orphans are left, killing what does not go by itself; return who would not.
+
+    Blocks for as long as that takes, 8 s at most.
+
+    Args:
+        look: returns those that are left, see `orphans`.
+    """
+    begun = time.monotonic()
+    while left := look():
+        waited = time.monotonic() - begun
+        if waited > _GRACE_S + _KILL_S:
+            return [str(proc) for proc in left]
+        if waited > _GRACE_S:
+            _kill(left)
+        time.sleep(_LOOK_S)
+    return []
+
+
+def orphans(known: Collection[int]) -> list[Proc]:
+    """Return what descends from us and from no child that we know; the dead among our own are reaped."""
+    found = [proc for proc in proctable.descendants(os.getpid()) if proc.head not in known]
+    for proc in found:
+        if proc.gone and proc.pid == proc.head:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(proc.pid, os.WNOHANG)
+    return [proc for proc in found if not proc.gone]
+
+
+def _kill(procs: Collection[Proc]) -> None:
+    for proc in procs:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(proc.pid, signal.SIGKILL)

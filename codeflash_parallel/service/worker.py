@@ -1,0 +1,134 @@
+"""The worker process: performs what the daemon hands it, and says what goes on. Ends when the daemon does.
+
+Messages from the daemon: `job` (an assignment) and `stop` (break it off). Messages to it: `ready`, `begun`,
+`progress` (with `waits`: nothing can go on now), and at a job's end one of `done` (its result), `faulted`
+(the machine's fault) and `stopped`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from codeflash_parallel.evalqueue.protocol import error_document
+from codeflash_parallel.model.errors import CodeflashParallelError
+from codeflash_parallel.model.jobs import JobKind
+from codeflash_parallel.process.quiet import HostQuiet
+from codeflash_parallel.process.wire import Message
+from codeflash_parallel.service.blame import Blame, blame, machine_fault
+from codeflash_parallel.service.channel import Channel
+from codeflash_parallel.service.performing import Assignment, Performer, error_result
+
+#: An evaluator that nobody has asked for anything for so long is closed: it holds slots and servers.
+_IDLE_S = 300.0
+
+
+class _Worker:
+    """The worker's side of its channel."""
+
+    def __init__(self, channel: Channel, cache: Path, folder: Path) -> None:
+        self._channel = channel
+        self._outbox: MemoryObjectSendStream[Message]
+        self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
+        self._given, self._jobs = anyio.create_memory_object_stream[Assignment](float("inf"))
+        self._job = anyio.CancelScope()
+        self._performer = Performer(cache, HostQuiet(folder, self._waits), self._tell)
+
+    async def run(self) -> None:
+        """Serve until the daemon is gone."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._send, self._to_send)
+            group.start_soon(self._perform_all, self._jobs)
+            self._say("ready", pid=os.getpid())
+            async for message in self._channel.messages():
+                self._take(message)
+            group.cancel_scope.cancel()
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case {"t": "job", "job": job}:
+                self._given.send_nowait(Assignment(**{**job, "kind": JobKind(job["kind"])}))
+            case {"t": "stop"}:
+                self._job.cancel()
+
+    async def _perform_all(self, jobs: MemoryObjectReceiveStream[Assignment]) -> None:
+        async with self._performer:
+            while True:
+                assignment = None
+                with anyio.move_on_after(_IDLE_S):
+                    assignment = await jobs.receive()
+                if assignment is None:
+                    await self._performer.close()
+                else:
+                    await self._perform(assignment)
+
+    async def _perform(self, assignment: Assignment) -> None:
+        self._say("begun", job_id=assignment.job_id)
+        with anyio.CancelScope() as self._job:
+            end = await self._end_of(assignment)
+        if self._job.cancelled_caught:
+            await self._performer.close()  # and with it whatever was in the middle of something
+            end = {"t": "stopped"}
+        self._say(**end, job_id=assignment.job_id)
+
+    async def _end_of(self, assignment: Assignment) -> dict[str, Any]:
+        try:
+            result = await self._performer.perform(assignment)
+        except CodeflashParallelError as error:
+            match blame(error):
+                case Blame.US:
+                    raise
+                case Blame.MACHINE:
+                    await self._performer.close()
+                    return {"t": "faulted", "fault": error.code, "message": str(error)}
+                case Blame.JOB:
+                    return {"t": "done", "result": error_result(error_document(error))}
+        fault = machine_fault(result["document"] or {})
+        if fault:
+            await self._performer.close()
+            return {"t": "faulted", "fault": fault, "message": f"A candidate could not be judged: {fault}."}
+        return {"t": "done", "result": result}
+
+    # --- what goes on ----------------------------------------------------------------------------------
+
+    def _tell(self, what: str) -> None:
+        self._say("progress", text=what, waits=False)
+
+    def _waits(self, why: str) -> None:
+        self._say("progress", text=why, waits=bool(why))
+
+    def _say(self, t: str, **fields: Any) -> None:
+        self._outbox.send_nowait({"t": t, **fields})
+
+    async def _send(self, outbox: MemoryObjectReceiveStream[Message]) -> None:
+        with suppress(ConnectionError):  # the daemon is gone: whoever reads the channel sees it, too
+            async for message in outbox:
+                await self._channel.send(message)
+
+
+def main(arguments: list[str]) -> None:
+    """Run a worker.
+
+    Args:
+        arguments: number of the inherited end of the socket pair, the daemon's cache, the queue's folder.
+    """
+    number, cache, folder = arguments
+    end = socket.socket(fileno=int(number))
+    os.set_inheritable(int(number), False)
+    anyio.run(_work, end, Path(cache), Path(folder), backend="asyncio")
+
+
+async def _work(end: socket.socket, cache: Path, folder: Path) -> None:
+    with end:
+        await _Worker(Channel(end), cache, folder).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
