@@ -285,6 +285,23 @@ def fresh_and_warm(session: nox.Session) -> None:
 
 
 @nox.session
+def queue_store(session: nox.Session) -> None:
+    """Kill, interrupt, load and fill the queue's store; simulate its policy. Sizes: `benchmarks/queue_store.py`.
+
+    `-- --file` keeps what is done, so that the next call goes on from there; `--times N` does N times as many
+    histories of the models.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s queue_store --")
+    parser.add_argument("--file", default="")
+    parser.add_argument("--times", default="10")
+    options, rest = parser.parse_known_args(session.posargs)
+    with tempfile.TemporaryDirectory(prefix="queue-store-") as folder:
+        python(session, "benchmarks/queue_store.py", options.file or str(Path(folder) / "state.jsonl"), *rest)
+    models = ("tests/unit/test_queue_policy.py", "tests/integration/test_queue_model.py")
+    pytest(session, *models, CODEFLASH_PARALLEL_TIMES=options.times)
+
+
+@nox.session
 def queue_end_to_end(session: nox.Session) -> None:
     """Agents share one daemon: real candidates, a flood, a dead agent, a dead daemon.
 

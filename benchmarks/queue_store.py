@@ -1,0 +1,349 @@
+"""The queue's store under load, under kills, with 100,000 jobs, and how fair it is.
+
+    python benchmarks/queue_store.py STATE [--kills 960] [--every 1] [--submitters 32] [--workers 8]
+        [--jobs 10000] [--depth 100000] [--seeds 5000] [--parts kills,calls,load,depth,fairness]
+
+Each finding is a line of STATE; one that is there is not made again. *kills*: SIGKILL at random moments of
+four submitters and six workers, in batches of sixty. *calls*: a crash at every n-th system call of submit,
+claim and complete, by strace. *load*: all submitters and workers in processes of their own, as fast as they
+can. *depth*: claims and positions in a long queue. *fairness*: the simulated policy. Exits 1 if any figure
+misses its mark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from queue_crashes import ALL, check_journal, crashed, forked, kills, moments, request, why_no_strace
+from simulated_queue import Arrival, SimulatedQueue, drawn_arrivals, serve
+
+from codeflash_parallel.evalqueue.clock import now
+from codeflash_parallel.evalqueue.store import Store
+from codeflash_parallel.model.jobs import JobState, Strategy
+from codeflash_parallel.model.queue_settings import QueueSettings
+
+BATCH = 60
+SIZES = {
+    "kills": 960,
+    "every": 1,
+    "submitters": 32,
+    "workers": 8,
+    "jobs": 10_000,
+    "depth": 100_000,
+    "seeds": 5000,
+}
+SECOND = 10**6
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """Return median, 99th percentile and maximum, in milliseconds."""
+    ordered = sorted(seconds)
+    places = {"p50": len(ordered) // 2, "p99": min(len(ordered) - 1, len(ordered) * 99 // 100), "max": -1}
+    return {f"{name}_ms": round(ordered[place] * 1000, 2) for name, place in places.items()}
+
+
+# Load
+
+
+def submit_many(folder: Path, number: int, jobs: int, log: Path, start: Path) -> None:
+    settings = QueueSettings(max_concurrent=64, max_queue_size=0)
+    taken = []
+    with Store.open(folder, settings) as store:
+        wait_for(start)
+        for n in range(jobs):
+            began = time.monotonic()
+            receipt = store.submit(request(f"{number}-{n}", f"s{number}", "x" * 300), now())
+            taken.append((began, time.monotonic(), receipt.job.number))
+    log.write_text(json.dumps(taken))
+
+
+def serve_many(folder: Path, number: int, jobs: int, log: Path, start: Path, counter: Path) -> None:
+    settings = QueueSettings(max_concurrent=64, max_queue_size=0)
+    taken = []
+    with Store.open(folder, settings) as store:
+        wait_for(start)
+        while counter.stat().st_size < jobs:
+            began = time.monotonic()
+            job = store.claim(f"w{number}", now(), kinds=ALL)
+            claimed = time.monotonic()
+            if job is None:
+                time.sleep(0.002)
+                continue
+            store.complete(job.job_id, job.fence, f"w{number}", now(), cpu_s=0.01, wall_s=0.01)
+            taken.append((began, claimed, job.number, job.fence))
+            with counter.open("ab") as file:
+                file.write(b".")
+    log.write_text(json.dumps(taken))
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.001)
+
+
+def load(folder: Path, submitters: int, workers: int, jobs: int) -> dict[str, Any]:
+    """Let all submit and serve at once, and check what they have seen against the journal."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    queue, start, counter = folder / "queue", folder / "start", folder / "counter"
+    counter.touch()
+    with Store.open(queue, QueueSettings()):
+        pass
+    each = jobs // submitters
+    children = [
+        forked(lambda n=n: submit_many(queue, n, each, folder / f"s{n}", start)) for n in range(submitters)
+    ]
+    total = each * submitters
+    children += [
+        forked(lambda n=n: serve_many(queue, n, total, folder / f"w{n}", start, counter))
+        for n in range(workers)
+    ]
+    time.sleep(3.0)
+    start.touch()
+    failed = sum(os.waitpid(child, 0)[1] != 0 for child in children)
+    if failed:
+        return {"failed_processes": failed}
+    submitted = [tuple(one) for n in range(submitters) for one in json.loads((folder / f"s{n}").read_text())]
+    served = [tuple(one) for n in range(workers) for one in json.loads((folder / f"w{n}").read_text())]
+    span = max(one[1] for one in submitted) - min(one[0] for one in submitted)
+    return {
+        "submitters": submitters,
+        "workers": workers,
+        "jobs": total,
+        "submits_per_s": round(total / span, 1),
+        "claims_per_s": round(
+            len(served) / (max(one[1] for one in served) - min(one[0] for one in served)), 1
+        ),
+        "submit": percentiles([one[1] - one[0] for one in submitted]),
+        "claim": percentiles([one[1] - one[0] for one in served]),
+        "failed_processes": failed,
+        "load_average": os.getloadavg()[0],
+        "problems": not_linear(queue, submitted, served),
+    }
+
+
+def not_linear(queue: Path, submitted: list[Any], served: list[Any]) -> list[str]:
+    """Return where what processes have seen contradicts the one order of the journal."""
+    history = check_journal(queue)
+    problems = []
+    if {one[2] for one in submitted} != set(history.submitted):
+        problems.append("submissions")
+    if {(one[2], one[3]) for one in served} != set(history.claims):
+        problems.append("claims")
+    # Who was answered before another one asked is before it in the journal.
+    places = {number: place for place, number in enumerate(history.submitted)}
+    claims = {claim: place for place, claim in enumerate(history.claims)}
+    if overtaken([(began, ended, places[number]) for began, ended, number in submitted]):
+        problems.append("order of submissions")
+    if overtaken([(began, ended, claims[number, fence]) for began, ended, number, fence in served]):
+        problems.append("order of claims")
+    return problems
+
+
+def overtaken(seen: list[tuple[float, float, int]]) -> int:
+    """Count those that asked after somebody was answered, and have an earlier place all the same."""
+    count, latest = 0, -1
+    ended = sorted(seen, key=lambda one: one[1])
+    position = 0
+    for began, _, place in sorted(seen):
+        while position < len(ended) and ended[position][1] < began:
+            latest = max(latest, ended[position][2])
+            position += 1
+        count += place < latest
+    return count
+
+
+# Depth
+
+
+def depth(folder: Path, jobs: int) -> Iterator[dict[str, Any]]:
+    """Fill a queue, and time claims and positions in it under each strategy."""
+    shutil.rmtree(folder, ignore_errors=True)
+    rng = random.Random(1)
+    fill(folder, jobs)
+    for strategy in Strategy:
+        chosen = QueueSettings(max_concurrent=10**6, max_queue_size=0, strategy=strategy)
+        with Store.open(folder, chosen) as store:
+            ids = [job.job_id for job in store.jobs(states={JobState.QUEUED})]
+            looked = [timed(partial(store.place, job_id, now())) for job_id in rng.choices(ids, k=300)]
+            claimed = [timed(partial(store.claim, "w", now(), kinds=ALL)) for _ in range(300)]
+        yield {
+            "strategy": strategy.value,
+            "queued": len(ids),
+            "place": percentiles(looked),
+            "claim": percentiles(claimed),
+        }
+
+
+def fill(folder: Path, jobs: int) -> None:
+    """Submit many jobs in few transactions: a fourth of them one submitter's, the others' thirty-two's."""
+    with Store.open(folder, QueueSettings(max_queue_size=0)) as store:
+        database, admission = store._database, store._admission  # noqa: SLF001 - one by one takes minutes
+        for begin in range(0, jobs, 5000):
+            with database.changing(now()) as clock:
+                for n in range(begin, min(jobs, begin + 5000)):
+                    wanted = request(f"k{n}", f"s{n % 32}" if n % 4 else "flood", "x" * 300)
+                    admission.admit(wanted, clock.at(now()), now())
+
+
+def timed(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+# Fairness
+
+
+def fairness(seeds: int) -> dict[str, Any]:
+    """Return what the simulated policy gives to whom."""
+    late = [Arrival(10 * SECOND, who, SECOND) for who in "bcd" for _ in range(5)]
+    flood = serve(SimulatedQueue(), [Arrival(0, "a", SECOND) for _ in range(100)] + late)
+    order = "".join(one.entry.submitter for one in flood)
+    weighted = Counter(
+        one.entry.submitter
+        for one in serve(
+            SimulatedQueue(slots=4, weights={"a": 1, "b": 2, "c": 4}),
+            [Arrival(0, who, SECOND) for who in "abc" for _ in range(2000)],
+            until_us=400 * SECOND,
+        )
+    )
+    costs = Counter[str]()
+    for one in serve(
+        SimulatedQueue(),
+        [Arrival(0, "dear", 100 * SECOND) for _ in range(60)]
+        + [Arrival(0, "cheap", SECOND) for _ in range(6000)],
+        until_us=5000 * SECOND,
+    ):
+        costs[one.entry.submitter] += one.entry.cost_us
+    agents = [Arrival(0, f"agent{n}", SECOND, "big") for n in range(20) for _ in range(50)]
+    runs = Counter(
+        "alone" if one.entry.submitter == "alone" else "run of 20"
+        for one in serve(
+            SimulatedQueue(), agents + [Arrival(0, "alone", SECOND)] * 500, until_us=600 * SECOND
+        )
+    )
+    whole = sum(weighted.values())
+    return {
+        "flood_of_100_with_3_latecomers": order[8:34],
+        "weights_1_2_4": {who: round(weighted[who] / whole, 4) for who in "abc"},
+        "cost_in_s_100_to_1": {who: cost // SECOND for who, cost in costs.items()},
+        "run_of_20_agents_and_one_alone": dict(runs),
+        **bound(seeds),
+    }
+
+
+def bound(seeds: int) -> dict[str, Any]:
+    """Return how close waiting comes to its bound, over so many histories."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit"))
+    from test_queue_policy import excess
+
+    worst = 0.0
+    for seed in range(seeds):
+        rng = random.Random(seed)
+        weights = {name: rng.choice([0.5, 1, 2, 4]) for name in ("r1", "r2", "s0", "s1", "s2")}
+        queue = SimulatedQueue(slots=rng.randint(1, 4), weights=weights)
+        worst = max(worst, excess(queue, serve(queue, drawn_arrivals(rng, 40))))
+    return {"seeds": seeds, "largest_part_of_the_bound": round(worst, 3)}
+
+
+# The campaign
+
+
+def marks(part: str, found: dict[str, Any]) -> bool:
+    """Say whether a finding is what was promised."""
+    if part == "kills":
+        wrong = ("lost", "without_result", "duplicate_results", "other_results", "rebuilt", "workers_failed")
+        return not any(found[name] for name in wrong) and found["synchronous_full"]
+    if part == "calls":
+        return not found["problems"]
+    if part == "load":
+        fast = (
+            found["submits_per_s"] >= 500
+            and found["submit"]["p99_ms"] < 50
+            and found["submit"]["max_ms"] < 500
+        )
+        return not found["failed_processes"] and not found["problems"] and fast
+    if part == "depth":
+        return max(found["place"]["p99_ms"], found["claim"]["p99_ms"]) < 10
+    return found["largest_part_of_the_bound"] <= 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("state", type=Path)
+    for name, default in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--parts", default="kills,calls,load,depth,fairness")
+    options = parser.parse_args()
+    known = (
+        [json.loads(text) for text in options.state.read_text().splitlines()]
+        if options.state.exists()
+        else []
+    )
+    done = {found["id"] for found in known}
+    good = all(found["good"] for found in known)
+    with tempfile.TemporaryDirectory(prefix="queue-", dir=options.state.resolve().parent) as name:
+        for part, unique, make in work(options, Path(name) / "q", done):
+            found = make()
+            found |= {"id": unique, "part": part, "good": marks(part, found)}
+            good &= found["good"]
+            print(json.dumps(found), flush=True)
+            with options.state.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    return 0 if good else 1
+
+
+Work = Iterator[tuple[str, str, Callable[[], dict[str, Any]]]]
+
+
+def work(options: argparse.Namespace, folder: Path, done: set[str]) -> Work:
+    """Yield what is still to be found out: its part, its name, and how."""
+    sizes = (options.submitters, options.workers, options.jobs)
+    all_of_it: dict[str, Callable[[], Work]] = {
+        "kills": lambda: _kills(options.kills, folder),
+        "calls": lambda: _calls(options.every, folder),
+        "load": lambda: iter([("load", "load", lambda: load(folder, *sizes))]),
+        "depth": lambda: _depth(options.depth, folder, done),
+        "fairness": lambda: iter([("fairness", "fairness", lambda: fairness(options.seeds))]),
+    }
+    for part in options.parts.split(","):
+        yield from (one for one in all_of_it[part]() if one[1] not in done)
+
+
+def _kills(count: int, folder: Path) -> Work:
+    for batch in range(-(-count // BATCH)):
+        yield "kills", f"kills {batch}", partial(kills, folder, min(BATCH, count - batch * BATCH), batch)
+
+
+def _calls(every: int, folder: Path) -> Work:
+    if why := why_no_strace():
+        print(f"calls: skipped: {why}")
+        return
+    for operation, call, number in moments(folder, every):
+        yield "calls", f"calls {operation} {call} {number}", partial(crashed, operation, call, number, folder)
+
+
+def _depth(jobs: int, folder: Path, done: set[str]) -> Work:
+    if {f"depth {strategy}" for strategy in Strategy} <= done:
+        return
+    for found in depth(folder, jobs):
+        yield "depth", f"depth {found['strategy']}", partial(dict, found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
