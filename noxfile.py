@@ -286,7 +286,7 @@ def fresh_and_warm(session: nox.Session) -> None:
 
 @nox.session
 def queue_store(session: nox.Session) -> None:
-    """Kill, interrupt, load and fill the queue's store; simulate its policy. Sizes: `benchmarks/queue_store.py`.
+    """Kill, interrupt, load and fill the store of the queue; simulate its policy. Sizes as in the script.
 
     `-- --file` keeps what is done, so that the next call goes on from there; `--times N` does N times as many
     histories of the models.
