@@ -267,6 +267,7 @@ class _Work:
             outside=found.values.outside if found.values else None,
             tests_ns=account.tests_ns,
             starved=bool(found.fault and found.fault.starved),
+            killed=bool(found.fault and found.fault.killed),
             timings_ms=account.timings_ms(monotonic_ns() - self._began_ns),
             served=account.served,
             served_why=account.served_why,

@@ -22,7 +22,7 @@ _NAMES = 5
 #: How the machine says that somebody else has what there is one of: a port, a lock, a database.
 _TAKEN = re.compile(r"Address already in use|Resource temporarily unavailable|database is locked")
 
-#: Signals that say more than that the interpreter died. Who kills itself is tried again alone, and kept out.
+#: Signals that say more than that the interpreter died. Who is killed is tried again alone.
 _CODES = {
     int(signal.SIGKILL): Code.INFRA_KILLED,
     int(signal.SIGXCPU): Code.CPU_LIMIT,
@@ -36,11 +36,13 @@ class Fault:
 
     Attributes:
         starved: the wall deadline was reached while CPU was left; worth one more try, alone.
+        killed: by SIGKILL, which neither we sent nor the kernel for want of memory.
     """
 
     code: Code
     reason: str
     starved: bool = False
+    killed: bool = False
 
 
 def contested(failures: Iterable[FailedTest]) -> str:
@@ -116,7 +118,8 @@ def _signalled(done: Exit) -> Fault:
     number = abs(done.status)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     code = _CODES.get(number, Code.CRASHED)
-    return Fault(code=code, reason=f"The interpreter was ended by {name}.")
+    killed = code is Code.INFRA_KILLED
+    return Fault(code=code, reason=f"The interpreter was ended by {name}.", killed=killed)
 
 
 def leak(done: Exit) -> Fault | None:

@@ -23,6 +23,7 @@ class CheckOutcome:
     Attributes:
         tests_ns: the tests' own setup, call and teardown.
         starved: the wall deadline was reached while CPU was left; worth one more try, alone.
+        killed: by SIGKILL, which neither we sent nor the kernel for want of memory.
         timings_ms: where the time went, by the names of `model.result.STEPS` without `queue` and `stage`;
             together the wall time of the check.
         served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
@@ -42,6 +43,7 @@ class CheckOutcome:
     outside: FirstDifference | None = None
     tests_ns: int = 0
     starved: bool = False
+    killed: bool = False
     notes: tuple[str, ...] = ()
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     served: str = ""

@@ -17,7 +17,15 @@ from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutco
 from codeflash_parallel.benchmark.referee import after_round
 from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, predicted_ns, run_round
 from codeflash_parallel.benchmark.samples import Round, Track, track
-from codeflash_parallel.benchmark.unit import SECOND, ArmLost, ArmNotStarted, ArmSlow, Bench
+from codeflash_parallel.benchmark.unit import (
+    SECOND,
+    ArmLost,
+    ArmNotStarted,
+    ArmSlow,
+    ArmStarved,
+    ArmTooLarge,
+    Bench,
+)
 from codeflash_parallel.model.outcome import Code, Status
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
@@ -67,7 +75,8 @@ async def race(
             await held.hold(progress)
     except ArmLost as error:
         ids = tuple(arm.id for arm in candidates)
-        return RaceFailed(candidates=ids, reason=f"The baseline could not be timed: {error.reason}.")
+        reason = f"The baseline could not be timed: {error.reason}."
+        return RaceFailed(candidates=ids, reason=reason, code=_code_of(error))
     return held.outcome()
 
 
@@ -202,7 +211,7 @@ class _Race:
         """Take out who was lost in, or on the way to, the round with a number."""
         for arm in self._timed:
             if arm in field.lost:
-                self._out[arm] = replace(_out_of(field.lost[arm]), left_in=number)
+                self._out[arm] = replace(out_of(field.lost[arm]), left_in=number)
 
     def _take_wrong(self) -> None:
         timed = self._timed
@@ -245,11 +254,18 @@ def _rounds(count: int) -> str:
     return "1 round" if count == 1 else f"{count} rounds"
 
 
-def _out_of(lost: ArmLost) -> Out:
+def _code_of(lost: ArmLost) -> Code:
+    """Return the code of the machinery's failure, as checks have it."""
+    return Code.INFRA_MEMORY if isinstance(lost, ArmStarved) else Code.INFRA_SLOT
+
+
+def out_of(lost: ArmLost) -> Out:
     """Return what is said of a candidate that could not be timed."""
     match lost:
         case ArmNotStarted():
-            return Out(status=Status.INFRA, code=Code.INFRA_SLOT, reason=lost.reason)
+            return Out(status=Status.INFRA, code=_code_of(lost), reason=lost.reason)
+        case ArmTooLarge():
+            return Out(status=Status.REJECTED, code=Code.OUT_OF_MEMORY, reason=lost.reason)
         case ArmSlow():
             return Out(status=Status.LOST, code=Code.NOT_FASTER, reason=lost.reason)
         case _:

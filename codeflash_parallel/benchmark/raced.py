@@ -86,6 +86,7 @@ class RaceFailed:
 
     candidates: tuple[str, ...]
     reason: str
+    code: Code = Code.INFRA_SLOT
 
 
 RaceOutcome = Raced | RaceFailed

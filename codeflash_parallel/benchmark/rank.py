@@ -35,6 +35,9 @@ SHARES = (1 / 4,) * MAX_CONFIRMATIONS + (1 / 12,) * 3
 #: Who may be confirmed. What stayed open in the longer race would do so in the shorter confirmation.
 _HOPEFUL = frozenset({Standing.FASTER, Standing.BEATEN, Standing.BEHIND})
 
+#: Who the race could not decide about: it says nothing about how fast they are.
+_UNDECIDED = frozenset({Code.TOO_NOISY, Code.INFRA_SLOT, Code.INFRA_MEMORY})
+
 #: Who shows a gain.
 _GAINED = frozenset({Standing.FASTER, Standing.BEATEN})
 
@@ -226,7 +229,7 @@ def _verdict(ranked: Sequence[Ranked], winners: Sequence[Entry]) -> Verdict:
         return Verdict.WINNER if len(winners) == 1 else Verdict.TIE
     if any(r.reason.startswith(SUSPECT) for r in ranked):
         return Verdict.SUSPECT
-    if any(r.code in {Code.TOO_NOISY, Code.INFRA_SLOT} for r in ranked):
+    if any(r.code in _UNDECIDED for r in ranked):
         return Verdict.TOO_NOISY
     return Verdict.NOTHING_FASTER
 
@@ -262,7 +265,7 @@ class _Judge:
         last = next(outcome for outcome in reversed(self._outcomes) if arm in outcome.candidates)
         if isinstance(last, RaceFailed):
             reason = last.reason.rstrip(".")
-            return Ranked(id=arm, status=Status.INFRA, code=Code.INFRA_SLOT, reason=reason)
+            return Ranked(id=arm, status=Status.INFRA, code=last.code, reason=reason)
         if arm not in last.out:
             return None
         out = last.out[arm]
@@ -356,7 +359,7 @@ def _summary(
             doubted = next(r for r in ranked if r.reason.startswith(SUSPECT))
             return f"{doubted.id} looks faster, but is {doubted.reason}."
         case Verdict.TOO_NOISY:
-            unsure = next(r for r in ranked if r.code in {Code.TOO_NOISY, Code.INFRA_SLOT})
+            unsure = next(r for r in ranked if r.code in _UNDECIDED)
             return f"The race could not decide: {unsure.id}: {unsure.reason}."
         case _:
             return "No candidate is measurably faster than the baseline."

@@ -79,6 +79,14 @@ class ArmNotStarted(ArmLost):
     """The machinery could not start the arm's process, or keep it."""
 
 
+class ArmStarved(ArmNotStarted):
+    """The kernel killed the arm's process: the machine had no memory left."""
+
+
+class ArmTooLarge(ArmLost):
+    """The arm's process reached its memory limit."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bench:
     """Where arms run.
@@ -367,9 +375,9 @@ def explained(lost: ArmLost, ended: Exit) -> ArmLost:
     if ended.ended is Ended.NOT_STARTED:
         return ArmNotStarted(f"could not be started: {ended.message}")
     if ended.ended is Ended.OOM_KILLED:
-        return ArmNotStarted("was killed: the machine had no memory left")
+        return ArmStarved("was killed: the machine had no memory left")
     if ended.ended is Ended.MEMORY_LIMIT:
-        return ArmLost(f"reached its memory limit: {ended.message}")
+        return ArmTooLarge(f"reached its memory limit: {ended.message}")
     errors = [str(r.get("message", "")) for r in parse_records(ended.records) if r.get("t") == "error"]
     said = errors[-1] if errors else _last_line(ended.stderr)
     if isinstance(lost, ArmLate | ArmSlow) or not said:

@@ -21,7 +21,7 @@ from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.faults import disk_faults
 from codeflash_parallel.engine.ledger import Entry, Spent
 from codeflash_parallel.engine.scheduling import RECENT, Room, at_once, cores_of_a_check
-from codeflash_parallel.engine.shortage import charged, shared, short_of
+from codeflash_parallel.engine.shortage import charged, killed_by_itself, shared, short_of
 from codeflash_parallel.engine.supplies import read_supply
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code
@@ -62,6 +62,7 @@ class _Case:
     Attributes:
         left: attempts that may follow this one.
         alone: this one has the machine for itself.
+        kills: how many attempts before it were ended by SIGKILL from nobody known.
     """
 
     entry: Entry
@@ -70,6 +71,7 @@ class _Case:
     taken: Callable[[Slot], None]
     left: int = MAX_ATTEMPTS - 1
     alone: bool = False
+    kills: int = 0
 
 
 class Judging:
@@ -108,7 +110,12 @@ class Judging:
             test = "" if case.alone else self._contested(outcome)
             if test:
                 entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
-            case = replace(case, left=case.left - 1, alone=case.alone or self._crowded(outcome))
+            case = replace(
+                case,
+                left=case.left - 1,
+                alone=case.alone or self._crowded(outcome),
+                kills=case.kills + outcome.killed,
+            )
             again()
             outcome = await self._attempt(case)
         return outcome
@@ -189,14 +196,17 @@ class Judging:
         return outcome
 
     async def _charged(self, case: _Case, slot: Slot, outcome: CheckOutcome, staged_ns: int) -> CheckOutcome:
-        """Say who is to blame where a check got no more disk or memory."""
+        """Say who is to blame where a check got no more disk or memory, or was killed each time."""
         short = short_of(outcome)
-        if short is None:
+        always_killed = outcome.killed and case.alone and case.kills + 1 == MAX_ATTEMPTS
+        if short is None and not always_killed:
             return outcome
-        if not case.alone and self._context.pool.size > 1:
+        if short is not None and not case.alone and self._context.pool.size > 1:
             return shared(outcome, short)
         needed_bytes = self._context.baseline.rss_bytes
         supply = await anyio.to_thread.run_sync(read_supply, slot.folder, staged_ns, needed_bytes)
+        if short is None:
+            return killed_by_itself(outcome, supply, MAX_ATTEMPTS)
         return charged(outcome, short, supply)
 
     async def _keep(self, case: _Case, slot: Slot, outcome: CheckOutcome) -> None:

@@ -90,6 +90,26 @@ def shared(outcome: CheckOutcome, short: Short) -> CheckOutcome:
     return replace(outcome, code=code, reason=f"The machine gave it no more {short}: {outcome.reason}")
 
 
+def killed_by_itself(outcome: CheckOutcome, supply: Supply, attempts: int) -> CheckOutcome:
+    """Return the outcome of a check that was killed each time, alone at last.
+
+    The kernel counts whom it kills for want of memory, and that was not so here. Other guards of the memory
+    kill before there is none left: with plenty of it there was no reason for them, either.
+
+    Args:
+        outcome: of the last attempt.
+        supply: what the machine has left after it.
+        attempts: how many there were.
+    """
+    plenty = 2 * max(supply.needed_bytes, outcome.used.rss_bytes)
+    if supply.memory_bytes < plenty:
+        return outcome
+    why = (
+        f"So it was in each of {attempts} attempts, alone at last, with {supply.memory_bytes >> 20} MiB left"
+    )
+    return replace(outcome, code=Code.CRASHED, reason=f"{outcome.reason} {why}: it does so itself.")
+
+
 def charged(outcome: CheckOutcome, short: Short, supply: Supply) -> CheckOutcome:
     """Return the outcome of a check that was alone: the candidate's limit, or a machine without room."""
     if short is Short.DISK:

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 from process_support import mark
+from projects import make_project
 
+from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.behavior.faults import machinery_fault
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.engine.shortage import charged, short_of
 from codeflash_parallel.engine.supplies import read_supply
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Command, Limits
 from codeflash_parallel.process.launcher import open_launcher
@@ -141,6 +144,21 @@ async def test_what_the_kernel_kills_for_want_of_memory_is_the_machine_s(
     fault = machinery_fault(Session(report=GuestReport(), exit=done))
     assert fault is not None
     assert fault.code is Code.INFRA_MEMORY, done
+
+
+@pytest.mark.anyio
+@pytest.mark.engine
+async def test_who_kills_himself_has_crashed(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    code = "import os\n\n\ndef total(values):\n    os.kill(os.getpid(), 9)\n"
+    settings = Settings(functions=("shop/sums.py::total",), cache_dir=str(tmp_path / "cache"))
+    one = Submission(id=CandidateId("killed"), content=Replacement(code=code))
+    async with Evaluator(project, settings) as evaluator:
+        result = await evaluator.evaluate([one], race=RaceMode.CHECK)
+    (killed,) = result.candidates
+    assert (killed.status, killed.code) == (Status.REJECTED, Code.CRASHED), killed.reason
+    assert "SIGKILL" in killed.reason
+    assert "3 attempts" in killed.reason
 
 
 def refused(folder: Path, size: int) -> CheckOutcome:

@@ -15,7 +15,8 @@ import pytest
 from codeflash_parallel.benchmark.host import read_machine, siblings, stand_aside
 from codeflash_parallel.benchmark.leftovers import Leftovers, SharedMemory, private_folders, read_shared
 from codeflash_parallel.benchmark.quiet import stepped
-from codeflash_parallel.benchmark.unit import ArmLost, ArmNotStarted, explained
+from codeflash_parallel.benchmark.race import out_of
+from codeflash_parallel.benchmark.unit import ArmLost, ArmNotStarted, ArmStarved, ArmTooLarge, explained
 from codeflash_parallel.benchmark.witness import (
     Counts,
     Memory,
@@ -24,7 +25,7 @@ from codeflash_parallel.benchmark.witness import (
     cpu_with_children_ns,
     own_queued_ns,
 )
-from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.model.outcome import Code, Ended, Status
 from codeflash_parallel.model.workspace import Exit, Workspace
 from codeflash_parallel.process.proctable import child_called, children, own_number
 
@@ -95,9 +96,9 @@ def test_of_a_process_that_is_gone_nothing_is_known():
 @pytest.mark.parametrize(
     ("ended", "kind", "words"),
     [
-        (Ended.OOM_KILLED, ArmNotStarted, "no memory left"),
+        (Ended.OOM_KILLED, ArmStarved, "no memory left"),
         (Ended.NOT_STARTED, ArmNotStarted, "could not be started"),
-        (Ended.MEMORY_LIMIT, ArmLost, "memory limit: 300 MiB"),
+        (Ended.MEMORY_LIMIT, ArmTooLarge, "memory limit: 300 MiB"),
         (Ended.EXITED, ArmLost, "ended before its time: last words"),
     ],
 )
@@ -107,6 +108,20 @@ def test_why_an_arm_was_lost(ended, kind, words):
     )
     assert type(lost) is kind
     assert words in lost.reason
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "code"),
+    [
+        (Ended.OOM_KILLED, Status.INFRA, Code.INFRA_MEMORY),
+        (Ended.NOT_STARTED, Status.INFRA, Code.INFRA_SLOT),
+        (Ended.MEMORY_LIMIT, Status.REJECTED, Code.OUT_OF_MEMORY),
+        (Ended.EXITED, Status.UNDECIDED, Code.NOT_CONFIRMED),
+    ],
+)
+def test_a_lost_arm_has_the_code_that_its_end_has_in_a_check(ended, status, code):
+    out = out_of(explained(ArmLost("ended before its time"), Exit(ended=ended)))
+    assert (out.status, out.code) == (status, code)
 
 
 def test_preemptions_are_counted():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -234,6 +235,33 @@ async def test_who_met_a_machine_without_means_is_tried_again_alone(tmp_path: Pa
     one = entry()
     assert await judge(Judging(context(pool)), one, Examination(CheckOutcome(code=code, reason=""), OK)) is OK
     assert (one.attempts, pool.alone) == (2, 1)
+
+
+KILLED = CheckOutcome(code=Code.INFRA_KILLED, reason="SIGKILL.", killed=True)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("slots", [1, 2])
+async def test_who_is_killed_in_each_attempt_does_so_himself(tmp_path: Path, slots: int) -> None:
+    pool, one = Pool(slots, tmp_path), entry()
+    outcome = await judge(Judging(context(pool)), one, Examination(KILLED))
+    assert (outcome.code, one.attempts, pool.alone) == (Code.CRASHED, 3, 2)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "attempts",
+    [
+        (KILLED, BROKEN, KILLED),
+        (replace(KILLED, killed=False), KILLED, KILLED),
+        (KILLED, KILLED, replace(KILLED, killed=False)),
+    ],
+)
+async def test_who_was_not_killed_by_nobody_known_each_time_is_not_charged(
+    tmp_path: Path, attempts: tuple[CheckOutcome, ...]
+) -> None:
+    outcome = await judge(Judging(context(Pool(2, tmp_path))), entry(), Examination(*attempts))
+    assert outcome.code is Code.INFRA_KILLED
 
 
 @pytest.mark.anyio

@@ -246,10 +246,12 @@ def test_an_arm_that_left_keeps_its_reason():
 
 
 def test_a_race_that_failed_blames_no_candidate():
-    ranking = rank([RaceFailed(candidates=("a",), reason="The baseline died.")], [], PLAN, {})
+    for code in (Code.INFRA_SLOT, Code.INFRA_MEMORY):
+        failed = RaceFailed(candidates=("a",), reason="The baseline died.", code=code)
+        ranking = rank([failed], [], PLAN, {})
 
-    assert ranking.of("a").status is Status.INFRA
-    assert ranking.verdict is Verdict.TOO_NOISY
+        assert (ranking.of("a").status, ranking.of("a").code) == (Status.INFRA, code)
+        assert ranking.verdict is Verdict.TOO_NOISY
 
 
 def test_a_confirmation_that_failed_is_held_again():

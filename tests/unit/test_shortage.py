@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.shortage import (
     ROOM_BYTES,
     ROOM_FILES,
     Short,
     Supply,
     charged,
+    killed_by_itself,
     shared,
     short_of,
 )
@@ -92,3 +94,15 @@ def test_who_filled_the_disk_itself_is_charged() -> None:
 def test_a_machine_without_memory_charges_nobody() -> None:
     poor = supply(memory_bytes=PLENTY.needed_bytes - 1)
     assert charged(failed("MemoryError"), Short.MEMORY, poor).code is Code.INFRA_MEMORY
+
+
+def test_who_is_killed_each_time_with_plenty_of_memory_left_does_so_himself() -> None:
+    killed = CheckOutcome(
+        code=Code.INFRA_KILLED, reason="It was ended by SIGKILL.", killed=True, used=Used(rss_bytes=1 << 30)
+    )
+    found = killed_by_itself(killed, PLENTY, 3)
+    assert found.code is Code.CRASHED
+    assert found.reason.startswith("It was ended by SIGKILL. So it was in each of 3 attempts")
+    for left in (1 << 30, (1 << 31) - 1):
+        assert killed_by_itself(killed, supply(memory_bytes=left), 3) is killed
+    assert killed_by_itself(killed, supply(memory_bytes=1 << 31, needed_bytes=1 << 31), 3) is killed
