@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from codeflash_parallel.engine.evaluator import Evaluator as Evaluator
     from codeflash_parallel.engine.evaluator import RaceMode as RaceMode
     from codeflash_parallel.engine.evaluator import evaluate as evaluate
+    from codeflash_parallel.engine.submitting import job_request as job_request
+    from codeflash_parallel.evalqueue.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
+    from codeflash_parallel.evalqueue.client import EvalQueueClient as EvalQueueClient
+    from codeflash_parallel.evalqueue.outcomes import JobEnded as JobEnded
+    from codeflash_parallel.evalqueue.refusals import BudgetSpent as BudgetSpent
+    from codeflash_parallel.evalqueue.refusals import Duplicate as Duplicate
+    from codeflash_parallel.evalqueue.refusals import QueueFull as QueueFull
+    from codeflash_parallel.evalqueue.refusals import RateLimited as RateLimited
+    from codeflash_parallel.evalqueue.refusals import Refused as Refused
+    from codeflash_parallel.evalqueue.refusals import SubmitterLimit as SubmitterLimit
+    from codeflash_parallel.evalqueue.refusals import UnknownJob as UnknownJob
+    from codeflash_parallel.evalqueue.refusals import UnknownKind as UnknownKind
     from codeflash_parallel.model.candidate import FileText as FileText
     from codeflash_parallel.model.candidate import FileTexts as FileTexts
     from codeflash_parallel.model.candidate import GitRef as GitRef
@@ -27,6 +39,10 @@ if TYPE_CHECKING:
     from codeflash_parallel.model.errors import EnvironmentFault as EnvironmentFault
     from codeflash_parallel.model.errors import InternalError as InternalError
     from codeflash_parallel.model.errors import UsageError as UsageError
+    from codeflash_parallel.model.jobs import Budget as Budget
+    from codeflash_parallel.model.jobs import JobKind as JobKind
+    from codeflash_parallel.model.jobs import JobState as JobState
+    from codeflash_parallel.model.jobs import Priority as Priority
     from codeflash_parallel.model.providers import Answer as Answer
     from codeflash_parallel.model.providers import RefinementRequest as RefinementRequest
     from codeflash_parallel.model.providers import RepairRequest as RepairRequest
@@ -42,6 +58,17 @@ _HOMES = {
     "Evaluator": "engine.evaluator",
     "RaceMode": "engine.evaluator",
     "evaluate": "engine.evaluator",
+    "job_request": "engine.submitting",
+    "AsyncEvalQueueClient": "evalqueue.async_client",
+    "EvalQueueClient": "evalqueue.client",
+    "JobEnded": "evalqueue.outcomes",
+    **dict.fromkeys(
+        (
+            *("BudgetSpent", "Duplicate", "QueueFull", "RateLimited", "Refused"),
+            *("SubmitterLimit", "UnknownJob", "UnknownKind"),
+        ),
+        "evalqueue.refusals",
+    ),
     "resume": "engine.again",
     "stored_run": "engine.again",
     "FileText": "model.candidate",
@@ -54,6 +81,7 @@ _HOMES = {
     "EnvironmentFault": "model.errors",
     "InternalError": "model.errors",
     "UsageError": "model.errors",
+    **dict.fromkeys(("Budget", "JobKind", "JobState", "Priority"), "model.jobs"),
     "Answer": "model.providers",
     "RefinementRequest": "model.providers",
     "RepairRequest": "model.providers",

@@ -28,7 +28,7 @@ from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.events import CandidateFinished, Event, Observer
 from codeflash_parallel.model.providers import Refiner, Repairer
 from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.settings import Executor, Settings
 from codeflash_parallel.process.quiet import Quiet
 
 
@@ -92,6 +92,8 @@ class Evaluator:
 
     async def __aenter__(self) -> Self:
         await self._stack.__aenter__()
+        if self._is_queued:
+            return self
         try:
             with disk_faults(cache_root(self._settings)):
                 self._surroundings = await self._stack.enter_async_context(
@@ -128,6 +130,13 @@ class Evaluator:
         Raises:
             UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
         """
+        if self._is_queued:
+            from codeflash_parallel.engine.queued import evaluate_queued
+
+            providers = Providers(repairer=repairer, refiner=refiner)
+            return await evaluate_queued(
+                race.value, self._path, self._settings, candidates, providers, observers
+            )
         around = self._open
         async with self._turn:
             run_id = new_run_id()
@@ -143,6 +152,10 @@ class Evaluator:
                 journal=journal,
             )
             return await self._made(run, journal, candidates)
+
+    @property
+    def _is_queued(self) -> bool:
+        return self._settings.executor == Executor.QUEUE
 
     async def resume(
         self,

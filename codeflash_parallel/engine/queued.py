@@ -1,0 +1,116 @@
+"""Evaluate by the daemon of the evaluation queue: the same call, the same result, when it is our turn."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import AsyncIterable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from codeflash_parallel.engine.places import queue_folder
+from codeflash_parallel.engine.providing import Providers
+from codeflash_parallel.engine.stored import stored_result
+from codeflash_parallel.engine.submitting import job_request
+from codeflash_parallel.evalqueue.async_client import AsyncEvalQueueClient
+from codeflash_parallel.model.candidate import Submission
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.events import CandidateFinished, Observer, RunFinished
+from codeflash_parallel.model.jobs import JobKind, JobRequest
+from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.repair.commands import CommandProvider
+
+#: Names the submitter, for those who are several under one user.
+_SUBMITTER = "CODEFLASH_PARALLEL_SUBMITTER"
+#: Names the run that several submitters are part of.
+_RUN_OF = "CODEFLASH_PARALLEL_RUN_OF"
+
+
+#: How far a run goes → what the queue calls it.
+_KINDS = {"race": JobKind.EVALUATE, "time": JobKind.RACE, "check": JobKind.CHECK}
+
+#: Where candidates come from.
+Source = AsyncIterable[Submission] | Iterable[Submission]
+
+
+async def evaluate_queued(
+    mode: str,
+    project: Path,
+    settings: Settings,
+    source: Source,
+    providers: Providers,
+    observers: Sequence[Observer],
+) -> RunResult:
+    """Submit candidates, wait for their turn, and return the result.
+
+    Args:
+        mode: how far the run goes, `evaluator.RaceMode`.
+        source: taken to its end first: a job has its candidates from the beginning.
+        providers: commands that the settings name; a daemon cannot call others.
+        observers: receive the results and the end of the run, and nothing before.
+
+    Raises:
+        UsageError: `QUEUE_NEEDS_COMMAND`.
+        Refused: the queue does not take the job.
+        EnvironmentFault: `NO_DAEMON`, or whatever the evaluation ended with. Cancelling cancels the job if it
+            is our own.
+    """
+    _must_be_command(providers.repairer, settings.repair_command, "repair_command")
+    _must_be_command(providers.refiner, settings.refine_command, "refine_command")
+    there = await _collected(source)
+    request = await anyio.to_thread.run_sync(partial(_request, _KINDS[mode], project, settings, there))
+    async with AsyncEvalQueueClient(queue_folder(settings)) as client:
+        future = await client.submit(request)
+        try:
+            done = await future
+        except anyio.get_cancelled_exc_class():
+            if future.receipt.is_new:  # else somebody else waits for it, too
+                with anyio.CancelScope(shield=True):
+                    await future.cancel()
+            raise
+    result = stored_result(done["document"])
+    _announce(result, observers)
+    return result
+
+
+def _request(
+    kind: JobKind, project: Path, settings: Settings, candidates: Sequence[Submission]
+) -> JobRequest:
+    submitter = os.environ.get(_SUBMITTER) or _user()
+    return job_request(
+        kind, project, candidates, settings, submitter=submitter, run=os.environ.get(_RUN_OF, "")
+    )
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user without a name
+        return str(os.getuid())
+
+
+async def _collected(source: Source) -> list[Submission]:
+    if isinstance(source, AsyncIterable):
+        return [candidate async for candidate in source]
+    return list(source)
+
+
+def _must_be_command(given: object, command: str, name: str) -> None:
+    """Refuse a provider that is not made of a setting: a worker makes its own of it."""
+    if given is None or (isinstance(given, CommandProvider) and command):
+        return
+    raise UsageError(
+        "QUEUE_NEEDS_COMMAND",
+        "A daemon cannot call a provider of this process.",
+        f"Give it as the setting {name}.",
+    )
+
+
+def _announce(result: RunResult, observers: Sequence[Observer]) -> None:
+    for observer in observers:
+        for candidate in result.candidates:
+            observer(CandidateFinished(run_id=result.run_id, candidate=candidate.id, result=candidate))
+        observer(RunFinished(run_id=result.run_id, result=result))
