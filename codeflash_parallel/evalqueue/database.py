@@ -24,6 +24,10 @@ _TURN_S = 2.0
 #: After that SQLite itself is asked; it holds the file for as long as the stopped one does.
 _BUSY_S = 10.0
 
+#: A journal that is longer, beyond so many times the rows, is written anew from them.
+_LONG_BYTES = 16 << 20
+_LONG_FACTOR = 4
+
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -52,11 +56,16 @@ class Database:
         Raises:
             EnvironmentFault: disk full, file busy or damaged; then nothing has been changed.
         """
+        with self._transaction():
+            yield self._clock(now)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         with self._lock, understood(self.folder), turn(self.folder / "turns", _TURN_S):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._lines.clear()
-                yield self._clock(now)
+                yield
                 self._write_journal()
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -140,6 +149,16 @@ class Database:
             self.execute("UPDATE queue SET journal_end = ?", (end,))
         except journal.StaleJournal:
             self.renew_journal()
+
+    def tend_journal(self) -> None:
+        """Write the journal anew if it is damaged, or much longer than what it leads to."""
+        with self._transaction():
+            state = self.row("SELECT generation, journal_end FROM queue")
+            assert state is not None
+            rows_bytes = self.number("PRAGMA page_count") * self.number("PRAGMA page_size")
+            is_long = state["journal_end"] > _LONG_BYTES + _LONG_FACTOR * rows_bytes
+            if is_long or not journal.is_whole(self.folder / journal.NAME, *state):
+                self.renew_journal()
 
     def renew_journal(self) -> None:
         """Write the journal anew from the rows, inside a change: it is gone, too short, or too long."""

@@ -93,6 +93,17 @@ def read(path: Path, end: int | None = None) -> Iterator[dict[str, Any]]:
                 yield change
 
 
+def is_whole(path: Path, generation: str, end: int) -> bool:
+    """Say whether a journal is the one of a generation, and all its lines up to its true end are."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(end)
+    except FileNotFoundError:
+        return False
+    lines = data.splitlines(keepends=True)
+    return len(data) == end and data.startswith(head_of(generation)) and None not in map(body, lines)
+
+
 def body(line: bytes) -> dict[str, Any] | None:
     """Return what a line says, `None` for one that is torn or damaged."""
     checksum, _, text = line.partition(b" ")

@@ -51,6 +51,8 @@ def open_database(folder: Path, check: Check, name_of: NameOf | None = None) -> 
             fcntl.flock(users, fcntl.LOCK_SH)
             database = _opened(folder, check, users)
         try:
+            if check is Check.FULL:
+                database.tend_journal()
             yield database
         finally:
             database.close()

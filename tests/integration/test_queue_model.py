@@ -59,6 +59,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(target=jobs, submitter=NAMES, run=st.sampled_from(["", "r"]), key=st.integers(0, 5))
     def submit(self, submitter: str, run: str, key: int) -> str:
         request = JobRequest(kind=JobKind.CHECK, key=f"k{key}", payload="{}", submitter=submitter, run=run)
+        self.model.sweep()
         known = self.model.known(request.key)
         receipt = self.lab.store.submit(request, self.now())
         assert receipt.is_new is (known is None)

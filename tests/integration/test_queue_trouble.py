@@ -206,6 +206,44 @@ def test_a_journal_that_is_gone_or_too_short_is_written_anew(tmp_path: Path):
             assert lab.store.jobs() == before
 
 
+def test_a_journal_that_is_damaged_inside_is_written_anew_by_who_looks(tmp_path: Path):
+    now = SetClock()
+    path = tmp_path / journal.NAME
+    with open_lab(tmp_path, now) as lab:
+        for _ in range(5):
+            lab.submit()
+        before = lab.store.jobs()
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"key"', b'"kex"', 1))
+    with open_lab(tmp_path, now, check=Check.HEADER):
+        assert len(list(journal.read(path))) == 4
+    with open_lab(tmp_path, now, check=Check.FULL):
+        pass
+    (tmp_path / NAME).unlink()
+    with open_lab(tmp_path, now) as lab:
+        assert lab.store.jobs() == before
+
+
+def test_a_journal_that_has_become_long_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("codeflash_parallel.evalqueue.database._LONG_BYTES", 1000)
+    monkeypatch.setattr("codeflash_parallel.evalqueue.database._LONG_FACTOR", 0)
+    now = SetClock()
+    path = tmp_path / journal.NAME
+    with open_lab(tmp_path, now) as lab:
+        lab.submit()
+        for _ in range(20):
+            job = lab.claimed()
+            lab.store.release(job.job_id, job.fence, now())
+        before = lab.store.jobs()
+    long = path.stat().st_size
+    with open_lab(tmp_path, now):
+        pass
+    assert path.stat().st_size < long / 3
+    (tmp_path / NAME).unlink()
+    with open_lab(tmp_path, now) as lab:
+        assert lab.store.jobs() == before
+
+
 def test_what_a_writer_that_died_left_in_the_journal_is_cut_off(tmp_path: Path):
     now = SetClock()
     with open_lab(tmp_path, now) as lab:

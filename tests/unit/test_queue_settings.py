@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from codeflash_parallel.evalqueue.figures import Health, Spread, prometheus, spread
+from codeflash_parallel.evalqueue.timekeeping import REFRESH_MS, QueueClock
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.jobs import Instant, Strategy
+from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+
+NEW = QueueClock(boot_id="", offset_ms=0, seen_ms=1, seen_wall_ms=0)
+
+
+def at(boot_s: float, wall_s: float = 0.0, boot_id: str = "a") -> Instant:
+    return Instant(wall_s=wall_s, boot_s=boot_s, boot_id=boot_id)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"max_concurrent": -1}, "max_concurrent must be a number of at least 0"),
+        ({"queue_timeout": float("nan")}, "queue_timeout must be a number"),
+        ({"lease": float("inf")}, "lease must be a number"),
+        ({"max_attempts": 0}, "max_attempts must be a number of at least 1"),
+        ({"lease": 10.0, "heartbeat": 6.0}, "at least twice the heartbeat"),
+        ({"weights": {"a": 0.0}}, "weights must lie between"),
+        ({"weights": {"a": float("nan")}}, "weights must lie between"),
+        ({"kind_limits": {"race": 0}}, "kind_limits must be at least 1"),
+        ({"kind_limits": {"run": 1}}, "kind_limits must name"),
+        ({"priority_hint": "module:name"}, "is for the strategy priority"),
+        ({"priority_hint": "nonsense", "strategy": Strategy.PRIORITY}, "must be recently-improved"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(changes: dict[str, object], why: str):
+    with pytest.raises(UsageError, match=why) as refused:
+        QueueSettings(**changes)
+    assert refused.value.code == "BAD_SETTING"
+
+
+def test_defaults_are_those_of_the_contract():
+    settings = QueueSettings()
+    assert (settings.strategy, settings.lease, settings.heartbeat) == (Strategy.FAIR, 30.0, 10.0)
+    assert (settings.queue_timeout, settings.max_attempts, settings.overflow) == (86_400.0, 3, "reject")
+    assert len(QUEUE_SETTING_NAMES) == 15
+
+
+# The queue's clock
+
+
+def test_the_clock_goes_with_the_machine_and_not_with_the_wall():
+    clock = NEW.seen(at(100.0, wall_s=5000.0))
+    assert clock.at(at(100.0)) == 1
+    assert clock.at(at(103.5, wall_s=-9e9)) == 3501
+
+
+@pytest.mark.parametrize(("off_s", "later_ms"), [(3600.0, 3_600_000), (0.0, 0), (-50.0, 0)])
+def test_over_a_start_of_the_machine_the_wall_clock_says_how_long_it_was_off(off_s: float, later_ms: int):
+    clock = NEW.seen(at(100.0, wall_s=5000.0)).seen(at(160.0, wall_s=5060.0))
+    again = clock.following(at(7.0, wall_s=5060.0 + off_s, boot_id="b"))
+    assert again.at(at(7.0, boot_id="b")) == 60_001 + later_ms
+    assert again.at(at(8.0, boot_id="b")) == 61_001 + later_ms
+
+
+def test_the_wall_clock_is_written_down_often_enough():
+    clock = NEW.seen(at(100.0))
+    assert NEW.is_stale(at(100.0))
+    assert not clock.is_stale(at(100.0 + REFRESH_MS / 1000))
+    assert clock.is_stale(at(100.1 + REFRESH_MS / 1000))
+    assert clock.is_stale(at(100.0, boot_id="b"))
+
+
+# Figures
+
+
+def test_percentiles_are_durations_that_occurred():
+    assert spread([]) == Spread()
+    assert spread([3.0]) == Spread(count=1, p50_s=3.0, p95_s=3.0)
+    assert spread([float(n) for n in range(100, 0, -1)]) == Spread(count=100, p50_s=50.0, p95_s=95.0)
+
+
+def test_figures_are_told_in_the_text_format_of_prometheus():
+    health = Health(
+        depth=2, running=1, slots=3, paused=True, waits=spread([1.0]), services=Spread(), oldest_s=9.5,
+        last_error="", lease_ages_s={"1-a": 4.0, "2-b": 7.0}, states={"queued": 2}, attempts=5,
+        results={'dead A"B\\C': 1, "done": 4},
+    )  # fmt: skip
+    lines = prometheus(health).splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert samples == [
+        "codeflash_parallel_queue_depth 2",
+        "codeflash_parallel_queue_running 1",
+        "codeflash_parallel_queue_slots 3",
+        "codeflash_parallel_queue_paused 1",
+        "codeflash_parallel_queue_oldest_seconds 9.5",
+        "codeflash_parallel_queue_attempts_total 5",
+        "codeflash_parallel_queue_lease_age_seconds 7",
+        'codeflash_parallel_queue_jobs{state="queued"} 2',
+        'codeflash_parallel_queue_ended_jobs_total{state="dead",code="A\\"B\\\\C"} 1',
+        'codeflash_parallel_queue_ended_jobs_total{state="done",code=""} 4',
+        'codeflash_parallel_queue_wait_seconds{quantile="0.5"} 1',
+        'codeflash_parallel_queue_wait_seconds{quantile="0.95"} 1',
+    ]
+    described = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {sample.split("{")[0].split()[0] for sample in samples} <= described
