@@ -32,7 +32,7 @@ _METAVARS: Mapping[str, str] = {
     "require_isolation": "LEVEL",
     "allow_write": "PATH",
     "compare": "|".join(Compare),
-    "encoders": "PATH::NAME",
+    "encoders": "PATH::NAME|MODULE:NAME",
     "ranking": "ORDER",
     "benchmark": "PATH::NAME",
     "benchmark_command": "COMMAND",

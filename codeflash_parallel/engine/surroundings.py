@@ -20,6 +20,7 @@ from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
 from codeflash_parallel.engine.baselines import load, name_of, save
 from codeflash_parallel.engine.demands import Absent
+from codeflash_parallel.engine.encoders import copied_encoders
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
@@ -29,13 +30,12 @@ from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import digest_of
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.variables import requested_names, withheld_names
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import identity, project_environment
-from codeflash_parallel.process.files import write_once
 from codeflash_parallel.process.guest import compile_command, install_guest
 from codeflash_parallel.process.launcher import Launcher, open_launcher
 from codeflash_parallel.process.machine import Machine, auto_slots, read_machine
@@ -193,6 +193,7 @@ class Surroundings:
     def guest(self, targets: tuple[Target, ...], snapshot: Snapshot, seed: int) -> Guest:
         """Return what all guests of a run have in common."""
         settings = self.settings
+        project = self.repository.root / self.repository.project
         return Guest(
             runner=self.launcher,
             directory=self.guest_dir,
@@ -200,7 +201,7 @@ class Surroundings:
             request=TestRequest(paths=settings.tests, keyword=settings.keyword, marker=settings.marker),
             seed=seed,
             overlaid=(snapshot.extra_tests,) if snapshot.extra_tests else (),
-            encoders=self._encoders(),
+            encoders=copied_encoders(settings.encoders, project, self.interpreter, self.home / "encoders"),
         )
 
     async def baseline(
@@ -282,25 +283,6 @@ class Surroundings:
         fleet, self._fleet = self._fleet, None
         if fleet is not None:
             await fleet.close()
-
-    def _encoders(self) -> tuple[tuple[str, str], ...]:
-        """Copy the user's encoders to where no candidate can change them; their names are their digests.
-
-        Raises:
-            UsageError: `BAD_SETTING`: one cannot be read.
-        """
-        found = []
-        for encoder in self.settings.encoders:
-            path, _, name = encoder.partition("::")
-            try:
-                text = (self.repository.project / path).read_bytes()
-            except OSError as error:
-                raise UsageError("BAD_SETTING", f"The encoder {path} cannot be read: {error}.") from error
-            copy = self.home / "encoders" / f"encoder_{digest_of(text)[:16]}.py"
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            write_once(copy, text)
-            found.append((str(copy), name))
-        return tuple(found)
 
     def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
         settings = self.settings

@@ -95,8 +95,8 @@ class Settings:
     )
     encoders: tuple[str, ...] = _setting(
         [],
-        "Function that takes values of your own types apart so that they can be compared, path.py::name; "
-        "may be repeated.",
+        "Function that takes values of your own types apart so that they can be compared, path.py::name or "
+        "module:name; may be repeated.",
         flag="--encoder",
     )
     include_ignored: tuple[str, ...] = _setting(
@@ -244,10 +244,12 @@ class Settings:
 
     def _check_encoders(self) -> None:
         for encoder in self.encoders:
-            path, separator, name = encoder.partition("::")
-            if not (path.endswith(".py") and separator and name.isidentifier()):
+            path, _, name = encoder.rpartition("::" if "::" in encoder else ":")
+            is_module = "::" not in encoder and all(part.isidentifier() for part in path.split("."))
+            if not ((path.endswith(".py") or is_module) and name.isidentifier()):
                 raise UsageError(
-                    "BAD_SETTING", f"encoders must name functions as path.py::name, not {encoder!r}."
+                    "BAD_SETTING",
+                    f"encoders must name functions as path.py::name or module:name, not {encoder!r}.",
                 )
 
     def _check_ranking(self) -> None:

@@ -154,7 +154,11 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"encoders": ("own.py",)}, "path.py::name, not 'own.py'"),
+        ({"encoders": ("own.py",)}, "path.py::name or module:name, not 'own.py'"),
+        ({"encoders": ("own-er:f",)}, "module:name, not"),
+        ({"encoders": ("own:",)}, "module:name, not"),
+        ({"encoders": (":f",)}, "module:name, not"),
+        ({"encoders": ("own::f",)}, "module:name, not"),
         ({"rtol": -1.0}, "rtol must be at least 0"),
         ({"benchmark": "speed.py"}, "path.py::name, not 'speed.py'"),
         ({"benchmark": "speed::main"}, "path.py::name"),
