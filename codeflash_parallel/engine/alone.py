@@ -19,5 +19,8 @@ async def machine_alone(context: RunContext) -> AsyncIterator[None]:
     Raises:
         EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
     """
-    async with hold_benchmark_token(_TOKEN_DEADLINE_S), context.quiet.exclusive():
-        yield
+    context.quiet.waits("another race has this machine")
+    async with hold_benchmark_token(_TOKEN_DEADLINE_S):
+        context.quiet.waits("")
+        async with context.quiet.exclusive():
+            yield

@@ -44,6 +44,10 @@ class Quiet(Protocol):
         """Time something inside the block: nobody else is in a block of either kind."""
         ...
 
+    def waits(self, why: str) -> None:
+        """Say that we wait for somebody else, one clause; empty: not any more."""
+        ...
+
 
 class NotKept:
     """No locks: one process has the machine, or nobody cares."""
@@ -55,6 +59,9 @@ class NotKept:
     def exclusive(self) -> AbstractAsyncContextManager[None]:
         """Enter at once."""
         return nullcontext()
+
+    def waits(self, why: str) -> None:
+        """Tell nobody."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +115,10 @@ class HostQuiet:
                 os.close(room)
         finally:
             os.close(turn)
+
+    def waits(self, why: str) -> None:
+        """Pass it on."""
+        self._on_wait(why)
 
     def take_intervals(self) -> Intervals:
         """Return the blocks that were left since the last call."""

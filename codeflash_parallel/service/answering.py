@@ -120,7 +120,7 @@ class Answering:
             return answer_line(await self._answer(read_request(line), emit))
         except CodeflashParallelError as error:
             return error_line(error)
-        except (OSError, ValueError, RuntimeError) as error:  # a defect must not end the daemon
+        except Exception as error:  # noqa: BLE001 - a defect of one answer must not end the daemon
             return error_line(InternalError("UNEXPECTED", f"{type(error).__name__}: {error}"))
 
     async def _answer(self, request: calls.Request, emit: Emit) -> Any:  # noqa: C901, PLR0911, PLR0912 - a case each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import anyio
 
@@ -61,6 +62,11 @@ class Channel:
                 continue
             except ConnectionResetError:
                 return b""
+
+    def finish(self) -> None:
+        """Say that nothing more will be said."""
+        with suppress(OSError):  # the other end is gone
+            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close this end; the other one notices."""

@@ -183,7 +183,7 @@ class Crew:
                 with anyio.CancelScope(shield=True):
                     async with anyio.create_task_group() as group:
                         for worker in tuple(crew.workers):
-                            group.start_soon(crew.dismiss, worker)
+                            group.start_soon(crew.retire, worker)
 
     @property
     def trouble(self) -> str:
@@ -233,6 +233,14 @@ class Crew:
             worker = Worker(popen=popen, channel=Channel(ours), log=log)
             self.workers.append(worker)
         return worker
+
+    async def retire(self, worker: Worker) -> None:
+        """Let a worker that is idle remove its slots and go; one that does not is dismissed."""
+        if not worker.job_id:
+            worker.channel.finish()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await anyio.to_thread.run_sync(worker.popen.wait, _END_S)
+        await self.dismiss(worker)
 
     async def dismiss(self, worker: Worker) -> None:
         """End a worker and everything that it has started."""

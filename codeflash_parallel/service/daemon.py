@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import Listener, SocketStream
 
+from codeflash_parallel.evalqueue.calls import DaemonInfo
 from codeflash_parallel.evalqueue.link import socket_of
 from codeflash_parallel.evalqueue.protocol import SOCKET_NAME
 from codeflash_parallel.evalqueue.store import Check, Store
@@ -40,12 +41,14 @@ class ServeOptions:
         folder: of the queue; made, for nobody else, if it is not there.
         cache_dir: where workers keep mirrors, slots and results.
         drain_s: how long jobs that run may go on when the daemon is to end.
+        on_ready: called once clients are answered.
     """
 
     folder: Path
     cache_dir: Path
     settings: QueueSettings = field(default_factory=QueueSettings)
     drain_s: float = 60.0
+    on_ready: Callable[[DaemonInfo], None] = lambda _info: None
 
 
 def serve(options: ServeOptions) -> None:
@@ -95,6 +98,7 @@ class Daemon:
                         dispatching.end()
 
                 tasks.start_soon(obey)
+                self.options.on_ready(dispatching.info())
                 await dispatching.run()
                 tasks.cancel_scope.cancel()
                 clients.cancel_scope.cancel()

@@ -100,6 +100,8 @@ class Dispatching:
         self._notices.tell(job_id)
         try:
             await attending.run(self._slots_each)
+        except Exception as error:  # noqa: BLE001 - a defect costs this job its lease, not the others their daemon
+            self._last_fault = f"Job {job_id}: {type(error).__name__}: {error}"
         finally:
             del self._running[job_id]
             self.wake()

@@ -12,7 +12,7 @@ from codeflash_parallel.process.files import write_atomically
 
 #: How many of the latest jobs are looked at when a daemon starts: the last one may have died before it wrote
 #: their files.
-LATEST = 1000
+LATEST = 200
 
 
 class ResultFiles:
