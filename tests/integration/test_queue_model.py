@@ -194,14 +194,14 @@ TestQueueMachine.settings = settings(max_examples=25 * TIMES, stateful_step_coun
 # Whom the store serves is whom the simulation serves
 
 
-@pytest.mark.parametrize("seed", range(12 * TIMES))
+@pytest.mark.parametrize("seed", range(16 * TIMES))
 def test_store_and_simulation_serve_the_same_jobs(tmp_path: Path, seed: int):
     rng = random.Random(seed)
     limits = {
-        "max_concurrent": rng.randint(1, 4),
+        "max_concurrent": rng.randint(1, 6),
         "strategy": rng.choice([Strategy.FAIR, Strategy.FAIR, *Strategy]),
-        "per_submitter_running": rng.choice([0, 0, 2]),
-        "kind_limits": rng.choice([{}, {"race": 1}]),
+        "per_submitter_running": rng.choice([0, 1, 2]),
+        "kind_limits": rng.choice([{}, {"race": 1}, {"race": 1, "check": 2}]),
         "weights": rng.choice([{}, {"s0": 2.0, "r1": 0.5}]),
     }
     now = SetClock()
@@ -212,7 +212,7 @@ def test_store_and_simulation_serve_the_same_jobs(tmp_path: Path, seed: int):
     done: Counter[str] = Counter()
     with open_lab(tmp_path, now, check=Check.HEADER, queue_timeout=0.0, **limits) as lab:
         jobs: dict[int, Job] = {}
-        for step in range(70):
+        for step in range(90):
             act = rng.choice(
                 ["submit", "submit", "claim", "claim", "complete", "release", "cancel", "wait", "place"]
             )

@@ -301,6 +301,43 @@ def test_limits_of_a_submitter_and_of_a_kind_block_nobody_else(tmp_path: Path):
         assert lab.store.place(races[1].job_id, lab.now()).reason is Waiting.KIND
 
 
+def test_who_is_held_back_by_a_limit_of_its_own_saves_nothing_up(tmp_path: Path):
+    with open_lab(tmp_path, max_concurrent=9, kind_limits={"race": 1}) as lab:
+        lab.submit("c", kind=JobKind.RACE), lab.claimed()
+        lab.submit("a", kind=JobKind.RACE)
+        for _ in range(10):
+            lab.submit("b")
+        for _ in range(5):
+            lab.complete(lab.claimed(), cpu_s=10.0)
+        for _ in range(5):
+            lab.submit("a")
+        order = ""
+        for _ in range(8):
+            job = lab.claimed()
+            lab.complete(job, cpu_s=10.0)
+            order += job.submitter
+        assert "aaa" not in order
+        assert order.count("a") in {4, 5}
+
+
+def test_a_submitter_held_back_within_its_run_saves_nothing_up(tmp_path: Path):
+    with open_lab(tmp_path, max_concurrent=9, kind_limits={"race": 1}) as lab:
+        lab.submit("c", kind=JobKind.RACE, run="r"), lab.claimed()
+        lab.submit("a", kind=JobKind.RACE, run="r")
+        for _ in range(10):
+            lab.submit("b", run="r")
+        for _ in range(5):
+            lab.complete(lab.claimed(), cpu_s=10.0)
+        for _ in range(5):
+            lab.submit("a", run="r")
+        order = ""
+        for _ in range(8):
+            job = lab.claimed()
+            lab.complete(job, cpu_s=10.0)
+            order += job.submitter
+        assert "aaa" not in order
+
+
 def test_all_slots_are_busy_and_a_finished_job_starts_the_next(tmp_path: Path):
     with open_lab(tmp_path, max_concurrent=2) as lab:
         jobs = [lab.submit() for _ in range(3)]
