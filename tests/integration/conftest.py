@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from guest_runs import keep_guests_in
 from projects import make_project
 
 
@@ -10,6 +11,11 @@ from projects import make_project
 def _only_named_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the projects under test the plugins of our own environment: a second a start."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _guests_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    keep_guests_in(tmp_path_factory.mktemp("guests"))
 
 
 @pytest.fixture(scope="module")

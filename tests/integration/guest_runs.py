@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import compileall
 import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,20 +20,22 @@ from codeflash_parallel.process.guest import install_guest, parse_records
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]
 
 
+#: Where pytest keeps this session's files; `conftest` says it. A worker of xdist ends without its last rites, or is
+#: killed: what lies there is removed all the same, by a later session.
+_SESSION: list[Path] = []
+
+
+def keep_guests_in(folder: Path) -> None:
+    """Have what all tests of this process share lie in a folder of pytest's."""
+    _SESSION[:] = [folder]
+
+
 @functools.cache
 def shared_guest() -> Path:
     """Return an installed and compiled guest for all tests of this process: none of them changes it."""
-    cache = Path(tempfile.mkdtemp(prefix="codeflash-parallel-guest-of-tests-"))
-    atexit.register(_remove, cache, os.getpid())
-    guest = install_guest(cache)
+    guest = install_guest(_SESSION[0])
     assert compileall.compile_dir(guest, quiet=1)
     return guest
-
-
-def _remove(folder: Path, owner: int) -> None:
-    # A fork of the tests' process that comes to its end has the same duties.
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
