@@ -10,7 +10,8 @@ from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord, RunRecord
 from codeflash_parallel.benchmark.referee import judge
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.engine.race_phase import without
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))

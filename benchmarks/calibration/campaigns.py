@@ -21,7 +21,8 @@ from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
-from codeflash_parallel.benchmark.samples import Clock, Track, track
+from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.tracks import Track, track
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

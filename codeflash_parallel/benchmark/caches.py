@@ -25,11 +25,10 @@ from codeflash_parallel.benchmark.samples import (
     ChannelCost,
     Clock,
     Round,
-    Track,
     channel_cost,
     net_ns,
-    track,
 )
+from codeflash_parallel.benchmark.tracks import Track, track
 
 #: An arm remembers where what new inputs cost it more than known ones exceeds this share of the latter ...
 EXCESS_SHARE = 0.25

@@ -30,7 +30,8 @@ from statistics import median
 
 from codeflash_parallel.benchmark.evidence import BETS, Evidence, Interval
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
-from codeflash_parallel.benchmark.samples import Clock, Track
+from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
 
 #: A gain that a race must be able to see; where the interval is too wide for it, the machine is too noisy.

@@ -21,8 +21,8 @@ from codeflash_parallel.benchmark.decide import (
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.samples import Track
 from codeflash_parallel.benchmark.suspicion import suspicion
+from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
 
 #: Nanoseconds in a second.

@@ -10,15 +10,8 @@ from codeflash_parallel.benchmark.decide import Standing, speedup, unit_sd
 from codeflash_parallel.benchmark.evidence import bounds
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.samples import (
-    BlockKind,
-    Clock,
-    Round,
-    blocks_of,
-    channel_cost,
-    net_ns,
-    track,
-)
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
+from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.result import RaceFigures, Speedup
 
 #: Nanoseconds in a second.

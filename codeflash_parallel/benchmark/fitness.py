@@ -10,7 +10,8 @@ from statistics import median
 from codeflash_parallel.benchmark.decide import rounds_needed, unit_sd
 from codeflash_parallel.benchmark.plan import BASELINE, RacePlan
 from codeflash_parallel.benchmark.resample import Campaign, Layout, campaign, most
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, track
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of
+from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.outcome import Verdict
 
 #: Identical candidates of a resampled race.

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from codeflash_parallel.benchmark.decide import Looks, Standing, error_of
 from codeflash_parallel.benchmark.plan import RacePlan
-from codeflash_parallel.benchmark.samples import Round, Track
+from codeflash_parallel.benchmark.samples import Round
+from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.outcome import Code, Status
 
 

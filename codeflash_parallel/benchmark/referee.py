@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.raced import Out
-from codeflash_parallel.benchmark.samples import Round, track
+from codeflash_parallel.benchmark.samples import Round
+from codeflash_parallel.benchmark.tracks import track
 
 
 def judge(

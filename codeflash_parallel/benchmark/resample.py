@@ -21,7 +21,8 @@ from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
-from codeflash_parallel.benchmark.samples import Clock, Round, Track, track
+from codeflash_parallel.benchmark.samples import Clock, Round
+from codeflash_parallel.benchmark.tracks import Track, track
 
 #: Halvings of [0, 1]: more than a double can tell apart.
 BISECTIONS = 60

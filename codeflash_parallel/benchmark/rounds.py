@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from random import Random
@@ -205,16 +206,29 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
     for arm in random.sample(play.arms, len(play.arms)):
         await play.fork(arm)
     for group, scale in enumerate(scales):
-        candidates = [arm for arm in play.units if arm != BASELINE]
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
                 await play.warm(arm, group, scale)
-        for _ in range(scale.palindromes):
-            order = block_order(candidates, random)
-            for arm in order[: len(order) // 2] if scale.is_lean else order:
-                await play.block(arm, _timed(group, scale, random), scale)
+    # Of whoever is lost from here on there are no blocks; all palindromes of a group have the same others.
+    candidates = [arm for arm in play.units if arm != BASELINE]
+    for group in turns(scales, random):
+        scale = scales[group]
+        order = block_order(candidates, random)
+        for arm in order[: len(order) // 2] if scale.is_lean else order:
+            await play.block(arm, _timed(group, scale, random), scale)
     for arm in tuple(play.units):
         await play.end(arm)
+
+
+def turns(scales: Sequence[Scale], random: Random) -> Iterator[int]:
+    """Yield the group of every palindrome of a round: all groups take turns, in an order drawn by lot.
+
+    What the machine does for some milliseconds then meets one palindrome of a group, which its median does
+    not mind, and not all that it has.
+    """
+    for number in range(max(scale.palindromes for scale in scales)):
+        left = [group for group, scale in enumerate(scales) if number < scale.palindromes]
+        yield from random.sample(left, len(left))
 
 
 def _timed(group: int, scale: Scale, random: Random) -> Job:

@@ -1,25 +1,13 @@
-"""What a race measured, and the figures that follow from it. Nothing here acts.
-
-A round gives, per arm and group, blocks that each ran the same calls. Each block of an arm is set against the
-one baseline block nearest to it in its palindrome; the median of the logarithms of these ratios is a round's
-value, above zero where the arm is faster. One against one, because exchanging the two then exchanges the sign
-and nothing else: without a true difference a round's value is as likely to be above zero as below, by any
-amount. The median, because a block now and then takes twice as long for reasons of the machine: it halves the
-spread of a round. An arm whose own blocks differ (it does in some what others put off) gets the ratio of
-means instead.
-"""
+"""What a race measured: blocks, rounds, what of a block is the channel's, which clock decides. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import exp, log, log1p
-from statistics import fmean, median
-from typing import NamedTuple
+from statistics import median
 
-from codeflash_parallel.benchmark.evidence import Evidence
-from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, weights
+from codeflash_parallel.benchmark.plan import BASELINE
 
 #: Share of CPU time that other processes of a unit must have used before the wall clock decides.
 CHILDREN_SHARE = 0.05
@@ -34,25 +22,6 @@ WAITING_SHARE = 0.20
 #: And nanoseconds of a block: what the way to the arm and back scatters by on a busy machine. An arm that is
 #: fifty times as fast has blocks that are hardly longer.
 WAITING_NS = 100_000
-
-#: Work that an arm does after the clock is charged to it when it exceeds the baseline's by this share of it,
-#: with this error over all looks. (Three standard errors, looked at after every round, charge equal arms.)
-DEFERRED_SHARE = 0.10
-DEFERRED_ERROR = 0.01
-
-#: And by nanoseconds: what the process is still warm from makes the same encoding differ by half of this,
-#: always to the same side.
-DEFERRED_NS = 50_000
-
-#: The same for work that an arm does before the clock, when its inputs are made; it is the same code for all,
-#: so that less is allowed.
-PREPARED_SHARE = 0.10
-PREPARED_NS = 2_000
-
-#: An arm's blocks differ among themselves when their mean exceeds their median by this share more than the
-#: baseline's do, with this error over all looks.
-UNEVEN_SHARE = 0.02
-UNEVEN_ERROR = 0.01
 
 #: No block is taken to be shorter than this: the clock's own grain, and a guard of the logarithm.
 LEAST_NS = 500
@@ -145,23 +114,6 @@ class Round:
     unclean: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Track:
-    """Log-ratios of one arm, one for each counted round, in total and by group.
-
-    Attributes:
-        clock: that they are from.
-        deferred_ns: work beside the clock, before or after it, that was charged to the arm, per call.
-        is_uneven: the arm does in some blocks what it puts off in others.
-    """
-
-    total: tuple[float, ...]
-    groups: tuple[tuple[float, ...], ...]
-    clock: Clock
-    deferred_ns: float = 0.0
-    is_uneven: bool = False
-
-
 def blocks_of(
     rounds: Sequence[Round], arm: str, kind: BlockKind, group: int | None = None
 ) -> Iterator[Block]:
@@ -236,154 +188,3 @@ def _has_children(rounds: Sequence[Round], arm: str) -> bool:
             extras.append(round_.children_ns[arm] - round_.children_ns.get(BASELINE, 0))
             shares.append(extras[-1] / own)
     return bool(shares) and median(shares) > CHILDREN_SHARE and median(extras) > CHILDREN_NS
-
-
-def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
-    """Return the log-ratios of an arm over the rounds that count and that it took part in.
-
-    Args:
-        rounds: of one race.
-        arm: id.
-        plan: for the groups and their weights.
-        clock: `None`: the one that decides for this arm.
-    """
-    counted = [r for r in rounds if not r.void]
-    taken = [r for r in counted if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
-    used = clock or clock_of(taken, arm)
-    cost = channel_cost(counted)
-    lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
-    rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
-    charges = [lane.charge_ns for lane in lanes]
-    return Track(
-        total=tuple(pooled(row, plan) for row in rows),
-        groups=tuple(lane.log_ratios for lane in lanes),
-        clock=used,
-        deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
-        is_uneven=any(lane.is_uneven for lane in lanes),
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Lane:
-    """What one group of an arm comes to.
-
-    Attributes:
-        log_ratios: one for each round.
-        charge_ns: work beside the clock that is charged to each call.
-        is_uneven: its log-ratios are those of means.
-    """
-
-    log_ratios: tuple[float, ...]
-    charge_ns: float
-    is_uneven: bool
-
-
-def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost) -> _Lane:
-    charge = deferred_ns(rounds, arm, group) + prepared_ns(rounds, arm, group)
-    pairs = [_pairs(round_, arm, group, clock, cost, charge) for round_ in rounds]
-    uneven = is_uneven(pairs)
-    value = _of_means if uneven else _of_medians
-    return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven)
-
-
-class Pair(NamedTuple):
-    """Nanoseconds per call of a baseline block and of the arm's block next to it."""
-
-    base: float
-    own: float
-
-
-def _of_medians(pairs: Sequence[Pair]) -> float:
-    return median(log(pair.base / pair.own) for pair in pairs)
-
-
-def _of_means(pairs: Sequence[Pair]) -> float:
-    return log(fmean(pair.base for pair in pairs) / fmean(pair.own for pair in pairs))
-
-
-def is_uneven(rounds: Sequence[Sequence[Pair]]) -> bool:
-    """Return whether an arm's blocks surely differ among themselves, more than the baseline's do.
-
-    A median does not see work that is done in fewer than half of the blocks. Every round begins with a fresh
-    fork, so that such an arm does it in every round.
-    """
-    excess = [_skew([pair.own for pair in pairs]) - _skew([pair.base for pair in pairs]) for pairs in rounds]
-    return Evidence(excess).above(log1p(UNEVEN_SHARE)) * UNEVEN_ERROR >= 1
-
-
-def _skew(values: Sequence[float]) -> float:
-    return log(fmean(values) / median(values))
-
-
-def deferred_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
-    """Return the CPU time that an arm defers to after the clock, per call; 0 unless it surely does.
-
-    Encoding equal outcomes costs all arms the same, unless some of the work is left to it.
-    """
-    pairs = [
-        (own, base)
-        for round_ in rounds
-        if (own := _checking_ns(round_, arm, group)) is not None
-        and (base := _checking_ns(round_, BASELINE, group)) is not None
-    ]
-    shares = Evidence([log(max(own, LEAST_NS) / max(base, LEAST_NS)) for own, base in pairs])
-    if shares.above(log1p(DEFERRED_SHARE)) * DEFERRED_ERROR < 1:
-        return 0.0
-    excess_ns = median(own - base for own, base in pairs)
-    return excess_ns if excess_ns > DEFERRED_NS else 0.0
-
-
-def _checking_ns(round_: Round, arm: str, group: int) -> float | None:
-    """Return what encoding one outcome cost after a round's timed blocks; `None` where none was kept."""
-    blocks = [b for b in blocks_of([round_], arm, BlockKind.TIMED, group) if b.kept]
-    return sum(b.deferred_ns for b in blocks) / sum(b.kept for b in blocks) if blocks else None
-
-
-def prepared_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
-    """Return the CPU time that an arm spends on inputs before the clock, per call; 0 unless it surely does.
-
-    Inputs are made by code of the project (`__reduce__`, `__setstate__`), to which work can be moved.
-    """
-    pairs = [(_making_ns(r, arm, group), _making_ns(r, BASELINE, group)) for r in rounds]
-    shares = Evidence([log(max(own, LEAST_NS) / max(base, LEAST_NS)) for own, base in pairs])
-    if shares.above(log1p(PREPARED_SHARE)) * DEFERRED_ERROR < 1:
-        return 0.0
-    excess_ns = median(own - base for own, base in pairs)
-    return excess_ns if excess_ns > PREPARED_NS else 0.0
-
-
-def _making_ns(round_: Round, arm: str, group: int) -> float:
-    """Return what making the inputs of one call cost before a round's timed blocks, median of the blocks."""
-    blocks = blocks_of([round_], arm, BlockKind.TIMED, group)
-    return median([b.prepared_ns / b.calls for b in blocks] or [0.0])
-
-
-def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:
-    """Return the log of baseline time over candidate time of the whole workload, from those of its groups."""
-    shares = weights(plan.groups)
-    return -log(sum(share * exp(-ratio) for share, ratio in zip(shares, log_ratios, strict=True)))
-
-
-def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float) -> list[Pair]:
-    """Return an arm's blocks with a baseline block each; `charge` is what each of its calls owes beside."""
-    pairs = []
-    for order in _orders(round_, arm, group):
-        baseline = {at: block for at, block in enumerate(order) if block.arm == BASELINE}
-        for at, block in enumerate(order):
-            if block.arm == arm:
-                near = baseline[min(baseline, key=lambda place: abs(place - at))]
-                base = net_ns(near, cost, clock) / near.calls
-                pairs.append(Pair(base, net_ns(block, cost, clock) / block.calls + charge))
-    return pairs
-
-
-def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:
-    """Yield a group's timed blocks, a palindrome (or half of one, where that was all) at a time.
-
-    Whoever was lost on the way has no blocks at all, so that all have one length.
-    """
-    timed = [b for b in round_.blocks if b.kind is BlockKind.TIMED and b.group == group]
-    count = max(1, sum(block.arm == arm for block in timed) // 2)
-    size = len(timed) // count
-    for number in range(count):
-        yield timed[number * size : (number + 1) * size]

@@ -10,7 +10,8 @@ from codeflash_parallel.benchmark.caches import is_proven, is_unknown, remembers
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
+from codeflash_parallel.benchmark.tracks import track
 
 #: Gains beyond this must be there in the first pass over the inputs, too.
 ABSURD_GAIN = log(10)

@@ -9,7 +9,8 @@ from random import Random
 from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Clock, Track
+from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.engine.ledger import Entry
 
 

@@ -30,7 +30,8 @@ from calibration.traces import Cell
 from calibration.work import WORKS
 
 from codeflash_parallel.benchmark.plan import Group, RacePlan
-from codeflash_parallel.benchmark.samples import Clock, Track
+from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.tracks import Track
 
 ARMS = tuple(f"arm{number}" for number in range(8))
 

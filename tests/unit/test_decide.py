@@ -32,7 +32,8 @@ from codeflash_parallel.benchmark.decide import (
 )
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import Group, RacePlan, RaceStage, block_order
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, Track, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
+from codeflash_parallel.benchmark.tracks import Track, track
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))
 CONFIRM = PLAN.confirmation(10**9)

@@ -8,7 +8,8 @@ from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.figures import figures, summary
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, Work
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.outcome import Code, Status
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),), budget_ns=30 * 10**9)

@@ -10,7 +10,8 @@ from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import Ranking
-from codeflash_parallel.benchmark.samples import Clock, Track
+from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.engine.race_phase import RaceFinding, draws, kept
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 

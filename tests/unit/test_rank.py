@@ -13,7 +13,8 @@ from codeflash_parallel.benchmark.plan import BASELINE, MAX_CONFIRMATIONS, NULL,
 from codeflash_parallel.benchmark.policy import POLICIES, fastest
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import SHARES, confirmation_of, contenders, rank
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, Track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
+from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))

@@ -21,7 +21,8 @@ from codeflash_parallel.benchmark.record import (
     from_json,
     to_json,
 )
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import Speedup
 

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, block_order
-from codeflash_parallel.benchmark.samples import (
-    Block,
-    BlockKind,
-    Clock,
-    Round,
-    channel_cost,
-    clock_of,
-    track,
-)
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, block_order
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, channel_cost, clock_of
+from codeflash_parallel.benchmark.tracks import track
 
 ONE = RacePlan(groups=(Group(name="all", ns=1),))
 MS = 1_000_000
@@ -270,3 +263,30 @@ def test_work_moved_to_the_making_of_inputs_is_charged():
     assert exp(moved.total[0]) == pytest.approx(1.0, rel=0.01)
     assert moved.deferred_ns == pytest.approx(600_000)
     assert exp(honest.total[0]) == pytest.approx(4.0)
+
+
+def warm_baseline(costs):
+    """One round in which the baseline makes the inputs of a block in 100 µs, and arms as given, in ns."""
+    order = palindromes(3, Random(2), arms=tuple(costs))
+    return round_of(*(replace(block(arm, 8e6), prepared_ns=costs.get(arm, 100_000)) for arm in order))
+
+
+@pytest.mark.parametrize("peer", [NULL, "b"])
+def test_an_arm_is_not_charged_for_what_its_equals_take_as_well(peer):
+    """The baseline has its turn more often, stays warm and is quicker at the same."""
+    rounds = [warm_baseline({"a": 150_000, peer: 149_000})] * 40
+
+    assert track(rounds, "a", ONE).deferred_ns == 0
+
+
+def test_one_honest_candidate_is_enough_to_charge_the_others():
+    rounds = [warm_baseline({"a": 500_000, "b": 500_000, "honest": 150_000})] * 40
+
+    assert track(rounds, "a", ONE).deferred_ns == pytest.approx(35_000)
+
+
+def test_a_second_baseline_tells_more_than_candidates_that_do_the_same():
+    rounds = [warm_baseline({"a": 500_000, "b": 500_000, NULL: 150_000})] * 40
+
+    assert track(rounds, "a", ONE).deferred_ns == pytest.approx(35_000)
+    assert track(rounds, NULL, ONE).deferred_ns == 0

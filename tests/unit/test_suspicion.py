@@ -14,8 +14,9 @@ from codeflash_parallel.benchmark.evidence import bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, track
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
 from codeflash_parallel.benchmark.suspicion import suspicion
+from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.outcome import Status, Verdict
 
 PLAN = RacePlan(groups=(Group(name="a", ns=3), Group(name="b", ns=1))).confirmation(10**9)

@@ -1,0 +1,113 @@
+"""Work that an arm does beside the clock, before a block or after it: charged to its calls. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import inf, log, log1p
+from statistics import median
+
+from codeflash_parallel.benchmark.evidence import Evidence
+from codeflash_parallel.benchmark.plan import BASELINE, NULL
+from codeflash_parallel.benchmark.samples import LEAST_NS, Block, BlockKind, Round
+
+#: Work that an arm does after the clock is charged to it when it exceeds the baseline's by this share of it,
+#: with this error over all looks. (Three standard errors, looked at after every round, charge equal arms.)
+DEFERRED_SHARE = 0.10
+DEFERRED_ERROR = 0.01
+
+#: And by nanoseconds: what the process is still warm from makes the same encoding differ by half of this,
+#: always to the same side.
+DEFERRED_NS = 50_000
+
+#: The same for work that an arm does before the clock, when its inputs are made; it is the same code for all,
+#: so that less is allowed.
+PREPARED_SHARE = 0.10
+PREPARED_NS = 2_000
+
+
+def deferred_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
+    """Return the CPU time that an arm defers to after the clock, per call; 0 unless it surely does.
+
+    Encoding equal outcomes costs all arms the same, unless some of the work is left to it.
+    """
+    return _surely_more_ns(
+        [_checking_ns(round_, group) for round_ in rounds], arm, DEFERRED_SHARE, DEFERRED_NS
+    )
+
+
+def _checking_ns(round_: Round, group: int) -> Mapping[str, float]:
+    """Return, by arm, what encoding one outcome cost after a round's timed blocks, where any was kept."""
+    kept = {
+        arm: [block for block in blocks if block.kept] for arm, blocks in _timed_by_arm(round_, group).items()
+    }
+    return {
+        arm: sum(b.deferred_ns for b in blocks) / sum(b.kept for b in blocks)
+        for arm, blocks in kept.items()
+        if blocks
+    }
+
+
+def prepared_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
+    """Return the CPU time that an arm spends on inputs before the clock, per call; 0 unless it surely does.
+
+    Inputs are made by code of the project (`__reduce__`, `__setstate__`), to which work can be moved.
+    """
+    return _surely_more_ns([_making_ns(round_, group) for round_ in rounds], arm, PREPARED_SHARE, PREPARED_NS)
+
+
+def _making_ns(round_: Round, group: int) -> Mapping[str, float]:
+    """Return, by arm, what making the inputs of one call cost before a round's timed blocks, median."""
+    return {
+        arm: median(block.prepared_ns / block.calls for block in blocks)
+        for arm, blocks in _timed_by_arm(round_, group).items()
+    }
+
+
+def _timed_by_arm(round_: Round, group: int) -> Mapping[str, Sequence[Block]]:
+    found: dict[str, list[Block]] = defaultdict(list)
+    for block in round_.blocks:
+        if block.kind is BlockKind.TIMED and block.group == group:
+            found[block.arm].append(block)
+    return found
+
+
+def _surely_more_ns(costs: Sequence[Mapping[str, float]], arm: str, share: float, least_ns: float) -> float:
+    """Return by what an arm's costs exceed those of its peer and of the baseline; 0 unless they surely do.
+
+    Args:
+        costs: of every round, by arm; arms that have none are absent.
+        share: excess over the usual costs up to which nothing is said.
+        least_ns: the same as nanoseconds.
+    """
+    peer = _peer(costs, arm)
+    pairs = [
+        (found[arm], max(found[BASELINE], found.get(peer, 0.0)))
+        for found in costs
+        if arm in found and BASELINE in found
+    ]
+    shares = Evidence([log(max(own, LEAST_NS) / max(usual, LEAST_NS)) for own, usual in pairs])
+    if shares.above(log1p(share)) * DEFERRED_ERROR < 1:
+        return 0.0
+    excess_ns = median(own - usual for own, usual in pairs)
+    return excess_ns if excess_ns > least_ns else 0.0
+
+
+def _peer(costs: Sequence[Mapping[str, float]], arm: str) -> str:
+    """Return the arm whose costs are usual for one that has turns as often: the second baseline, if it runs.
+
+    The baseline alone does not tell. Where many arms race it has the core more often than each of them,
+    stays warm, and makes the same inputs in a fifth less time: equal arms were charged 2 to 3 % of their
+    time. Without a second baseline it is the other candidate with the least costs: one honest one is enough
+    to charge all that are not.
+    """
+    others = set[str]().union(*costs) - {arm, BASELINE}
+    if NULL in others:
+        return NULL
+    return min(sorted(others), key=lambda other: _usual(costs, other), default=BASELINE)
+
+
+def _usual(costs: Sequence[Mapping[str, float]], arm: str) -> float:
+    """Return an arm's median; infinity unless it was there in all rounds."""
+    found = [cost[arm] for cost in costs if arm in cost]
+    return median(found) if len(found) == len(costs) else inf

@@ -1,0 +1,162 @@
+"""Tracks: what the rounds of an arm come to, as log-ratios to the baseline. Pure.
+
+A round gives, per arm and group, blocks that each ran the same calls. Each block of an arm is set against the
+one baseline block nearest to it in its palindrome; the median of the logarithms of these ratios is a round's
+value, above zero where the arm is faster. One against one, because exchanging the two then exchanges the sign
+and nothing else: without a true difference a round's value is as likely to be above zero as below, by any
+amount. The median, because a block now and then takes twice as long for reasons of the machine: it halves the
+spread of a round. An arm whose own blocks differ (it does in some what others put off) gets the ratio of
+means instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log, log1p
+from statistics import fmean, median
+from typing import NamedTuple
+
+from codeflash_parallel.benchmark.charges import deferred_ns, prepared_ns
+from codeflash_parallel.benchmark.evidence import Evidence
+from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, weights
+from codeflash_parallel.benchmark.samples import (
+    Block,
+    BlockKind,
+    ChannelCost,
+    Clock,
+    Round,
+    channel_cost,
+    clock_of,
+    net_ns,
+)
+
+#: An arm's blocks differ among themselves when their mean exceeds their median by this share more than the
+#: baseline's do, with this error over all looks.
+UNEVEN_SHARE = 0.02
+UNEVEN_ERROR = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Track:
+    """Log-ratios of one arm, one for each counted round, in total and by group.
+
+    Attributes:
+        clock: that they are from.
+        deferred_ns: work beside the clock, before or after it, that was charged to the arm, per call.
+        is_uneven: the arm does in some blocks what it puts off in others.
+    """
+
+    total: tuple[float, ...]
+    groups: tuple[tuple[float, ...], ...]
+    clock: Clock
+    deferred_ns: float = 0.0
+    is_uneven: bool = False
+
+
+def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
+    """Return the log-ratios of an arm over the rounds that count and that it took part in.
+
+    Args:
+        rounds: of one race.
+        arm: id.
+        plan: for the groups and their weights.
+        clock: `None`: the one that decides for this arm.
+    """
+    counted = [r for r in rounds if not r.void]
+    taken = [r for r in counted if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
+    used = clock or clock_of(taken, arm)
+    cost = channel_cost(counted)
+    lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
+    rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
+    charges = [lane.charge_ns for lane in lanes]
+    return Track(
+        total=tuple(pooled(row, plan) for row in rows),
+        groups=tuple(lane.log_ratios for lane in lanes),
+        clock=used,
+        deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
+        is_uneven=any(lane.is_uneven for lane in lanes),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Lane:
+    """What one group of an arm comes to.
+
+    Attributes:
+        log_ratios: one for each round.
+        charge_ns: work beside the clock that is charged to each call.
+        is_uneven: its log-ratios are those of means.
+    """
+
+    log_ratios: tuple[float, ...]
+    charge_ns: float
+    is_uneven: bool
+
+
+def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost) -> _Lane:
+    charge = deferred_ns(rounds, arm, group) + prepared_ns(rounds, arm, group)
+    pairs = [_pairs(round_, arm, group, clock, cost, charge) for round_ in rounds]
+    uneven = is_uneven(pairs)
+    value = _of_means if uneven else _of_medians
+    return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven)
+
+
+class Pair(NamedTuple):
+    """Nanoseconds per call of a baseline block and of the arm's block next to it."""
+
+    base: float
+    own: float
+
+
+def _of_medians(pairs: Sequence[Pair]) -> float:
+    return median(log(pair.base / pair.own) for pair in pairs)
+
+
+def _of_means(pairs: Sequence[Pair]) -> float:
+    return log(fmean(pair.base for pair in pairs) / fmean(pair.own for pair in pairs))
+
+
+def is_uneven(rounds: Sequence[Sequence[Pair]]) -> bool:
+    """Return whether an arm's blocks surely differ among themselves, more than the baseline's do.
+
+    A median does not see work that is done in fewer than half of the blocks. Every round begins with a fresh
+    fork, so that such an arm does it in every round.
+    """
+    excess = [_skew([pair.own for pair in pairs]) - _skew([pair.base for pair in pairs]) for pairs in rounds]
+    return Evidence(excess).above(log1p(UNEVEN_SHARE)) * UNEVEN_ERROR >= 1
+
+
+def _skew(values: Sequence[float]) -> float:
+    return log(fmean(values) / median(values))
+
+
+def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:
+    """Return the log of baseline time over candidate time of the whole workload, from those of its groups."""
+    shares = weights(plan.groups)
+    return -log(sum(share * exp(-ratio) for share, ratio in zip(shares, log_ratios, strict=True)))
+
+
+def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float) -> list[Pair]:
+    """Return an arm's blocks with a baseline block each; `charge` is what each of its calls owes beside."""
+    pairs = []
+    for order in _orders(round_, arm, group):
+        baseline = {at: block for at, block in enumerate(order) if block.arm == BASELINE}
+        for at, block in enumerate(order):
+            if block.arm == arm:
+                near = baseline[min(baseline, key=lambda place: abs(place - at))]
+                base = net_ns(near, cost, clock) / near.calls
+                pairs.append(Pair(base, net_ns(block, cost, clock) / block.calls + charge))
+    return pairs
+
+
+def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:
+    """Yield a group's timed blocks, a palindrome (or half of one, where that was all) at a time.
+
+    Whoever was lost on the way has no blocks at all, so that all have one length.
+    """
+    timed = [b for b in round_.blocks if b.kind is BlockKind.TIMED and b.group == group]
+    count = max(1, sum(block.arm == arm for block in timed) // 2)
+    size = len(timed) // count
+    for number in range(count):
+        yield timed[number * size : (number + 1) * size]
