@@ -29,6 +29,10 @@ _INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
 
 def run(spec, channel):
     """Write the derived inputs to a file, and one record for each of them and for each target."""
+    if "shrink" in spec:
+        from . import shrinking
+
+        return shrinking.run(spec, channel)
     proof = importing.install(spec, channel).proof
     inputs.install_places(spec)
     calls = inputs.read_calls(spec["inputs"], spec["calls"])

@@ -270,6 +270,24 @@ def derive_spec(
     return guest.spec("derive", (), **made, **sizes, **times)
 
 
+def shrink_spec(
+    guest: Guest, inputs: str, base: tuple[str, int], out: str, first: int, tries: int
+) -> dict[str, Any]:
+    """Return the spec that has simpler inputs made of one, and the call made with each.
+
+    Args:
+        guest: of the run.
+        inputs: the file that holds the captured ones; it says where modules lie.
+        base: the file that holds that one, and its number.
+        out: the file for the simpler ones.
+        first: their first number.
+        tries: how many, at most.
+    """
+    path, number = base
+    made = {"inputs": inputs, "base": path, "derived": out, "calls": [number]}
+    return guest.spec("derive", (), **made, first=first, shrink=tries)
+
+
 def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:
     """Keep pytest from looking for a configuration *above* the slot, where only our cache lies."""
     folders = [workspace.project, *workspace.project.parents]

@@ -54,11 +54,14 @@ _CHECK_NS = 200_000_000
 
 
 class Neighbours:
-    """Compares the calls of functions beside the targets, for one run."""
+    """Compares the calls of functions beside the targets, for one run.
 
-    def __init__(self, context: RunContext, changes: Changes) -> None:
-        self._context, self._changes = context, changes
-        self._lock = anyio.Lock()
+    Args:
+        lock: on the baseline's slot.
+    """
+
+    def __init__(self, context: RunContext, changes: Changes, lock: anyio.Lock) -> None:
+        self._context, self._changes, self._lock = context, changes, lock
         self._known: dict[tuple[Target, ...], Baseline] = {}
 
     async def judged(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+import anyio
+
 from codeflash_parallel.behavior.check import check, evidence
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
@@ -21,6 +23,7 @@ from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.narrowing import Narrowing
 from codeflash_parallel.engine.neighbours import Neighbours
+from codeflash_parallel.engine.shrinking import Shrinking
 from codeflash_parallel.engine.trial import trial
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code
@@ -52,7 +55,9 @@ class Screening:
     ) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._changes = changes
-        self._neighbours = Neighbours(context, changes)
+        baselines_slot = anyio.Lock()
+        self._neighbours = Neighbours(context, changes, baselines_slot)
+        self._shrinking = Shrinking(context, baselines_slot)
         self._selected = frozenset(context.baseline.selected)
         self._narrowing = _narrowing_of(context, changes, ledger.warn)
         self._tried: set[str] = set()
@@ -84,6 +89,7 @@ class Screening:
         plan, servers = self._plan(entry), self._context.fleet.of(slot)
         outcome = await check(plan, slot.workspace, entry.staged, servers, slot)
         outcome = await self._neighbours.judged(outcome, entry.staged, slot)
+        outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
         if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):

@@ -135,6 +135,8 @@ class FirstDifference:
         inputs, expected, got: shortened representations.
         derived: its input was derived from that of a captured call; `test` is the test of that one.
         breaks: what all observed inputs have in common and this one has not; empty: it has it all.
+        smaller_inputs, smaller_expected, smaller_got: a smaller example of the same; empty: none was found,
+            or this one is small.
     """
 
     target: str
@@ -145,6 +147,9 @@ class FirstDifference:
     got: str
     derived: bool = False
     breaks: str = ""
+    smaller_inputs: str = ""
+    smaller_expected: str = ""
+    smaller_got: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

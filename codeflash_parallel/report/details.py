@@ -74,6 +74,10 @@ def _difference(difference: FirstDifference) -> RenderableType:
         ("got", difference.got, "red"),
     ):
         grid.add_row(name, Text(printable(value)[:_LIMIT], style=style))
+    if difference.smaller_inputs:
+        smaller = (difference.smaller_inputs, difference.smaller_expected, difference.smaller_got)
+        words = "{}: {}, not {}".format(*(printable(text)[:_LIMIT] for text in smaller))
+        grid.add_row("smaller", Text(words))
     return grid
 
 

@@ -110,6 +110,9 @@ differences = st.builds(
     expected=text,
     got=text,
     derived=st.booleans(),
+    smaller_inputs=text,
+    smaller_expected=text,
+    smaller_got=text,
     breaks=text,
 )
 flags = st.builds(Flag, kind=st.sampled_from(FlagKind), what=text, path=text, line=count)

@@ -1,0 +1,174 @@
+"""A smaller input that shows a difference: made by the baseline's process, seen by the evaluator.
+
+Some rounds, each of two processes: the baseline makes simpler inputs and the call with each, the candidate
+makes the call with the same. The smallest one that differs in the same way is where the next round begins.
+Nothing of it decides anything.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import call_code
+from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.behavior.replaying import without
+from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.session import hashed, replay_spec, run_guest, shrink_spec
+from codeflash_parallel.behavior.wording import outcome_text
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.result import FirstDifference
+from codeflash_parallel.model.workspace import Limits
+from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.worktrees.pool import Slot
+
+#: An example whose input is no longer than this, in characters, is small enough.
+SHORT = 40
+#: Rounds, and inputs that are tried in each.
+ROUNDS, TRIES = 3, 60
+#: Of the baseline's processes, which bound each call themselves.
+_TRYING = Limits(wall_s=60.0, cpu_s=20.0)
+#: Smaller inputs are numbered from here on; derived ones never get that far.
+_FIRST = 2_000_000
+#: Differences that an input shows; what floats differ by is measured elsewhere.
+_SHOWN = frozenset({Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.INPUT_MUTATED})
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """An input that shows a difference.
+
+    Attributes:
+        source: file that holds it, under the number `index`.
+    """
+
+    source: str
+    index: int
+    expected: CallOutcome
+
+
+class Shrinking:
+    """Looks for smaller examples, for one run.
+
+    Args:
+        lock: on the baseline's slot.
+    """
+
+    def __init__(self, context: RunContext, lock: anyio.Lock) -> None:
+        self._context, self._lock = context, lock
+
+    async def smaller(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:
+        """Add a smaller example to what differs, if there is one. Cancelling kills what runs.
+
+        Args:
+            outcome: of the check.
+            candidate: it is staged.
+            slot: where.
+        """
+        difference, known = outcome.difference, self._context.baseline.known.all
+        if outcome.code not in _SHOWN or difference is None or len(difference.inputs) <= SHORT:
+            return outcome
+        if difference.call not in known or known[difference.call].args != difference.inputs:
+            return outcome  # not one of the targets' calls
+        parent = Path(self._context.baseline.inputs).parent
+        folder = Path(await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, dir=parent, prefix="shrunk-")))
+        try:
+            found = await self._search(outcome.code, difference, candidate, slot, folder)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+        return outcome if found is None else replace(outcome, difference=found)
+
+    async def _search(
+        self, code: Code, difference: FirstDifference, candidate: Candidate, slot: Slot, folder: Path
+    ) -> FirstDifference | None:
+        baseline = self._context.baseline
+        source = baseline.derived_inputs if difference.call in baseline.derived else baseline.inputs
+        best = first = _Example(source, difference.call, baseline.known.all[difference.call])
+        for number in range(ROUNDS):
+            out = folder / str(number)
+            made = await self._made(best, out, _FIRST + 1000 * number)
+            got = await self._got(candidate, slot, str(out), tuple(made), ())
+            smallest = smallest_like(code, first.expected, made, got)
+            if smallest is None:
+                break
+            best = _Example(str(out), smallest, made[smallest])
+        return None if best is first else await self._confirmed(code, difference, best, candidate, slot)
+
+    async def _confirmed(
+        self, code: Code, difference: FirstDifference, best: _Example, candidate: Candidate, slot: Slot
+    ) -> FirstDifference | None:
+        """Make the call once more on both sides, alone, and put it into words."""
+        report = await self._got(candidate, slot, best.source, (best.index,), (best.index,))
+        got = next((call for call in report.calls if call.index == best.index), None)
+        if got is None or call_code(best.expected, got) is not code:
+            return None
+        return replace(
+            difference,
+            smaller_inputs=best.expected.args,
+            smaller_expected=outcome_text(best.expected),
+            smaller_got=outcome_text(got),
+        )
+
+    async def _made(self, example: _Example, out: Path, first: int) -> Mapping[int, CallOutcome]:
+        """Return what the baseline gives for simpler inputs, the smallest first."""
+        context, baseline = self._context, self._context.baseline
+        base = (example.source, example.index)
+        spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, TRIES)
+        async with self._lock:
+            slot = context.pool.baseline
+            workspace = hashed(slot.workspace, HASH_SEEDS[1])
+            async with without(slot, baseline.aside):
+                session = await run_guest(context.guest, workspace, spec, _TRYING)
+            await slot.discard()
+        return {call.index: call for call in session.report.calls if not call.unencodable}
+
+    async def _got(
+        self, candidate: Candidate, slot: Slot, out: str, numbers: tuple[int, ...], texts: tuple[int, ...]
+    ) -> GuestReport:
+        context, baseline = self._context, self._context.baseline
+        if not numbers:
+            return GuestReport()
+        prove = tuple(edit.path for edit in candidate.edits)
+        spec = replay_spec(context.guest, baseline.inputs, prove, _anchors(baseline), texts, (out, numbers))
+        async with without(slot, baseline.aside):
+            session = await run_guest(context.guest, slot.workspace, spec, context.limits)
+        return session.report
+
+
+def _anchors(baseline: Baseline) -> tuple[int, ...]:
+    """Return a call of each target: who makes none is not asked for their modules."""
+    found: dict[int, int] = {}
+    for index, call in baseline.calls.items():
+        if index not in baseline.sheltered:
+            found.setdefault(call.target, index)
+    return tuple(sorted(found.values()))
+
+
+def smallest_like(
+    code: Code, example: CallOutcome, made: Mapping[int, CallOutcome], got: GuestReport
+) -> int | None:
+    """Return the first input for which the candidate differs as it does for the example.
+
+    Args:
+        code: of the difference.
+        example: what the baseline gives for the example: it must end in the same way for the other one.
+        made: what the baseline gives, by number, the smallest first.
+        got: the candidate's replay.
+    """
+    answers = {answer.call: answer for answer in got.answers}
+    for index, expected in made.items():
+        alike = (expected.kind, expected.type) == (example.kind, example.type)
+        if alike and index in answers and call_code(expected, answers[index]) is code:
+            return index
+    return None
