@@ -10,7 +10,7 @@ from typing import Any
 
 from codeflash_parallel import __version__
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.settings import SETTING_NAMES, Settings
+from codeflash_parallel.model.settings import SETTING_NAMES, Executor, Settings
 
 #: Settings that change no verdict: whoever goes on with a run may have others.
 FREE = (
@@ -23,6 +23,7 @@ def settings_document(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON values that mean the same from any folder."""
     plain = {name: getattr(settings, name) for name in SETTING_NAMES}
     plain["cache_dir"] = plain["queue_dir"] = ""
+    plain["executor"] = Executor.LOCAL.value  # whoever reads them does it, and hands it on to nobody
     if settings.extra_tests:
         plain["extra_tests"] = str(Path(settings.extra_tests).resolve())
     if "/" in settings.python:

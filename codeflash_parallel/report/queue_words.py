@@ -71,9 +71,15 @@ def _about(job: Job, place: Place) -> str:
         case JobState.RUNNING:
             return f"running, {job.progress}" if job.progress else "running"
         case JobState.DONE:
-            return f"done: {outcome_of(job).replace('_', ' ')}"
+            return f"done: {_end_of(job)}"
         case _:
             return f"{job.state.value}: {job.fault}" if job.fault else job.state.value
+
+
+def _end_of(job: Job) -> str:
+    """Return what came of a job: its run's own sentence where there is one."""
+    summary = (result_of(job).get("document") or {}).get("summary", "")
+    return summary or outcome_of(job).replace("_", " ")
 
 
 JOB_COLUMNS = ("job", "state", "kind", "submitter", "run", "priority", "age", "")

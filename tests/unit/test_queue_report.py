@@ -104,6 +104,7 @@ def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
         (replace(JOB, state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
         (replace(JOB, state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
         (done({"document": {"verdict": "nothing_faster"}}), NOWHERE, "job 4f1c: done: nothing faster"),
+        (done({"document": {"summary": "c1 wins."}}), NOWHERE, "job 4f1c: done: c1 wins."),
         (replace(JOB, state=JobState.DEAD, fault="killed\x1b[2J"), NOWHERE, "job 4f1c: dead: killed\\x1b[2J"),
         (replace(JOB, state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),
     ],

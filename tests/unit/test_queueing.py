@@ -16,6 +16,7 @@ from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
 from codeflash_parallel.cli.queue_output import figures_of
 from codeflash_parallel.cli.queueing import name_of, positive, run_of, span, submitter_of
+from codeflash_parallel.engine.settings_text import settings_document, settings_of
 from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
 from codeflash_parallel.evalqueue.figures import Health, Spread
 from codeflash_parallel.evalqueue.refusals import BudgetSpent, QueueFull, RateLimited, UnknownJob
@@ -25,6 +26,7 @@ from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.jobs import Job, JobState
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.report.queue_document import queue_document, refusal_document
 from codeflash_parallel.report.queue_health import health_document, health_rows
 
@@ -232,3 +234,9 @@ def test_every_command_says_what_it_takes(name: str, capsys) -> None:
     assert told["error"]["code"] == "BAD_ARGUMENTS"
     if name not in {"serve", "queue result"}:
         assert_valid(told)
+
+
+def test_who_does_a_job_does_not_hand_it_on() -> None:
+    """A worker that asked the queue would wait for itself."""
+    handed_in = settings_document(Settings(executor="queue", queue_dir="q", seed=3))
+    assert settings_of(handed_in) == Settings(seed=3)
