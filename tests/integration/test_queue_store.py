@@ -269,6 +269,18 @@ def test_jobs_expire_and_are_told_so(tmp_path: Path):
         assert lab.claimed().job_id == young.job_id
 
 
+def test_a_job_that_starts_later_expires_only_when_it_has_waited(tmp_path: Path):
+    with open_lab(tmp_path, queue_timeout=HOUR_S) as lab:
+        job = lab.submit(start_after_s=2 * HOUR_S)
+        lab.now(later_s=HOUR_S + 1)
+        assert lab.claim() is None
+        lab.now(later_s=HOUR_S - 1)
+        assert lab.store.place(job.job_id, lab.now()).position == 1
+        lab.now(later_s=HOUR_S)
+        assert lab.claim() is None
+        assert lab.state(job) == JobState.EXPIRED
+
+
 # What holds jobs back
 
 
@@ -477,6 +489,18 @@ def test_the_store_serves_by_its_strategy(tmp_path: Path, strategy: Strategy):
             Strategy.PRIORITY: [4, 1, 2, 3],
         }
         assert served == told == expected[strategy]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_equals_are_served_in_the_order_of_insertion_whatever_their_clocks_say(
+    tmp_path: Path, strategy: Strategy
+):
+    with open_lab(tmp_path, strategy=strategy) as lab:
+        first = lab.submit("a")
+        lab.now(later_s=-5.0)  # looked at the clock before, and came to the line after
+        second = lab.submit("a")
+        assert [lab.store.place(job.job_id, lab.now()).position for job in (first, second)] == [1, 2]
+        assert lab.claimed().job_id == first.job_id
 
 
 def test_hints_change_the_order_of_the_strategy_priority(tmp_path: Path):
