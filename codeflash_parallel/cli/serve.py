@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.config import read_settings
@@ -12,6 +14,10 @@ from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue_config import add_queue_settings, read_queue_settings
 from codeflash_parallel.cli.queueing import span
+from codeflash_parallel.report.text import one_line
+
+if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue.calls import DaemonInfo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +51,14 @@ def run(args: argparse.Namespace, _output: Output) -> int:
             settings=rules,
             cache_dir=cache_root(settings),
             drain_s=args.drain,
+            on_ready=lambda info: _say_ready(queue_folder(settings), info),
         )
     )
     return ExitCode.OK
+
+
+def _say_ready(folder: Path, info: DaemonInfo) -> None:
+    jobs = "one job" if info.slots == 1 else f"{info.slots} jobs"
+    how = "Ctrl-C or SIGTERM drains it, a second one ends it."
+    sys.stderr.write(f"Serving {one_line(str(folder))}, {jobs} at once. {how}\n")
+    sys.stderr.flush()

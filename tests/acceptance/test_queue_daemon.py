@@ -33,6 +33,7 @@ def served(build_once: Callable[[str], Place], tmp_path_factory: pytest.TempPath
             os.kill(daemon.process.pid, signal.SIGTERM)
         ended = daemon.finish(60)
     assert ended.status == 0, ended
+    assert f"Serving {place.cache / 'queue'}, one job at once." in ended.errors
     assert_same(before, picture(place.repository))
     assert_nothing_left(place)
 
