@@ -31,7 +31,7 @@ from codeflash_parallel.benchmark.plan import BASELINE, Arm, Group, RacePlan, Wo
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed
 from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.isolation import IsolationLevel, Policy
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.bubblewrap import find_bwrap

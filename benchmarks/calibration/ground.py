@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibration.work import LIMITS, WORKS, Course, has_package
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.process.guest import install_guest
 from codeflash_parallel.process.launcher import open_launcher
 from codeflash_parallel.process.token import hold_benchmark_token

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups
 from codeflash_parallel.benchmark.probe import start_ns
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.workload import Workload, budget_ns
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits, Workspace

@@ -10,7 +10,7 @@ from typing import Any
 from codeflash_parallel.behavior.calls import Known
 from codeflash_parallel.behavior.canaries import Place
 from codeflash_parallel.behavior.compare import Outcomes, TestKey
-from codeflash_parallel.behavior.report import CallOutcome
+from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.model.outcome import Level
 
 

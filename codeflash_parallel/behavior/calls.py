@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codeflash_parallel.behavior.floats import Gap, Tolerance
-from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.model.outcome import Code
 
 

@@ -15,7 +15,8 @@ from random import Random
 from typing import NamedTuple
 
 from codeflash_parallel.behavior.assertions import STATEMENT, Uses, form_of
-from codeflash_parallel.behavior.report import GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 
 #: Canaries of one run at most, besides the last: a failing test takes about a millisecond.
 MOST = 12

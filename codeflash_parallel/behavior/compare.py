@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.values import ValueComparison
 from codeflash_parallel.behavior.wording import and_more, outcome_text
 from codeflash_parallel.model.outcome import Code, Level

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codeflash_parallel.model.outcome import FlagKind
-from codeflash_parallel.model.source import flat
+from codeflash_parallel.model.trees import flat
 
 #: Dotted names by what they may be misused for; a name stands for everything below it, too, and a `*` at the
 #: end for everything that begins so. The first that fits counts: whole modules come after what is in them.

@@ -11,8 +11,9 @@ from codeflash_parallel.behavior.calls import Measured
 from codeflash_parallel.behavior.judging import Found, doubt, judged_replay, untold, with_words
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.points import Circumstances, Serving, choose
+from codeflash_parallel.behavior.replay_specs import replay_spec
 from codeflash_parallel.behavior.serving import Place, run_served
-from codeflash_parallel.behavior.session import Session, replay_spec
+from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.behavior.steps import Account
 from codeflash_parallel.behavior.values import ValueComparison, measure, to_measure, together
 from codeflash_parallel.model.candidate import Candidate

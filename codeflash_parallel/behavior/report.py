@@ -8,116 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
+
+from codeflash_parallel.behavior.outcomes import Answer, CallOutcome, Derivation, TestOutcome
 
 #: Outcomes of a whole test, worst first: a test is what its worst phase is.
 _WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TestOutcome:
-    """One test: `passed`, `failed`, `error`, `skipped`, `xfailed` or `xpassed`.
-
-    Attributes:
-        ns: setup, call and teardown together.
-        phase, message: of the phase that decided a failure.
-    """
-
-    # Not a test: pytest must not collect it where it is imported.
-    __test__: ClassVar[bool] = False
-
-    id: str
-    outcome: str
-    ns: int = 0
-    phase: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallOutcome:
-    """One call of a target: digests of what it gave and of its arguments afterwards.
-
-    Attributes:
-        kind: `return` or `raise`.
-        digest, floatless, typeless: of the outcome: exact, with floats masked, with types unified by value.
-        after: of result and arguments after the call, taken together (aliasing shows).
-        traces: what else the call left behind, as ``name=text;...``; of the baseline those that are stable.
-        floats, skeleton: of a call that was measured: all floats in result and arguments, packed, and the
-            digest of everything else.
-        inputs: digest of all that a replay depends on; empty unless the inputs were captured.
-        unencodable: why there are no digests; empty when there are.
-    """
-
-    index: int
-    test: str
-    target: int
-    kind: str
-    type: str = ""
-    digest: str = ""
-    floatless: str = ""
-    typeless: str = ""
-    after: str = ""
-    traces: str = ""
-    floats: str = ""
-    skeleton: str = ""
-    text: str = ""
-    args: str = ""
-    captured: bool = False
-    inputs: str = ""
-    why: str = ""
-    ns: int = 0
-    thread: bool = False
-    unencodable: str = ""
-
-    @property
-    def essence(self) -> tuple[str, str, str]:
-        """Return what must be equal for two outcomes to be the same."""
-        return (self.kind, self.digest, self.after)
-
-
-class Answer(NamedTuple):
-    """What a replay says of a call of which only the digests were wanted; as in `CallOutcome`.
-
-    A tuple: there are hundreds of them for each candidate.
-
-    Attributes:
-        call: its index.
-    """
-
-    call: int
-    kind: str
-    type: str
-    digest: str
-    floatless: str
-    typeless: str
-    after: str
-    traces: str
-    ns: int
-
-
 #: Types of the parts of an answer.
 _ANSWER = (int, str, str, str, str, str, str, str, int)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Derivation:
-    """What came of deriving inputs for one target.
-
-    Attributes:
-        target: its number.
-        tried: inputs that the call was made with.
-        raised, slow: of those, and not kept.
-        inside, outside: kept ones that keep all relations, and that break one.
-        why: why there are not more; may be empty.
-    """
-
-    target: int
-    tried: int = 0
-    raised: int = 0
-    slow: int = 0
-    inside: int = 0
-    outside: int = 0
-    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,8 @@ import shlex
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.session import Guest, SelectedRun, replay_spec, selected_run_spec
+from codeflash_parallel.behavior.replay_specs import replay_spec
+from codeflash_parallel.behavior.session import Guest, SelectedRun, selected_run_spec
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command
 

@@ -11,14 +11,8 @@ from codeflash_parallel.behavior.arming import Arms, arm
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.canaries import Canary
 from codeflash_parallel.behavior.points import Point, Serving
-from codeflash_parallel.behavior.session import (
-    Guest,
-    SelectedRun,
-    Session,
-    read_session,
-    replay_spec,
-    selected_run_spec,
-)
+from codeflash_parallel.behavior.replay_specs import replay_spec
+from codeflash_parallel.behavior.session import Guest, SelectedRun, Session, read_session, selected_run_spec
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Exit, Limits, Server, ServerGone, Workspace
 from codeflash_parallel.process.guest import guest_command, write_spec

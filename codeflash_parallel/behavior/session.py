@@ -13,7 +13,8 @@ from codeflash_parallel.behavior.arguments import TestRequest, first_arguments, 
 from codeflash_parallel.behavior.arming import Arms, arm, broken_seal
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.canaries import Canary, sift
-from codeflash_parallel.behavior.report import GuestReport, TestOutcome, read_report
+from codeflash_parallel.behavior.outcomes import TestOutcome
+from codeflash_parallel.behavior.report import GuestReport, read_report
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
@@ -21,13 +22,6 @@ from codeflash_parallel.process.guest import guest_command, parse_records
 #: What a capture may cost: calls, bytes of pickled inputs (the design's budgets).
 CAPTURE_CALLS = 2_000
 CAPTURE_BYTES = 64 * 1024 * 1024
-
-#: Derived inputs of one target that are wanted: such that keep all relations, and such that break one.
-DERIVED_INSIDE, DERIVED_OUTSIDE = 240, 40
-#: CPU seconds for trying inputs out on the baseline, and what all that are kept may take there.
-DERIVED_TRY_S, DERIVED_CHECK_S = 1.0, 0.1
-#: Derived inputs are numbered from here on; captured calls never get that far.
-FIRST_DERIVED = 1_000_000
 
 
 class Wrap(StrEnum):
@@ -226,66 +220,6 @@ def _tests_fields(
         "tracebacks": Tracebacks.SHORT.value,
         "workers": 0,
     }
-
-
-def replay_spec(
-    guest: Guest,
-    inputs: str,
-    prove: Sequence[str],
-    calls: Sequence[int],
-    texts: Sequence[int] = (),
-    derived: tuple[str, Sequence[int]] = ("", ()),
-) -> dict[str, Any]:
-    """Return the spec of a replay of captured calls, and of calls with derived inputs after them.
-
-    Args:
-        guest: of the run.
-        inputs: the file that holds them.
-        prove: paths whose compiled bytes are reported besides the targets'.
-        calls: which ones, by their numbers.
-        texts: those of them whose arguments and outcomes are put into words; of the rest there are digests.
-        derived: the file that holds the derived inputs, and which ones, by their numbers.
-    """
-    path, numbers = derived
-    more = {"derived": path, "derived_calls": list(numbers)} if numbers else {}
-    return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
-
-
-def derive_spec(
-    guest: Guest, inputs: str, derived: str, calls: Sequence[int], raises: Mapping[int, Sequence[str]]
-) -> dict[str, Any]:
-    """Return the spec that has inputs derived from captured ones and tried out.
-
-    Args:
-        guest: of the run.
-        inputs: the file that holds the captured ones.
-        derived: the file for the derived ones.
-        calls: the captured ones that were observed, by their numbers.
-        raises: by the number of a target: types of exceptions that are normal outcomes of it.
-    """
-    normal = {str(target): list(types) for target, types in raises.items()}
-    sizes = {"inside": DERIVED_INSIDE, "outside": DERIVED_OUTSIDE, "first": FIRST_DERIVED}
-    times = {"try_s": DERIVED_TRY_S, "check_s": DERIVED_CHECK_S}
-    made = {"inputs": inputs, "derived": derived, "calls": list(calls), "raises": normal}
-    return guest.spec("derive", (), **made, **sizes, **times)
-
-
-def shrink_spec(
-    guest: Guest, inputs: str, base: tuple[str, int], out: str, first: int, tries: int
-) -> dict[str, Any]:
-    """Return the spec that has simpler inputs made of one, and the call made with each.
-
-    Args:
-        guest: of the run.
-        inputs: the file that holds the captured ones; it says where modules lie.
-        base: the file that holds that one, and its number.
-        out: the file for the simpler ones.
-        first: their first number.
-        tries: how many, at most.
-    """
-    path, number = base
-    made = {"inputs": inputs, "base": path, "derived": out, "calls": [number]}
-    return guest.spec("derive", (), **made, first=first, shrink=tries)
 
 
 def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:

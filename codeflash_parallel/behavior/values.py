@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules, differing, other_trace
 from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.wording import derived_reason, first_difference, outside_reason, value_reason
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import FirstDifference, ValueCounts

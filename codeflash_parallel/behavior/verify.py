@@ -20,6 +20,7 @@ from codeflash_parallel.behavior.compare import (
 from codeflash_parallel.behavior.faults import leak, machinery_fault
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.behavior.replay_specs import replay_spec
 from codeflash_parallel.behavior.session import (
     SelectedRun,
     Session,
@@ -27,7 +28,6 @@ from codeflash_parallel.behavior.session import (
     Tracebacks,
     Wrap,
     read_session,
-    replay_spec,
     selected_run_spec,
 )
 from codeflash_parallel.behavior.values import compare_calls

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
-from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import FirstDifference
 

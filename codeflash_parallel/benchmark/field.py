@@ -8,15 +8,10 @@ from contextlib import asynccontextmanager
 import anyio
 
 from codeflash_parallel.benchmark.leftovers import Leftovers
+from codeflash_parallel.benchmark.lost import ArmLost, explained
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
-from codeflash_parallel.benchmark.unit import (
-    ArmLost,
-    Bench,
-    Template,
-    explained,
-    start_fork_server,
-    start_template,
-)
+from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
+from codeflash_parallel.benchmark.unit import Template
 
 #: Seconds in which the kernel must let go of killed processes; beyond them they are left to the launcher.
 CLOSE_S = 10.0

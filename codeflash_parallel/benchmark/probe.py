@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from codeflash_parallel.benchmark.field import Field, open_field
+from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.unit import ArmLost, ArmSlow, Bench, Job, Unit
+from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.benchmark.unit import Job, Unit
 
 #: How the reason of a process begins that ends by itself; why it did says more.
 _NO_START = "ended before its time"

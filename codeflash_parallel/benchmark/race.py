@@ -11,22 +11,16 @@ from statistics import median
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.decide import Looks, places, rounds_needed, visible_gain
 from codeflash_parallel.benchmark.field import Field, open_field
+from codeflash_parallel.benchmark.lost import ArmLost, ArmNotStarted, ArmSlow, ArmStarved, ArmTooLarge
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import judged, void_note
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.referee import after_round
 from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, predicted_ns, run_round
 from codeflash_parallel.benchmark.samples import Round
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.benchmark.tracks import Track, track
-from codeflash_parallel.benchmark.unit import (
-    SECOND,
-    ArmLost,
-    ArmNotStarted,
-    ArmSlow,
-    ArmStarved,
-    ArmTooLarge,
-    Bench,
-)
+from codeflash_parallel.benchmark.unit import SECOND
 from codeflash_parallel.model.outcome import Code, Status
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.

@@ -11,10 +11,11 @@ from random import Random
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
+from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow
 from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, RaceStage, Work, block_order
 from codeflash_parallel.benchmark.quiet import load_of, stepped
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, ArmLost, ArmSlow, Ending, Job, Unit
+from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Ending, Job, Unit
 
 #: A candidate's block may take this many times the baseline's before it is given up as slower.
 SLOW_FACTOR = 20

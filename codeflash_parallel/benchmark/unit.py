@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from codeflash_parallel.benchmark.leftovers import Leftovers
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
+from codeflash_parallel.benchmark.lost import ArmLate, ArmLost, ArmSlow
+from codeflash_parallel.benchmark.plan import Arm, Work
 from codeflash_parallel.benchmark.samples import Block, BlockKind
 from codeflash_parallel.benchmark.seat import Seat, seat_of
 from codeflash_parallel.benchmark.witness import (
@@ -27,26 +27,17 @@ from codeflash_parallel.benchmark.witness import (
     own_queued_ns,
     reaped_children_ns,
 )
-from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import (
     Channel,
     ChannelClosed,
-    Command,
     Exit,
-    ForkServer,
-    Limits,
-    Runner,
-    ServerGone,
 )
-from codeflash_parallel.process.guest import Control, guest_command, parse_records
 from codeflash_parallel.process.proctable import child_called
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
 #: because reaching it throws an arm out of the race.
 SMALL_S = 20.0
 
-#: How much of a failed arm's own words is kept.
-SAID_CHARS = 300
 
 #: By so much the process table may be wrong about the CPU time between two looks: user and system time, each
 #: rounded down to a tick of ten milliseconds.
@@ -54,52 +45,6 @@ TABLE_GRAIN_NS = 20_000_000
 
 #: Nanoseconds in a second.
 SECOND = 1_000_000_000
-
-
-class ArmLost(Exception):  # noqa: N818 - a state of one arm, not an error of ours
-    """An arm can no longer be timed; the reason is one clause about it.
-
-    Never leaves this package.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class ArmLate(ArmLost):
-    """The arm did not answer in time."""
-
-
-class ArmSlow(ArmLost):
-    """The arm's calls were not done in time."""
-
-
-class ArmNotStarted(ArmLost):
-    """The machinery could not start the arm's process, or keep it."""
-
-
-class ArmStarved(ArmNotStarted):
-    """The kernel killed the arm's process: the machine had no memory left."""
-
-
-class ArmTooLarge(ArmLost):
-    """The arm's process reached its memory limit."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bench:
-    """Where arms run.
-
-    Attributes:
-        runner: starts their processes.
-        guest_dir: what `install_guest` returned.
-        limits: of each arm's processes; their times are replaced by the race's own.
-    """
-
-    runner: Runner
-    guest_dir: Path
-    limits: Limits
 
 
 class Template:
@@ -316,75 +261,3 @@ class Unit:
             return self._witness.cpu_ns()
         except ProcessGone:
             raise ArmLost("ended while it was timed") from None
-
-
-async def start_fork_server(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> ForkServer:
-    """Start the process from which the arms of one layout are forked; whoever calls this closes it.
-
-    Args:
-        arm: in whose workspace it lives, the baseline.
-
-    Raises:
-        ArmLost: it does not come up.
-    """
-    command = _command(bench, arm, {"mode": "forkserver", "work": plan.work.value}, plan, hash_seed)
-    try:
-        return await bench.runner.fork_server(command, SMALL_S)
-    except ServerGone as error:
-        raise _no_server(error) from error
-
-
-async def start_template(
-    bench: Bench, server: ForkServer, arm: Arm, plan: RacePlan, hash_seed: int
-) -> Template:
-    """Start an arm's process; whoever calls this closes what it returns.
-
-    Raises:
-        ArmLost: the fork server is gone.
-    """
-    spec = {
-        **arm.spec,
-        "mode": "arm",
-        "work": plan.work.value,
-        "groups": [{"name": g.name, "calls": list(g.calls), "tests": list(g.tests)} for g in plan.groups],
-    }
-    try:
-        channel = await server.open(_command(bench, arm, spec, plan, hash_seed))
-    except ServerGone as error:
-        raise _no_server(error) from error
-    return Template(arm, channel, plan.work)
-
-
-def _command(bench: Bench, arm: Arm, spec: Mapping[str, Any], plan: RacePlan, hash_seed: int) -> Command:
-    # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
-    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
-    workspace = replace(arm.workspace, environment=environment)
-    wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
-    limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)
-    return guest_command(workspace, spec, limits, bench.guest_dir, control=Control.LINES)
-
-
-def _no_server(gone: ServerGone) -> ArmLost:
-    ended = gone.exit
-    lost = ArmNotStarted(str(gone).rstrip("."))
-    return explained(lost, ended) if ended is not None else lost
-
-
-def explained(lost: ArmLost, ended: Exit) -> ArmLost:
-    """Return why an arm was lost, with what its process said and how it ended."""
-    if ended.ended is Ended.NOT_STARTED:
-        return ArmNotStarted(f"could not be started: {ended.message}")
-    if ended.ended is Ended.OOM_KILLED:
-        return ArmStarved("was killed: the machine had no memory left")
-    if ended.ended is Ended.MEMORY_LIMIT:
-        return ArmTooLarge(f"reached its memory limit: {ended.message}")
-    errors = [str(r.get("message", "")) for r in parse_records(ended.records) if r.get("t") == "error"]
-    said = errors[-1] if errors else _last_line(ended.stderr)
-    if isinstance(lost, ArmLate | ArmSlow) or not said:
-        return lost
-    return ArmLost(f"{lost.reason}: {said[:SAID_CHARS]}")
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codeflash_parallel.behavior.calls import stable_traces
+from codeflash_parallel.behavior.outcomes import CallOutcome, Derivation
+from codeflash_parallel.behavior.replay_specs import derive_spec, replay_spec
 from codeflash_parallel.behavior.replaying import without
-from codeflash_parallel.behavior.report import CallOutcome, Derivation, GuestReport
-from codeflash_parallel.behavior.session import Guest, derive_spec, hashed, replay_spec, run_guest
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.session import Guest, hashed, run_guest
 from codeflash_parallel.model.workspace import Limits, Tree, Workspace
 from codeflash_parallel.process.environment import HASH_SEEDS
 

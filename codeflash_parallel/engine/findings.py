@@ -11,7 +11,8 @@ from typing import Any
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import stable_traces
 from codeflash_parallel.behavior.compare import Outcomes, TestKey, outcomes_by_test
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests, touched_targets
 from codeflash_parallel.behavior.session import Guest, Session
 from codeflash_parallel.model.workspace import Workspace

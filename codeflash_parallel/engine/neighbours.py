@@ -20,9 +20,10 @@ import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import replays_alone
+from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import (
     Guest,
     SelectedRun,

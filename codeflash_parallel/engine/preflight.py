@@ -23,7 +23,8 @@ import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import with_canaries
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
     Guest,

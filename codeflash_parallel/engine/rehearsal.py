@@ -19,13 +19,14 @@ import anyio
 
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.fitness import ARMS, Recorded
+from codeflash_parallel.benchmark.lost import ArmLost
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, cost_groups
 from codeflash_parallel.benchmark.quiet import judged
 from codeflash_parallel.benchmark.race import HASH_SEEDS
 from codeflash_parallel.benchmark.resample import Layout, Walls
 from codeflash_parallel.benchmark.rounds import RoundPlace, calibrate, run_round
 from codeflash_parallel.benchmark.samples import Round
-from codeflash_parallel.benchmark.unit import ArmLost, Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Exit, Limits, Workspace

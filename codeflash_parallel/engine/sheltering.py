@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.derivation import Derived, Replays
 from codeflash_parallel.engine.findings import Stability, repetitions, stable
 

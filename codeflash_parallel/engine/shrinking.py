@@ -19,10 +19,12 @@ import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import call_code
+from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.behavior.replay_specs import replay_spec, shrink_spec
 from codeflash_parallel.behavior.replaying import without
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
-from codeflash_parallel.behavior.session import hashed, replay_spec, run_guest, shrink_spec
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.session import hashed, run_guest
 from codeflash_parallel.behavior.wording import outcome_text
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.model.candidate import Candidate

@@ -8,14 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from codeflash_parallel.model.source import (
-    Definition,
-    Source,
-    first_line,
-    flat,
-    is_docstring,
-    is_type_checking,
-)
+from codeflash_parallel.model.source import Source
+from codeflash_parallel.model.trees import Definition, first_line, flat, is_docstring, is_type_checking
 
 ImportNode = ast.Import | ast.ImportFrom
 

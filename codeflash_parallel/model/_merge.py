@@ -20,15 +20,8 @@ from codeflash_parallel.model._statements import (
     shares_line,
 )
 from codeflash_parallel.model.functions import role
-from codeflash_parallel.model.source import (
-    Definition,
-    FunctionNode,
-    Source,
-    first_line,
-    flat,
-    same,
-    skeleton,
-)
+from codeflash_parallel.model.source import Source
+from codeflash_parallel.model.trees import Definition, FunctionNode, first_line, flat, same, skeleton
 
 
 class Merge:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from codeflash_parallel.model._imports import bound_by_import
 from codeflash_parallel.model.functions import role
-from codeflash_parallel.model.source import (
+from codeflash_parallel.model.source import Source
+from codeflash_parallel.model.trees import (
     Definition,
     FunctionNode,
-    Source,
     dotted,
     is_docstring,
     is_type_checking,

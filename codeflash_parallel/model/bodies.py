@@ -8,14 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codeflash_parallel.model.functions import definitions, is_generator
-from codeflash_parallel.model.source import (
-    Definition,
-    FunctionNode,
-    parse_piece,
-    same_around,
-    skeleton,
-    statements_of,
-)
+from codeflash_parallel.model.source import parse_piece, same_around
+from codeflash_parallel.model.trees import Definition, FunctionNode, skeleton, statements_of
 
 #: Texts whose readings are kept: the snapshot's is wanted for every candidate, a candidate's when it is
 #: checked and again when it is admitted. Each is as large as what changed.

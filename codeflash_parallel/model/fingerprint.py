@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codeflash_parallel.model.candidate import digest_of
-from codeflash_parallel.model.source import decoded, is_prose, parse_anew, parse_piece, pieces, skeleton
+from codeflash_parallel.model.source import decoded, parse_anew, parse_piece, pieces
+from codeflash_parallel.model.trees import is_prose, skeleton
 
 #: A larger file counts by its bytes: its tree would take seconds, in which nothing else of a run goes on.
 MAX_TREE_BYTES = 1_000_000

@@ -7,15 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from codeflash_parallel.model.source import (
-    FunctionNode,
-    dotted,
-    first_line,
-    flat,
-    is_docstring,
-    parse,
-    skeleton,
-)
+from codeflash_parallel.model.source import parse
+from codeflash_parallel.model.trees import FunctionNode, dotted, first_line, flat, is_docstring, skeleton
 
 #: What a function is made to do when its failure must be seen.
 FORCED_FAILURE = 'raise AssertionError("codeflash-parallel: forced failure")'

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from codeflash_parallel.model._imports import LineEdit, merge_imports
 from codeflash_parallel.model._merge import Merge
 from codeflash_parallel.model.functions import find
-from codeflash_parallel.model.source import Definition, FunctionNode, Source, first_line, flat, parse
+from codeflash_parallel.model.source import Source, parse
+from codeflash_parallel.model.trees import Definition, FunctionNode, first_line, flat
 
 
 class SpliceError(Exception):

@@ -18,9 +18,10 @@ from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.check import check
 from codeflash_parallel.behavior.compare import outcomes_by_test
+from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.report import CallOutcome
+from codeflash_parallel.behavior.replay_specs import replay_spec
 from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
 from codeflash_parallel.behavior.serving import Servers, template_spec
 from codeflash_parallel.behavior.session import (
@@ -28,7 +29,6 @@ from codeflash_parallel.behavior.session import (
     SelectedRun,
     Wrap,
     first_run_spec,
-    replay_spec,
     run_guest,
     selected_run_spec,
 )

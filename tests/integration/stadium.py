@@ -11,7 +11,7 @@ from random import Random
 
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan
 from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.launcher import open_launcher
 

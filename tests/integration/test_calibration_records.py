@@ -19,7 +19,7 @@ from calibration.traces import Cell, Recorder, Traces
 from calibration.work import LIMITS, WORKS, Course
 
 from codeflash_parallel.benchmark.plan import RaceStage
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.process.guest import install_guest
 from codeflash_parallel.process.launcher import open_launcher
 

@@ -31,7 +31,7 @@ from cheats import (
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, cost_groups
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import confirmation_of, contenders, rank
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records

@@ -16,7 +16,7 @@ from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups, 
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import confirmation_of, contenders, rank
 from codeflash_parallel.benchmark.referee import judge
-from codeflash_parallel.benchmark.unit import Bench
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.result import LineProfile
 from codeflash_parallel.model.workspace import Limits, Workspace

@@ -15,20 +15,13 @@ from random import Random
 import pytest
 from test_race import CODES, Project, plan_of
 
+from codeflash_parallel.benchmark.lost import ArmLost
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import CacheIsolation, RaceFailed
 from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.unit import (
-    SMALL_S,
-    ArmLost,
-    Bench,
-    Job,
-    Template,
-    Unit,
-    start_fork_server,
-    start_template,
-)
+from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
+from codeflash_parallel.benchmark.unit import SMALL_S, Job, Template, Unit
 from codeflash_parallel.model.isolation import IsolationLevel, Policy
 from codeflash_parallel.model.outcome import Ended, Status
 from codeflash_parallel.model.result import LineProfile

@@ -9,7 +9,8 @@ from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel._guest.shrinking import simpler
-from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.shrinking import smallest_like
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.outcome import Code, Status

@@ -30,7 +30,8 @@ from codeflash_parallel.behavior.canaries import (
     sift,
     to_be_tried,
 )
-from codeflash_parallel.behavior.report import GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.model.outcome import Code, Ended
 from codeflash_parallel.model.workspace import Exit

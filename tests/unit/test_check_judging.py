@@ -22,7 +22,8 @@ from codeflash_parallel.behavior.judging import (
     observable,
     run_fault,
 )
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.behavior.values import compare_calls, together
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of

@@ -14,7 +14,8 @@ from codeflash_parallel.behavior.compare import (
     compare_tests,
     outcomes_by_test,
 )
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome, read_report
+from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.behavior.report import GuestReport, read_report
 from codeflash_parallel.behavior.values import compare_calls
 from codeflash_parallel.model.outcome import Code, Level
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.behavior.report import GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.engine.demands import Absent, must_have_run, red_baseline
 from codeflash_parallel.model.errors import EnvironmentFault

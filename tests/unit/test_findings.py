@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.report import GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Guest, Session
 from codeflash_parallel.engine.findings import (
     Choice,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.model.fingerprint import MAX_TREE_BYTES, fingerprint
-from codeflash_parallel.model.source import skeleton
+from codeflash_parallel.model.trees import skeleton
 
 BASE = b"def f(a, b):\n    return a + b * 2\n"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.neighbours import affordable, captured_calls, with_neighbours
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.result import TestCounts, ValueCounts

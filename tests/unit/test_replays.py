@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.behavior.calls import Known
-from codeflash_parallel.behavior.report import Answer, CallOutcome, GuestReport, read_report
+from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
+from codeflash_parallel.behavior.report import GuestReport, read_report
 from codeflash_parallel.behavior.values import compare_calls
 from codeflash_parallel.behavior.wording import reworded
 from codeflash_parallel.engine.findings import repetitions, stable

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from codeflash_parallel.model import bodies
 from codeflash_parallel.model.bodies import body_change
 from codeflash_parallel.model.fingerprint import fingerprint
-from codeflash_parallel.model.source import decoded, parse, parse_piece, pieces, skeleton
+from codeflash_parallel.model.source import decoded, parse, parse_piece, pieces
+from codeflash_parallel.model.trees import skeleton
 
 PIECES = (
     '"""Prose."""\n',

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.derivation import Derived, Replays
 from codeflash_parallel.engine.sheltering import replayed, warnings_of
 

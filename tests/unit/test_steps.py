@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.report import CallOutcome, GuestReport, TestOutcome
+from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.steps import Used, steps_of_replay, steps_of_tests, used_by
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.result import STEPS

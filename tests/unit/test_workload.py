@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.report import CallOutcome
+from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.benchmark.plan import Group, Work
 from codeflash_parallel.engine.race_phase import race_plan
 from codeflash_parallel.engine.workload import Workload, budget_ns, captured_calls, comparing

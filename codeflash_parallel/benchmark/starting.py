@@ -1,0 +1,87 @@
+"""Start the processes of a race: one from which all arms are forked, and the arms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.benchmark.lost import ArmLost, ArmNotStarted, explained
+from codeflash_parallel.benchmark.plan import Arm, RacePlan
+from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Template
+from codeflash_parallel.model.workspace import (
+    Command,
+    ForkServer,
+    Limits,
+    Runner,
+    ServerGone,
+)
+from codeflash_parallel.process.guest import Control, guest_command
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """Where arms run.
+
+    Attributes:
+        runner: starts their processes.
+        guest_dir: what `install_guest` returned.
+        limits: of each arm's processes; their times are replaced by the race's own.
+    """
+
+    runner: Runner
+    guest_dir: Path
+    limits: Limits
+
+
+async def start_fork_server(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> ForkServer:
+    """Start the process from which the arms of one layout are forked; whoever calls this closes it.
+
+    Args:
+        arm: in whose workspace it lives, the baseline.
+
+    Raises:
+        ArmLost: it does not come up.
+    """
+    command = _command(bench, arm, {"mode": "forkserver", "work": plan.work.value}, plan, hash_seed)
+    try:
+        return await bench.runner.fork_server(command, SMALL_S)
+    except ServerGone as error:
+        raise _no_server(error) from error
+
+
+async def start_template(
+    bench: Bench, server: ForkServer, arm: Arm, plan: RacePlan, hash_seed: int
+) -> Template:
+    """Start an arm's process; whoever calls this closes what it returns.
+
+    Raises:
+        ArmLost: the fork server is gone.
+    """
+    spec = {
+        **arm.spec,
+        "mode": "arm",
+        "work": plan.work.value,
+        "groups": [{"name": g.name, "calls": list(g.calls), "tests": list(g.tests)} for g in plan.groups],
+    }
+    try:
+        channel = await server.open(_command(bench, arm, spec, plan, hash_seed))
+    except ServerGone as error:
+        raise _no_server(error) from error
+    return Template(arm, channel, plan.work)
+
+
+def _command(bench: Bench, arm: Arm, spec: Mapping[str, Any], plan: RacePlan, hash_seed: int) -> Command:
+    # Every arm of a layout has the same hash seed, or sets would be iterated in different orders.
+    environment = {**arm.workspace.environment, "PYTHONHASHSEED": str(hash_seed)}
+    workspace = replace(arm.workspace, environment=environment)
+    wall_s = 2 * plan.budget_ns / SECOND + 10 * SMALL_S
+    limits = replace(bench.limits, wall_s=wall_s, cpu_s=0.0)
+    return guest_command(workspace, spec, limits, bench.guest_dir, control=Control.LINES)
+
+
+def _no_server(gone: ServerGone) -> ArmLost:
+    ended = gone.exit
+    lost = ArmNotStarted(str(gone).rstrip("."))
+    return explained(lost, ended) if ended is not None else lost
