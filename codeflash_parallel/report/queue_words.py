@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codeflash_parallel.model.jobs import Job, JobState, Place
+from codeflash_parallel.model.jobs import Job, JobState, Place, Waiting
 from codeflash_parallel.report.text import one_line
 
 #: States in which a job has still something before it.
@@ -14,6 +14,9 @@ OPEN = frozenset({JobState.QUEUED, JobState.RUNNING})
 
 #: Characters of what there is to say of a job that a row shows.
 _FAULT = 60
+
+#: A wait that is not worth telling.
+_SHORT_S = 0.5
 
 _MINUTE_S, _HOUR_S = 60, 3600
 #: From so many of the smaller unit on the larger one is used.
@@ -31,7 +34,8 @@ def seconds_words(seconds: float) -> str:
 
 def place_words(place: Place) -> str:
     """Return where a queued job stands, why, and about how long still, where anything has been measured."""
-    wait = f", about {seconds_words(place.wait_s)} to wait" if place.wait_s >= 0 else ""
+    is_known = place.wait_s >= _SHORT_S and place.reason != Waiting.PAUSED
+    wait = f", about {seconds_words(place.wait_s)} to wait" if is_known else ""
     return f"position {place.position}: {place.reason.value}{wait}"
 
 
@@ -79,7 +83,10 @@ def _about(job: Job, place: Place) -> str:
 def _end_of(job: Job) -> str:
     """Return what came of a job: its run's own sentence where there is one."""
     summary = (result_of(job).get("document") or {}).get("summary", "")
-    return summary or outcome_of(job).replace("_", " ")
+    outcome = outcome_of(job)
+    return summary or (
+        outcome if outcome.isupper() else outcome.replace("_", " ")
+    )  # codes stay what they are
 
 
 JOB_COLUMNS = ("job", "state", "kind", "submitter", "run", "priority", "age", "")

@@ -78,6 +78,8 @@ def test_an_estimate_is_said_only_where_something_was_measured() -> None:
     place = Place(position=3, reason=Waiting.SLOTS, wait_s=-1.0)
     assert place_words(place) == "position 3: all slots are busy"
     assert place_words(replace(place, wait_s=61.0)) == "position 3: all slots are busy, about 61 s to wait"
+    paused = Place(position=1, reason=Waiting.PAUSED, wait_s=61.0)
+    assert place_words(paused) == "position 1: the queue is paused"
 
 
 @pytest.mark.parametrize(
@@ -100,10 +102,11 @@ def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
 @pytest.mark.parametrize(
     ("job", "place", "words"),
     [
-        (JOB, Place(position=1, reason=Waiting.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next, about 0.0 s to wait"),
+        (JOB, Place(position=1, reason=Waiting.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next"),
         (replace(JOB, state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
         (replace(JOB, state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
         (done({"document": {"verdict": "nothing_faster"}}), NOWHERE, "job 4f1c: done: nothing faster"),
+        (done({"document": None, "error": {"code": "SNAPSHOT_CHANGED"}}), NOWHERE, "job 4f1c: done: SNAPSHOT_CHANGED"),
         (done({"document": {"summary": "c1 wins."}}), NOWHERE, "job 4f1c: done: c1 wins."),
         (replace(JOB, state=JobState.DEAD, fault="killed\x1b[2J"), NOWHERE, "job 4f1c: dead: killed\\x1b[2J"),
         (replace(JOB, state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),
