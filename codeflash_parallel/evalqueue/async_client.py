@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -133,7 +133,8 @@ class AsyncEvalQueueClient:
         async with _open_link(self._client.folder) as link:
             if link is None:
                 raise no_daemon(self._client.folder)
-            yield _events(link, calls.Watch(job_id=JobId(job_id)))
+            async with aclosing(_events(link, calls.Watch(job_id=JobId(job_id)))) as events:
+                yield events
 
     async def _waited(self, job_id: JobId, patience: Patience) -> JobStatus:
         wanted = calls.Wait(job_id=job_id, max_s=patience.left_s(time.monotonic()))
@@ -195,12 +196,13 @@ class _Link:
 
     async def ask(self, request: calls.Request) -> Any:
         """Make a call and return its answer; raises as `link.Link.ask` does."""
-        async for reply in self.replies(request):
-            if isinstance(reply, Answer):
-                return reply.value
+        async with aclosing(self.replies(request)) as replies:
+            async for reply in replies:
+                if isinstance(reply, Answer):
+                    return reply.value
         raise AssertionError(request)  # pragma: no cover - the replies end with an answer
 
-    async def replies(self, request: calls.Request) -> AsyncIterator[JobEvent | Answer]:
+    async def replies(self, request: calls.Request) -> AsyncGenerator[JobEvent | Answer]:
         """Make a call and yield its events and, last, its answer."""
         await self._spoken(self._stream.send(request_line(request)))
         while True:
@@ -239,10 +241,11 @@ async def _open_link(folder: Path) -> AsyncIterator[_Link | None]:
         yield _Link(folder, stream)
 
 
-async def _events(link: _Link, wanted: calls.Watch) -> AsyncIterator[JobEvent]:
-    async for reply in link.replies(wanted):
-        if isinstance(reply, JobEvent):
-            yield reply
+async def _events(link: _Link, wanted: calls.Watch) -> AsyncGenerator[JobEvent]:
+    async with aclosing(link.replies(wanted)) as replies:
+        async for reply in replies:
+            if isinstance(reply, JobEvent):
+                yield reply
 
 
 async def _on_a_thread(call: Callable[[], _T]) -> _T:

@@ -20,7 +20,7 @@ from codeflash_parallel.model.queue_settings import QueueSettings
 from codeflash_parallel.service import processes
 from codeflash_parallel.service.crew import Crew, Died, Ending, Worker
 from codeflash_parallel.service.desk import Desk
-from codeflash_parallel.service.liveness import gets_on
+from codeflash_parallel.service.liveness import STUCK_S, gets_on, lives
 from codeflash_parallel.service.performing import Assignment, error_result
 
 #: How often what could not be written to the store is tried again: its disk was full, say.
@@ -100,12 +100,17 @@ class Attending:
         worker.begin(self.job.job_id)
         self._cpu_before_s = processes.cpu_s(worker.pid)
         assignment = Assignment(
-            job_id=self.job.job_id, kind=self.job.kind, payload=self.job.payload, slots=slots
+            job_id=self.job.job_id,
+            fence=self.job.fence,
+            kind=self.job.kind,
+            payload=self.job.payload,
+            slots=slots,
         )
         try:
             async with anyio.create_task_group() as group:
-                for task in (self._keep_lease, self._keep_time, self._be_ready_to_break):
-                    group.start_soon(task, worker)
+                group.start_soon(self._keep_lease, worker)
+                group.start_soon(self._keep_time)
+                group.start_soon(self._be_ready_to_break, worker, assignment)
                 ending = await worker.perform(assignment, lambda: self.on_progress(self.job))
                 group.cancel_scope.cancel()
         except BaseException:
@@ -121,16 +126,19 @@ class Attending:
 
     async def _keep_lease(self, worker: Worker) -> None:
         """Renew the lease as long as the worker gets on; without that the job is broken off."""
-        seen = worker.sign()
+        seen, moved_at = worker.sign(), time.monotonic()
         while True:
+            await worker.ask()
             await anyio.sleep(self.settings.heartbeat)
             now = worker.sign()
             self._cpu_s = max(self._cpu_s, now.cpu_s - self._cpu_before_s)
             if gets_on(seen, now):
-                seen = now
+                moved_at = time.monotonic()
+            if lives(seen, now) and time.monotonic() - moved_at < STUCK_S:
                 await self._renew(worker.progress)
             elif time.monotonic() - self.lease_at >= self.settings.lease - self.settings.heartbeat / 2:
                 self._break(Broken.STALLED)  # before anybody else may claim it
+            seen = now
 
     async def _renew(self, progress: str) -> None:
         job = self.job
@@ -142,7 +150,7 @@ class Attending:
         except EnvironmentFault:  # the disk is full, or the store is held: the lease still has some time
             return
 
-    async def _keep_time(self, _worker: Worker) -> None:
+    async def _keep_time(self) -> None:
         if self.settings.job_timeout:
             await anyio.sleep(self.settings.job_timeout)
             self._break(Broken.TIMEOUT)
@@ -151,11 +159,11 @@ class Attending:
         self._why = self._why or why
         self._breaking.set()
 
-    async def _be_ready_to_break(self, worker: Worker) -> None:
+    async def _be_ready_to_break(self, worker: Worker, assignment: Assignment) -> None:
         """Have the worker break off when it is time; one that does not, or cannot, is killed."""
         await self._breaking.wait()
         if self._why in _GENTLE:
-            await worker.stop_job()
+            await worker.stop(assignment)
             await anyio.sleep(_STOP_S)
         await self.crew.dismiss(worker)
 

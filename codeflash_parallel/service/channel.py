@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import anyio
@@ -43,15 +42,14 @@ class Channel:
             except BlockingIOError:
                 await anyio.wait_writable(self._socket)
 
-    async def messages(self) -> AsyncIterator[Message]:
-        """Yield what the other end says until it is gone; can be left and asked for again."""
-        while True:
-            while self._ready:
-                yield self._ready.pop(0)
+    async def receive(self) -> Message | None:
+        """Return what the other end says next, `None` when it is gone."""
+        while not self._ready:
             data = await self._read()
             if not data:
-                return
+                return None
             self._ready += self._frames.feed(data)
+        return self._ready.pop(0)
 
     async def _read(self) -> bytes:
         while True:

@@ -62,7 +62,8 @@ class Worker:
     Attributes:
         warm_for: repository and settings of its open evaluator; empty: none.
         progress: what it said last.
-        told: how many times it has said something.
+        told: how many times it has said that something happened.
+        answers: how many times it has answered us.
         waits: it waits for its turn on this machine.
     """
 
@@ -73,6 +74,7 @@ class Worker:
     job_id: str = ""
     progress: str = ""
     told: int = 0
+    answers: int = 0
     waits: bool = False
     used_s: float = field(default_factory=time.monotonic)
 
@@ -104,28 +106,41 @@ class Worker:
         begun = False
         try:
             await self.channel.send({"t": "job", "job": asdict(assignment)})
-            async for message in self.channel.messages():
+            while (message := await self.channel.receive()) is not None:
                 match message:
                     case {"t": "begun"}:
                         begun = True
                     case {"t": "progress", "text": text, "waits": waits}:
                         self._note(text, waits=waits)
                         on_progress()
+                    case {"t": "answer"}:
+                        self.answers += 1
                     case {"t": "done" | "faulted" | "stopped"}:
                         return message
         except ConnectionError:
             pass  # seen below
         return await self._death(begun=begun)
 
-    async def stop_job(self) -> None:
-        """Ask it to break off its job; `perform` returns when it has."""
+    async def ask(self) -> None:
+        """Have its event loop answer, if it turns."""
         with contextlib.suppress(ConnectionError):
-            await self.channel.send({"t": "stop"})
+            await self.channel.send({"t": "ask"})
+
+    async def stop(self, assignment: Assignment) -> None:
+        """Ask it to break off a job; `perform` returns when it has."""
+        with contextlib.suppress(ConnectionError):
+            await self.channel.send({"t": "stop", "claim": assignment.claim})
 
     def sign(self) -> Sign:
         """Look at it."""
         stopped = processes.is_stopped(self.pid)
-        return Sign(told=self.told, cpu_s=processes.cpu_s(self.pid), waits=self.waits, stopped=stopped)
+        return Sign(
+            answers=self.answers,
+            told=self.told,
+            cpu_s=processes.cpu_s(self.pid),
+            waits=self.waits,
+            stopped=stopped,
+        )
 
     def _note(self, text: str, *, waits: bool) -> None:
         self.told += 1

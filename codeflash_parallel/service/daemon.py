@@ -175,9 +175,13 @@ async def _files(daemon: Daemon) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _leftovers(daemon: Daemon) -> AsyncIterator[None]:
-    """Remove what dead workers have left in the cache."""
+    """Remove what dead workers have left in the cache: those of daemons before us, at the end our own."""
     await recover(daemon.options.cache_dir)
-    yield
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await recover(daemon.options.cache_dir)
 
 
 @asynccontextmanager

@@ -45,9 +45,15 @@ class Assignment:
     """
 
     job_id: str
+    fence: int
     kind: JobKind
     payload: str
     slots: int
+
+    @property
+    def claim(self) -> str:
+        """Name this attempt: a job may come back to the same worker."""
+        return f"{self.job_id} {self.fence}"
 
 
 class Performer:

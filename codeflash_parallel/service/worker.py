@@ -1,8 +1,8 @@
 """The worker process: performs what the daemon hands it, and says what goes on. Ends when the daemon does.
 
-Messages from the daemon: `job` (an assignment) and `stop` (break it off). Messages to it: `ready`, `begun`,
-`progress` (with `waits`: nothing can go on now), and at a job's end one of `done` (its result), `faulted`
-(the machine's fault) and `stopped`.
+Messages from the daemon: `job` (an assignment), `ask` (answer, if you live) and `stop` (break the job off).
+Messages to it: `ready`, `answer`, `begun`, `progress` (with `waits`: nothing can go on now), and at the end
+of a job one of `done` (its result), `faulted` (the machine's fault) and `stopped`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class _Worker:
         self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
         self._given, self._jobs = anyio.create_memory_object_stream[Assignment](float("inf"))
         self._job = anyio.CancelScope()
+        self._claim = ""
+        self._unwanted: set[str] = set()
         self._performer = Performer(cache, HostQuiet(folder, self._waits), self._tell)
 
     async def run(self) -> None:
@@ -47,7 +49,7 @@ class _Worker:
             group.start_soon(self._send, self._to_send)
             group.start_soon(self._perform_all, self._jobs)
             self._say("ready", pid=os.getpid())
-            async for message in self._channel.messages():
+            while (message := await self._channel.receive()) is not None:
                 self._take(message)
             group.cancel_scope.cancel()
 
@@ -55,8 +57,12 @@ class _Worker:
         match message:
             case {"t": "job", "job": job}:
                 self._given.send_nowait(Assignment(**{**job, "kind": JobKind(job["kind"])}))
-            case {"t": "stop"}:
-                self._job.cancel()
+            case {"t": "ask"}:
+                self._say("answer")
+            case {"t": "stop", "claim": claim}:
+                self._unwanted.add(claim)  # it may not have begun yet
+                if claim == self._claim:
+                    self._job.cancel()
 
     async def _perform_all(self, jobs: MemoryObjectReceiveStream[Assignment]) -> None:
         async with self._performer:
@@ -70,13 +76,17 @@ class _Worker:
                     await self._perform(assignment)
 
     async def _perform(self, assignment: Assignment) -> None:
-        self._say("begun", job_id=assignment.job_id)
+        self._say("begun")
         with anyio.CancelScope() as self._job:
+            self._claim = assignment.claim
+            if self._claim in self._unwanted:
+                self._job.cancel()
             end = await self._end_of(assignment)
+        self._unwanted.discard(self._claim)
         if self._job.cancelled_caught:
             await self._performer.close()  # and with it whatever was in the middle of something
             end = {"t": "stopped"}
-        self._say(**end, job_id=assignment.job_id)
+        self._say(**end)
 
     async def _end_of(self, assignment: Assignment) -> dict[str, Any]:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from codeflash_parallel.model.errors import (
@@ -12,7 +14,7 @@ from codeflash_parallel.model.errors import (
 )
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.service.blame import Blame, blame, machine_fault
-from codeflash_parallel.service.liveness import Sign, gets_on
+from codeflash_parallel.service.liveness import Sign, gets_on, lives
 
 
 @pytest.mark.parametrize(
@@ -43,21 +45,33 @@ def test_verdicts_are_no_faults() -> None:
     assert machine_fault({}) == ""
 
 
-SEEN = Sign(told=3, cpu_s=10.0)
+SEEN = Sign(answers=5, told=3, cpu_s=10.0)
 
 
 @pytest.mark.parametrize(
     ("now", "on"),
     [
-        (Sign(told=3, cpu_s=10.0), False),
-        (Sign(told=3, cpu_s=10.001), False),
-        (Sign(told=3, cpu_s=9.0), False),
-        (Sign(told=4, cpu_s=10.0), True),
-        (Sign(told=3, cpu_s=10.5), True),
-        (Sign(told=3, cpu_s=10.0, waits=True), True),
-        (Sign(told=4, cpu_s=11.0, stopped=True), False),
-        (Sign(told=3, cpu_s=10.0, waits=True, stopped=True), False),
+        (SEEN, False),
+        (replace(SEEN, cpu_s=10.001), False),
+        (replace(SEEN, cpu_s=9.0), False),
+        (replace(SEEN, answers=6), False),
+        (replace(SEEN, told=4), True),
+        (replace(SEEN, cpu_s=10.5), True),
+        (replace(SEEN, waits=True), True),
     ],
 )
-def test_alive_is_not_enough(now: Sign, on: bool) -> None:
+def test_to_live_is_not_to_get_on(now: Sign, on: bool) -> None:
     assert gets_on(SEEN, now) is on
+
+
+@pytest.mark.parametrize(
+    ("now", "alive"),
+    [
+        (SEEN, False),
+        (replace(SEEN, told=9, cpu_s=99.0), False),
+        (replace(SEEN, answers=6), True),
+        (replace(SEEN, answers=6, stopped=True), False),
+    ],
+)
+def test_who_does_not_answer_does_not_live(now: Sign, alive: bool) -> None:
+    assert lives(SEEN, now) is alive
