@@ -62,6 +62,7 @@ def _results(database: Database) -> dict[str, int]:
     for row in database.rows(_RESULTS):
         code = _CODE.match(row["fault"])
         label = row["state"] + (f" {code.group()}" if code else "")
-        label = label if label in counts or len(counts) < _MOST_CODES else f"{row['state']} OTHER"
+        if code and label not in counts and len(counts) >= _MOST_CODES:
+            label = f"{row['state']} OTHER"
         counts[label] = counts.get(label, 0) + row["n"]
     return counts

@@ -514,6 +514,7 @@ with handover.turn(Path({str(tail)!r}), 30.0), open({str(order)!r}, "a") as file
             )
             processes.append(process)
             assert said(process) == "joined"
+        assert not order.exists(), "somebody has not waited"
     for process in processes:
         with process:
             assert process.wait(30) == 0
