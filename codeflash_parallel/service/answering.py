@@ -26,6 +26,7 @@ from codeflash_parallel.evalqueue.protocol import (
     event_line,
     read_request,
 )
+from codeflash_parallel.evalqueue.refusals import QueueDamaged
 from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
 from codeflash_parallel.model.jobs import JobId, JobRequest, JobState, Place, Receipt
 from codeflash_parallel.process.token import token_holder
@@ -119,6 +120,8 @@ class Answering:
         try:
             return answer_line(await self._answer(read_request(line), emit))
         except CodeflashParallelError as error:
+            if isinstance(error, QueueDamaged):
+                self._manager.wake()  # who starts jobs ends the daemon for it
             return error_line(error)
         except Exception as error:  # noqa: BLE001 - a defect of one answer must not end the daemon
             return error_line(InternalError("UNEXPECTED", f"{type(error).__name__}: {error}"))

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from codeflash_parallel import __version__
 from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
-from codeflash_parallel.evalqueue.refusals import LeaseLost, UnknownJob
+from codeflash_parallel.evalqueue.refusals import LeaseLost, QueueDamaged, UnknownJob
 from codeflash_parallel.evalqueue.store import Store
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.jobs import Instant, Job, JobId, JobKind, JobState, Overflow
@@ -80,6 +80,8 @@ class Dispatching:
                     break
                 self._start(group, job)
             return await self._desk.do(lambda store, now: store.next_change(now))
+        except QueueDamaged:
+            raise  # the next daemon makes the file anew, which it can while nobody has it open
         except EnvironmentFault as fault:  # the disk is full, or a stopped process holds the store
             self._last_fault = str(fault)
             return _AGAIN_S
