@@ -23,8 +23,9 @@ from codeflash_parallel.benchmark.quiet import judged
 from codeflash_parallel.benchmark.race import HASH_SEEDS
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.record import RaceRecord, from_json, to_json
-from codeflash_parallel.benchmark.rounds import RoundPlace, calibrate, run_round
+from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
+from codeflash_parallel.benchmark.scales import calibrate
 
 #: Candidates of a campaign at most.
 RACING = 8

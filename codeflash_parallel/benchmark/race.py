@@ -16,8 +16,9 @@ from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, Rac
 from codeflash_parallel.benchmark.quiet import judged, void_note
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.referee import after_round
-from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, calibrate, predicted_ns, run_round
+from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
+from codeflash_parallel.benchmark.scales import Scale, calibrate, predicted_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.benchmark.tracks import Track, track
 from codeflash_parallel.benchmark.unit import SECOND

@@ -5,153 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import inf
 from random import Random
 
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow
-from codeflash_parallel.benchmark.plan import BASELINE, LEAN_CYCLE_NS, RacePlan, RaceStage, Work, block_order
+from codeflash_parallel.benchmark.plan import BASELINE, RaceStage, block_order
 from codeflash_parallel.benchmark.quiet import load_of, stepped
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.scales import SLOW_FACTOR, Scale
 from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Ending, Job, Unit
-
-#: A candidate's block may take this many times the baseline's before it is given up as slower.
-SLOW_FACTOR = 20
-
-#: Seconds added to that, for machines that stand still for a moment.
-PATIENCE_S = 2.0
-
-#: Passes over a group while its cost is being found out; each is longer than the one before.
-CALIBRATION_STEPS = 6
-
-#: How much longer one such pass may be than the one before.
-CALIBRATION_GROWTH = 16
-
-#: Where less than this share of its own time is CPU time, work is waiting, and that sizes the blocks.
-BUSY_SHARE = 0.2
-
-#: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
-LONGEST_PASS = 4
-
-#: How long each arm's timed blocks of one round should be in all. What the machine does to a block
-#: lasts hardly longer than the block, so many short ones tell more than few long ones: half the spread, for
-#: the same time, at 1.5 ms as at 6. In a confirmation new processes for every round are the larger cost.
-TIMED_NS = {RaceStage.RACE: 24_000_000, RaceStage.CONFIRMATION: 36_000_000}
-
-#: All groups together have so many palindromes at least where nothing is so long that it is not repeated:
-#: fewer blocks than about a dozen leave each other's accidents standing ...
-LEAST_PALINDROMES = 6
-
-#: ... and as many as let so many rounds fit into this share of the budget: more rounds tell as much as longer
-#: ones, and the first ones drop most arms.
-FITTING_ROUNDS = {RaceStage.RACE: 16, RaceStage.CONFIRMATION: 24}
-FITTING_SHARE = 0.5
 
 #: Of an arm's timed blocks of a group, the outcomes of so many are looked at, on average; encoding them takes
 #: as long as a short block. (Those of the first pass over the inputs are, in every unit.)
 CHECKED_BLOCKS = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scale:
-    """How much work one block of a group is.
-
-    Attributes:
-        cycle: calls of one pass over the group.
-        calls: calls of one block; a multiple of `cycle`.
-        block_ns: wall time of such a block of the baseline.
-        palindromes: how often every arm's blocks are run in both orders in a round.
-    """
-
-    cycle: int
-    calls: int
-    block_ns: int
-    palindromes: int = 1
-
-    @property
-    def is_lean(self) -> bool:
-        """Return whether one pass is so long that nothing is repeated."""
-        return self.block_ns * self.cycle > LEAN_CYCLE_NS * self.calls
-
-    @property
-    def deadline_s(self) -> float:
-        """Return how long a candidate's block may take."""
-        return PATIENCE_S + SLOW_FACTOR * self.block_ns / SECOND
-
-
-async def calibrate(field: Field, plan: RacePlan, core: int, left_s: float = inf) -> tuple[Scale, ...]:
-    """Find out on the baseline how many calls make a block of the planned length, for every group.
-
-    Args:
-        left_s: of the race's budget.
-
-    Raises:
-        ArmLost: the baseline is lost; `ArmSlow` when one pass takes longer than is left of the budget.
-    """
-    template = field.templates[BASELINE]
-    unit = await template.fork(0, core)
-    cycles = template.cycles if plan.work is Work.CALLS else (1,) * len(plan.groups)
-    end_s = time.monotonic() + min(left_s, plan.budget_ns / SECOND)
-    scales = tuple([await _scale(unit, group, cycle, plan, end_s) for group, cycle in enumerate(cycles)])
-    await unit.end()
-    field.tidy()
-    return with_palindromes(scales, len(field.templates) - 1, plan)
-
-
-async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: float) -> Scale:
-    passes = 1
-    job = Job(kind=BlockKind.FIRST, group=group, calls=cycle)
-    block = await unit.block(job, max(0.0, end_s - time.monotonic()))
-    for _ in range(CALIBRATION_STEPS):
-        if block.cpu_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
-            break
-        # The first pass of a fresh process is slower than the next ones; only those give the size.
-        more = replace(job, calls=cycle * passes)
-        block = await unit.block(more, max(0.0, end_s - time.monotonic()))
-        if block.cpu_ns >= plan.block_ns / 2:
-            break
-        wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
-        passes = max(passes + 1, min(passes * CALIBRATION_GROWTH, wanted))
-    # Not the wall clock: on a busy machine most of it is time in line for a core.
-    own_ns = block.cpu_ns + block.waited_ns
-    busy = block.cpu_ns >= BUSY_SHARE * own_ns
-    took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
-    final = max(1, round(plan.block_ns / max(took_ns, 1)))
-    block_ns = max(1, took_ns * final)
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns)
-
-
-def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tuple[Scale, ...]:
-    """Return scales with as many palindromes as are useful, and fit into the budget.
-
-    Args:
-        arms: that race, the baseline not counted.
-    """
-    once_ns = max(1, sum(_turn_ns(scale, arms) for scale in scales))
-    fitting = FITTING_SHARE * plan.budget_ns / FITTING_ROUNDS[plan.stage] / once_ns
-    useful = [max(LEAST_PALINDROMES, TIMED_NS[plan.stage] / (2 * s.block_ns)) / len(scales) for s in scales]
-    return tuple(
-        scale if scale.is_lean else replace(scale, palindromes=max(1, int(min(ceil(wanted), fitting))))
-        for scale, wanted in zip(scales, useful, strict=True)
-    )
-
-
-def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
-    """Return about how long a round of that many arms (the baseline not counted) will take."""
-    total = 0
-    for scale in scales:
-        total += _turn_ns(scale, arms) * scale.palindromes
-        if not scale.is_lean:
-            total += 2 * (arms + 1) * scale.block_ns * scale.cycle // scale.calls
-    return total
-
-
-def _turn_ns(scale: Scale, arms: int) -> int:
-    """Return about how long one palindrome takes; where nothing is repeated there is one half of it."""
-    blocks = arms + (arms + 1) // 2
-    return scale.block_ns * blocks * (1 if scale.is_lean else 2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,8 +24,9 @@ from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, cost_grou
 from codeflash_parallel.benchmark.quiet import judged
 from codeflash_parallel.benchmark.race import HASH_SEEDS
 from codeflash_parallel.benchmark.resample import Layout, Walls
-from codeflash_parallel.benchmark.rounds import RoundPlace, calibrate, run_round
+from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
+from codeflash_parallel.benchmark.scales import calibrate
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Settings

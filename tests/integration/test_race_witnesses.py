@@ -12,8 +12,9 @@ from codeflash_parallel.benchmark.field import open_field
 from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import LOADS, Reading
 from codeflash_parallel.benchmark.raced import CacheIsolation
-from codeflash_parallel.benchmark.rounds import RoundPlace, Scale, run_round
+from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import BlockKind
+from codeflash_parallel.benchmark.scales import Scale
 from codeflash_parallel.model.outcome import Code, Status
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

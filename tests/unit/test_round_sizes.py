@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeflash_parallel.benchmark.plan import Group, RacePlan
-from codeflash_parallel.benchmark.rounds import (
+from codeflash_parallel.benchmark.rounds import turns
+from codeflash_parallel.benchmark.scales import (
     LEAST_PALINDROMES,
     TIMED_NS,
     Scale,
@@ -57,3 +62,15 @@ def test_rounds_fit_into_the_budget(arms):
 
 def test_a_field_that_has_lost_all_candidates_divides_by_nothing():
     assert palindromes(8 * MS, arms=0) == [LEAST_PALINDROMES]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 1000))
+def test_groups_take_turns_palindrome_by_palindrome(counts, seed):
+    scales = [replace(scale(MS), palindromes=count) for count in counts]
+    order = [*turns(scales, Random(seed))]
+
+    assert Counter(order) == Counter(dict(enumerate(counts)))
+    # Nobody has a second turn before all others that have one left have had theirs.
+    for at in range(1, len(order) + 1):
+        had = Counter(order[:at])
+        assert all(had[group] >= min(count, max(had.values()) - 1) for group, count in enumerate(counts))
