@@ -232,7 +232,8 @@ class Recorder:
             for index, call in enumerate(calls):
                 self._write_call(index, call)
             return
-        draft = "%s.%d" % (self._inputs, os.getpid())
+        # Not by our number: guests in namespaces of their own all have the same one.
+        draft = "%s.%s" % (self._inputs, os.urandom(8).hex())
         with open(draft, "wb") as file:
             for index, call in enumerate(calls):
                 self._write_call(index, call)

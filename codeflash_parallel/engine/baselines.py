@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import anyio
+import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.process.files import write_durably
+from codeflash_parallel.worktrees.layout import cache_faults
+from codeflash_parallel.worktrees.locks import Lock, try_lock
 
 #: Version of the file; one of another version is made anew.
 SCHEMA = 1
 #: Files of guests that a baseline is worth nothing without.
 _BESIDE = ("inputs", "derived")
+#: How often it is looked whether another process has found out what we want to know, in seconds.
+_RETRY_S = 0.05
 
 
 def name_of(*parts: str | int | Sequence[object]) -> str:
@@ -39,6 +47,27 @@ def load(folder: Path) -> Baseline | None:
     if baseline.derived and not (folder / "derived").is_file():
         return None
     return replace(baseline, inputs=str(folder / "inputs"), derived_inputs=str(folder / "derived"))
+
+
+@asynccontextmanager
+async def one_learner(folder: Path) -> AsyncIterator[None]:
+    """Be the only one on this machine who finds out a baseline; waiting can be cancelled.
+
+    Two preflights of one baseline would write the same files, and a second one finds out nothing new.
+    """
+    while (lock := await anyio.to_thread.run_sync(_try_lock, folder)) is None:  # noqa: ASYNC110
+        await anyio.sleep(_RETRY_S)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _try_lock(folder: Path) -> Lock | None:
+    with cache_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "learning.lock").touch(mode=0o600)
+    return try_lock(folder / "learning.lock")
 
 
 def save(folder: Path, baseline: Baseline) -> None:

@@ -18,7 +18,7 @@ from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.floats import Tolerance
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
-from codeflash_parallel.engine.baselines import load, name_of, save
+from codeflash_parallel.engine.baselines import load, name_of, one_learner, save
 from codeflash_parallel.engine.demands import Absent
 from codeflash_parallel.engine.encoders import copied_encoders
 from codeflash_parallel.engine.findings import Choice
@@ -224,7 +224,9 @@ class Surroundings:
             if found is not None:
                 break
         else:
-            found = await self._learn(guest, snapshot, pool, folder, candidates, depth)
+            async with one_learner(folder):
+                found = await anyio.to_thread.run_sync(load, folder)
+                found = found or await self._learn(guest, snapshot, pool, folder, candidates, depth)
         # Not this run's seed where another run has made it: what is random came out otherwise there.
         plan = self._plan(replace(guest, seed=found.seed), snapshot, found)
         fleet = await self._fleet_for(plan, pool, folder)
@@ -244,7 +246,6 @@ class Surroundings:
             return await self._fleet_for(self._plan(guest, snapshot, draft), pool, folder)
 
         slots_for = partial(self._slots_for, pool, candidates)
-        await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
         async with anyio.create_task_group() as group:
             preflight = Preflight(
                 guest=guest,
