@@ -302,6 +302,17 @@ def queue_store(session: nox.Session) -> None:
 
 
 @nox.session
+def queue_kills(session: nox.Session) -> None:
+    """Kill daemon, workers and submitters with the real engine at work; look whether anything was lost.
+
+    `-- --kills N --seed N`; `--state FOLDER` keeps what is done, so that the next call goes on from there.
+    """
+    with tempfile.TemporaryDirectory(prefix="queue-kills-") as folder:
+        rest = session.posargs if "--state" in session.posargs else (*session.posargs, "--state", folder)
+        python(session, "benchmarks/queue_kills.py", *rest)
+
+
+@nox.session
 def queue_end_to_end(session: nox.Session) -> None:
     """Agents share one daemon: real candidates, a flood, a dead agent, a dead daemon.
 
