@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,8 +130,8 @@ MUTATIONS = (
     ),
     Mutation(
         check="replays without the tests",
-        seams=("codeflash_parallel.engine.preflight:absences",),
-        made=always(()),
+        seams=(f"{BEHAVIOR}.replaying:without",),
+        made=always(nullcontext()),
         attack="right_only_beside_the_tests",
     ),
     Mutation(
@@ -152,9 +153,12 @@ MUTATIONS = (
         attack="reports_beside_the_target",
     ),
     Mutation(
+        # Who puts other code in the place of his own is found in the slot, too.
         check="the source that ran",
-        seams=(f"{BEHAVIOR}.judging:wrong_source",),
-        made=always(None),
+        seams=(f"{BEHAVIOR}.judging:wrong_source", "codeflash_parallel.engine.judging:with_trace"),
+        made=lambda original: (
+            always(None)(original) if original.__name__ == "wrong_source" else lambda outcome, *_left: outcome
+        ),
         attack="original_in_its_own_place",
     ),
     Mutation(
