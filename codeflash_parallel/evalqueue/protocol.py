@@ -108,10 +108,9 @@ def read_reply(line: bytes, request: Request) -> Reply:
         CodeflashParallelError: the one that the daemon raised, of the same class.
         EnvironmentFault: `BAD_ANSWER`: it is none.
     """
-    data = _object(line)
     _, answered = CALLS[_NAMES[type(request)]]
     try:
-        match data:
+        match json.loads(line):
             case {"alive": _}:
                 return Alive()
             case {"event": event}:
@@ -123,7 +122,7 @@ def read_reply(line: bytes, request: Request) -> Reply:
                 raise error_of(error)
             case _:
                 raise ValueError("it is no answer")  # noqa: TRY301 - one place says what is wrong
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise EnvironmentFault("BAD_ANSWER", f"The daemon's answer cannot be read: {error}.") from error
 
 

@@ -1,0 +1,191 @@
+"""The client's side of the connection, against daemons that are not there, do not answer, or answer nonsense."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codeflash_parallel import (
+    AsyncEvalQueueClient,
+    EnvironmentFault,
+    EvalQueueClient,
+    JobKind,
+    JobState,
+    UnknownJob,
+)
+from codeflash_parallel.evalqueue.calls import DaemonInfo
+from codeflash_parallel.evalqueue.link import socket_of
+from codeflash_parallel.evalqueue.protocol import alive_line, answer_line
+from codeflash_parallel.model.jobs import JobRequest, Waiting
+
+REQUEST = JobRequest(kind=JobKind.CHECK, key="a" * 64, payload="{}", submitter="me")
+INFO = DaemonInfo(pid=1, version="x", slots=1, slots_busy=0)
+
+Calls = Callable[[EvalQueueClient], Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "queue"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@contextmanager
+def fake(folder: Path, answer: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Be a daemon that does one thing with everybody who calls."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        with socket_of(folder) as address:
+            listening.bind(address)
+        listening.listen()
+        held: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection = listening.accept()[0]
+                except OSError:
+                    return
+                held.append(connection)
+                try:
+                    answer(connection)
+                except OSError:  # the client has gone
+                    continue
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(30)
+            for connection in held:
+                connection.close()
+
+
+def code_of(call: Calls, folder: Path) -> str:
+    with EvalQueueClient(folder) as client, pytest.raises(EnvironmentFault) as caught:
+        call(client)
+    return caught.value.code
+
+
+def test_without_a_daemon_jobs_are_kept_and_nobody_waits(folder: Path) -> None:
+    with EvalQueueClient(folder) as client:
+        assert client.daemon is None
+        future = client.submit(REQUEST)
+        assert (future.receipt.is_new, future.receipt.place.reason) == (True, Waiting.NO_DAEMON)
+        assert not future.done()
+        assert client.submit(REQUEST).job_id == future.job_id
+        assert [(job.job_id, job.payload) for job in client.list(submitter="me")] == [(future.job_id, "")]
+        assert client.list(submitter="you") == ()
+        assert client.health().depth == 1
+        client.pause()
+        assert client.health().paused
+        client.unpause()
+        assert future.cancel()
+        assert future.status().job.state is JobState.CANCELLED
+        with pytest.raises(UnknownJob):
+            client.job("none")
+        other = client.submit(REQUEST)
+        assert other.receipt.is_new
+    assert code_of(lambda client: client.wait(other.job_id), folder) == "NO_DAEMON"
+    assert code_of(lambda client: next(client.watch()), folder) == "NO_DAEMON"
+
+
+@pytest.mark.anyio
+async def test_the_same_without_threads_of_one_s_own(folder: Path) -> None:
+    async with AsyncEvalQueueClient(folder) as client:
+        assert await client.daemon() is None
+        future = await client.submit(REQUEST)
+        for call in (future.result, lambda: future.result(5)):
+            with pytest.raises(EnvironmentFault) as caught:
+                await call()
+            assert caught.value.code == "NO_DAEMON"
+        with pytest.raises(EnvironmentFault) as caught:
+            async with client.watch():
+                pass
+        assert caught.value.code == "NO_DAEMON"
+        assert await future.cancel()
+        assert await future.done()
+
+
+def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.1)
+    with fake(folder, lambda _connection: None):
+        calls: list[Calls] = [
+            lambda client: client.daemon,
+            lambda client: client.submit(REQUEST),
+            lambda client: client.wait("j", 60),
+            lambda client: next(client.watch()),
+        ]
+        assert [code_of(call, folder) for call in calls] == ["DAEMON_STALLED"] * 4
+
+
+@pytest.mark.anyio
+async def test_a_silent_daemon_is_stalled_for_tasks_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeflash_parallel.evalqueue.async_client.STALLED_S", 0.1)
+    with fake(folder, lambda _connection: None):
+        async with AsyncEvalQueueClient(folder) as client:
+            with pytest.raises(EnvironmentFault) as caught:
+                await client.wait("j", 60)
+            assert caught.value.code == "DAEMON_STALLED"
+
+
+def _slowly(connection: socket.socket) -> None:
+    connection.recv(4096)
+    for _ in range(5):
+        time.sleep(0.1)
+        connection.sendall(alive_line())
+    connection.sendall(answer_line(INFO))
+
+
+def test_a_slow_daemon_that_says_so_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.4)  # less than the answer takes
+    with fake(folder, _slowly), EvalQueueClient(folder) as client:
+        assert client.daemon == INFO
+
+
+def _leaves(connection: socket.socket) -> None:
+    connection.recv(1 << 16)
+    connection.close()
+
+
+def test_a_daemon_that_goes_away_leaves_it_to_the_files(folder: Path) -> None:
+    with fake(folder, _leaves), EvalQueueClient(folder) as client:
+        assert client.submit(REQUEST).receipt.is_new
+        assert client.daemon is None
+    with EvalQueueClient(folder) as client:
+        assert len(client.list()) == 1
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", b"[]\n", b'{"answer": 1}\n', b'{"else": 1}\n'])
+def test_nonsense_is_a_fault(folder: Path, line: bytes) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(line)
+
+    with fake(folder, answer):
+        assert code_of(lambda client: client.daemon, folder) == "BAD_ANSWER"
+
+
+@pytest.mark.anyio
+async def test_waiting_can_be_cancelled_and_holds_no_thread(folder: Path) -> None:
+    def stays_alive(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(alive_line())
+
+    with fake(folder, stays_alive):
+        async with AsyncEvalQueueClient(folder) as client:
+            with anyio.move_on_after(0.2) as scope:
+                await client.wait("j")
+            assert scope.cancelled_caught
