@@ -58,6 +58,10 @@ class Database:
         """
         with self._transaction():
             yield self._clock(now)
+            has_lines = bool(self._lines)
+        if has_lines:
+            with understood(self.folder):
+                journal.wait_for_disk(self.folder / journal.NAME)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

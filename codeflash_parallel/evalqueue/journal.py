@@ -2,8 +2,9 @@
 
 A line is the CRC-32 of what follows as eight hexadecimal digits, a space, and one JSON object. It holds the
 columns that a change has set. The first line names the generation: the queue's file says to which generation
-of the journal it belongs and how many bytes of it are true. Lines are written and forced to the disk *before*
-the transaction they belong to ends; what a writer that died in between has left is cut off by the next one.
+of the journal it belongs and how many bytes of it are true. Lines are written *before* the transaction they
+belong to ends; what a writer that died in between has left is cut off by the next one. They are forced to the
+disk after it, before the change is acknowledged, while others may write again already.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def head_of(generation: str) -> bytes:
 
 
 def append(path: Path, generation: str, end: int, lines: bytes) -> int:
-    """Write lines at the true end of a journal, wait for the disk, and return the new end.
+    """Write lines at the true end of a journal and return the new end; see `wait_for_disk`.
 
     Raises:
         StaleJournal: nothing was written.
@@ -55,10 +56,18 @@ def append(path: Path, generation: str, end: int, lines: bytes) -> int:
         if size > end:
             os.ftruncate(handle, end)
         _write(handle, lines, end)
-        os.fdatasync(handle)
     finally:
         os.close(handle)
     return end + len(lines)
+
+
+def wait_for_disk(path: Path) -> None:
+    """Wait until all that has been written to a journal is on the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(handle)
+    finally:
+        os.close(handle)
 
 
 def _opened(path: Path) -> int:
