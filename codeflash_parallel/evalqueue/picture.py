@@ -32,9 +32,16 @@ FROM lanes JOIN jobs ON jobs.number = (
 _RUNNING = """
 SELECT submitter, kind, COUNT(*) AS n FROM jobs WHERE state = 'running' GROUP BY submitter, kind
 """
-_BEFORE = """
+#: Two ranges of an index, which SQLite counts without looking at the rows.
+_IN_LANE = """
 SELECT COUNT(*) FROM jobs WHERE state = 'queued' AND ready = 1
-    AND share = ? AND submitter = ? AND kind = ? AND priority = ? AND (urgency_ms, turn) < (?, ?)
+    AND share = ?1 AND submitter = ?2 AND kind = ?3 AND priority = ?4
+"""
+_BEFORE = f"""
+SELECT ({_IN_LANE} AND urgency_ms < ?5) + ({_IN_LANE} AND urgency_ms = ?5 AND turn < ?6)
+"""
+_NOT_BEFORE = f"""
+SELECT ({_IN_LANE} AND urgency_ms > ?5) + ({_IN_LANE} AND urgency_ms = ?5 AND turn >= ?6)
 """
 
 
@@ -93,13 +100,19 @@ class Painter:
 
     def before(self, picture: Picture, job: Standing) -> int:
         """Return how many jobs are before one that waits."""
-        own = sum(
-            self._database.number(
-                _BEFORE, (lane.share, lane.submitter, lane.kind, lane.priority, urgency_ms, job.turn)
-            )
-            for lane, urgency_ms in lanes_before(picture, job)
-        )
+        newest = self._database.number("SELECT sequence FROM queue")
+        oldest = min((lane.turn for lane in picture.lanes), default=0)
+        # The longer part of a long lane is not counted: how many are in it is known.
+        is_late = 2 * job.turn > oldest + newest
+        lanes = lanes_before(picture, job)
+        own = sum(self._in_lane(lane, urgency_ms, job.turn, is_late) for lane, urgency_ms in lanes)
         return own + others_before(picture, job, own)
+
+    def _in_lane(self, lane: Lane, urgency_ms: int, turn: int, is_late: bool) -> int:  # noqa: FBT001 - ours alone
+        where = (lane.share, lane.submitter, lane.kind, lane.priority, urgency_ms, turn)
+        if is_late:
+            return lane.ready - self._database.number(_NOT_BEFORE, where)
+        return self._database.number(_BEFORE, where)
 
     def _running(self) -> dict[tuple[str, str], int]:
         return {(row["submitter"], row["kind"]): row["n"] for row in self._database.rows(_RUNNING)}

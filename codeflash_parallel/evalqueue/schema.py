@@ -106,12 +106,16 @@ CREATE TABLE lanes (
 
 _INDEXES = """
 CREATE UNIQUE INDEX jobs_by_key ON jobs (key) WHERE state IN ('queued', 'running', 'done', 'dead');
-CREATE INDEX jobs_in_lane ON jobs (share, submitter, kind, priority, urgency_ms, turn)
-    WHERE state = 'queued' AND ready = 1;
 CREATE INDEX jobs_due ON jobs (due_ms) WHERE state = 'queued' AND ready = 0;
 CREATE INDEX jobs_waiting ON jobs (queued_ms, turn) WHERE state = 'queued';
 CREATE INDEX jobs_running ON jobs (lease_ms) WHERE state = 'running';
 CREATE INDEX jobs_ended ON jobs (ended_ms) WHERE state NOT IN ('queued', 'running');
+"""
+
+#: State and readiness are in it although all have the same: else SQLite looks them up, row by row.
+_LANE_INDEX = """
+CREATE INDEX jobs_in_lane ON jobs (share, submitter, kind, priority, urgency_ms, turn, state, ready)
+    WHERE state = 'queued' AND ready = 1;
 """
 
 _TRIGGERS = """
@@ -152,7 +156,7 @@ SELECT COUNT(*) FROM (
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty file, within a transaction of the caller's."""
-    for statement in (*_statements(_TABLES), *_statements(_INDEXES), *_statements(_TRIGGERS)):
+    for statement in _statements(_TABLES + _INDEXES + _LANE_INDEX + _TRIGGERS):
         connection.execute(statement)
     # The clock starts at 1: a time of 0 is none.
     connection.execute("INSERT INTO queue VALUES (1, 0, 0, '', 0, 1, 0, 0, 0, 0, 0, '', 0)")
@@ -169,6 +173,8 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
 def _keep_last_output(connection: sqlite3.Connection) -> None:
     """Make a file of version 1 one of version 2: what a failed attempt printed is kept."""
     connection.execute("ALTER TABLE jobs ADD COLUMN last_output TEXT NOT NULL DEFAULT ''")
+    connection.execute("DROP INDEX jobs_in_lane")
+    connection.execute(_LANE_INDEX)
 
 
 _STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType({1: _keep_last_output})

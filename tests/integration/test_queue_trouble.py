@@ -83,6 +83,12 @@ def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path):
         assert (done.result, done.last_output, done.run) == ('{"verdict": 1}', "", "r")
         assert lab.fail(lab.claimed(), output="kept now") == JobState.QUEUED
         assert "kept now" in {job.last_output for job in lab.store.jobs()}
+        new = {
+            row["name"]: row["sql"] for row in lab.store._database.rows("SELECT name, sql FROM sqlite_master")
+        }
+    with open_lab(tmp_path / "new") as lab:
+        for row in lab.store._database.rows("SELECT name, sql FROM sqlite_master WHERE type = 'index'"):
+            assert new[row["name"]] == row["sql"]
     with open_lab(tmp_path, now) as lab:
         assert len(lab.store.jobs()) == 5
     assert (tmp_path / NAME).exists()
