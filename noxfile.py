@@ -41,7 +41,7 @@ nox.options.default_venv_backend = "none"
 
 HERE = Path(__file__).parent
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
-#: One worker more than the two cores that CI has: of those whose tests race, all but one wait for the machine.
+#: One worker more than the two cores that CI has: of those whose tests race, all but one wait.
 PARALLEL = ("-n", "3", "--dist", "worksteal")
 FAST = "not campaign and not real_projects and not slow"
 GATE = "not campaign and not real_projects"
