@@ -17,10 +17,12 @@ from math import log
 from random import Random
 
 from calibration.traces import Layout
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
+from codeflash_parallel.benchmark.rank import rank
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track, track
 

@@ -7,10 +7,11 @@ from random import Random
 
 from calibration.campaigns import Campaign, concluded
 from calibration.work import Course
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import RaceOutcome
-from codeflash_parallel.benchmark.rank import confirmation_of, contenders, rank
+from codeflash_parallel.benchmark.rank import rank
 
 
 class Contest:

@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups
+from codeflash_parallel.benchmark.groups import cost_groups
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.probe import start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.workload import Workload, budget_ns

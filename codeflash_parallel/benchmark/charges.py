@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from math import inf, log, log1p
+from math import log, log1p
 from statistics import median
 
 from codeflash_parallel.benchmark.evidence import Evidence
@@ -80,12 +80,9 @@ def _surely_more_ns(costs: Sequence[Mapping[str, float]], arm: str, share: float
         share: excess over the usual costs up to which nothing is said.
         least_ns: the same as nanoseconds.
     """
-    peer = _peer(costs, arm)
-    pairs = [
-        (found[arm], max(found[BASELINE], found.get(peer, 0.0)))
-        for found in costs
-        if arm in found and BASELINE in found
-    ]
+    both = [found for found in costs if arm in found and BASELINE in found]
+    peers = _peers(both, arm)
+    pairs = [(found[arm], _usual_ns(found, peers)) for found in both]
     shares = Evidence([log(max(own, LEAST_NS) / max(usual, LEAST_NS)) for own, usual in pairs])
     if shares.above(log1p(share)) * DEFERRED_ERROR < 1:
         return 0.0
@@ -93,21 +90,26 @@ def _surely_more_ns(costs: Sequence[Mapping[str, float]], arm: str, share: float
     return excess_ns if excess_ns > least_ns else 0.0
 
 
-def _peer(costs: Sequence[Mapping[str, float]], arm: str) -> str:
-    """Return the arm whose costs are usual for one that has turns as often: the second baseline, if it runs.
+def _peers(costs: Sequence[Mapping[str, float]], arm: str) -> Sequence[str]:
+    """Return the arms whose costs are usual for one that has turns as often: the one that tells most first.
 
     The baseline alone does not tell. Where many arms race it has the core more often than each of them,
     stays warm, and makes the same inputs in a fifth less time: equal arms were charged 2 to 3 % of their
-    time. Without a second baseline it is the other candidate with the least costs: one honest one is enough
-    to charge all that are not.
+    time. The second baseline tells, if it runs. Without one it is the other candidate with the least costs,
+    as multiples of the baseline's in the same rounds: one honest one is enough to charge all that are not.
+    When it has left the race, the next one takes its place; when all have, each has its turn as often as the
+    baseline, which then tells.
     """
     others = set[str]().union(*costs) - {arm, BASELINE}
-    if NULL in others:
-        return NULL
-    return min(sorted(others), key=lambda other: _usual(costs, other), default=BASELINE)
+    return sorted(others, key=lambda other: (other != NULL, _share_of_usual(costs, other), other))
 
 
-def _usual(costs: Sequence[Mapping[str, float]], arm: str) -> float:
-    """Return an arm's median; infinity unless it was there in all rounds."""
-    found = [cost[arm] for cost in costs if arm in cost]
-    return median(found) if len(found) == len(costs) else inf
+def _share_of_usual(costs: Sequence[Mapping[str, float]], arm: str) -> float:
+    """Return an arm's costs as multiples of the baseline's in the same rounds, median."""
+    return median(max(c[arm], LEAST_NS) / max(c[BASELINE], LEAST_NS) for c in costs if arm in c)
+
+
+def _usual_ns(found: Mapping[str, float], peers: Sequence[str]) -> float:
+    """Return what is usual in one round: the costs of the first peer that is in it, or the baseline's."""
+    peer = next((peer for peer in peers if peer in found), BASELINE)
+    return max(found[BASELINE], found[peer])

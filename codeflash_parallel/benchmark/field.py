@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 
 import anyio
 
 from codeflash_parallel.benchmark.leftovers import Leftovers
-from codeflash_parallel.benchmark.lost import ArmLost, explained
+from codeflash_parallel.benchmark.lost import ArmLost, OutOfTime, explained
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
 from codeflash_parallel.benchmark.unit import Template
@@ -70,27 +71,29 @@ class Field:
 
 @asynccontextmanager
 async def open_field(
-    bench: Bench, arms: Sequence[Arm], plan: RacePlan, hash_seed: int
+    bench: Bench, arms: Sequence[Arm], plan: RacePlan, hash_seed: int, left_s: float = inf
 ) -> AsyncIterator[Field]:
     """Start every arm and wait until it is ready or lost; all are killed when the block is left.
 
     The baseline comes first in `arms`; where it is lost, nothing else is waited for.
 
+    Args:
+        left_s: of the race's budget.
+
     Raises:
         ArmLost: the process from which the arms are forked does not come up, or they are not to be compared.
+        OutOfTime: the budget was spent before all were ready or lost.
     """
     field = Field()
     levels = sorted({arm.workspace.isolation.level for arm in arms})
     if len(levels) > 1:  # one world is slower than another
         raise ArmLost(f"its arms have different levels of isolation: {', '.join(levels)}")
     try:
-        await _start_all(field, bench, arms, plan, hash_seed)
-        began = anyio.current_time()
-        await field.ready(BASELINE, READY_S)
-        if BASELINE not in field.lost:
-            deadline_s = PATIENCE_S + SLOW_START * (anyio.current_time() - began)
-            for arm in arms[1:]:
-                await field.ready(arm.id, deadline_s)
+        with anyio.move_on_after(left_s) as scope:
+            await _start_all(field, bench, arms, plan, hash_seed)
+            await _ready_all(field, arms)
+        if scope.cancelled_caught:
+            raise OutOfTime
         field.remember()
         yield field
     finally:
@@ -105,7 +108,18 @@ async def _start_all(field: Field, bench: Bench, arms: Sequence[Arm], plan: Race
         for arm in arms:
             field.templates[arm.id] = await start_template(bench, server, arm, plan, hash_seed)
     finally:
-        await server.close()
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await server.close()
+
+
+async def _ready_all(field: Field, arms: Sequence[Arm]) -> None:
+    """Wait until every arm is ready or lost; the others have as long as the baseline took, and more."""
+    began = anyio.current_time()
+    await field.ready(BASELINE, READY_S)
+    if BASELINE not in field.lost:
+        deadline_s = PATIENCE_S + SLOW_START * (anyio.current_time() - began)
+        for arm in arms[1:]:
+            await field.ready(arm.id, deadline_s)
 
 
 def _compare(template: Template, baseline: Template) -> None:

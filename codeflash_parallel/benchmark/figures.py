@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from statistics import median
 from typing import Any
 
@@ -11,11 +12,15 @@ from codeflash_parallel.benchmark.evidence import bounds
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
+from codeflash_parallel.benchmark.suspicion import cpu_per_call
 from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.result import RaceFigures, Speedup
 
 #: Nanoseconds in a second.
 SECOND = 1e9
+
+#: Work of which a call is one call of a function: there is a throughput.
+_COUNTED = frozenset({Work.CALLS, Work.CALLABLE})
 
 #: What a standing that ended an arm's race means, one clause.
 _DROPPED = {
@@ -44,7 +49,7 @@ def figures(outcomes: Sequence[RaceOutcome], candidate: str) -> RaceFigures | No
         rounds=len(raced.tracks[candidate].total),
         dropped=_dropped(raced, candidate),
         dropped_after=raced.looks.dropped_after.get(candidate, 0),
-        cpu=_on(raced, candidate, Clock.CPU),
+        cpu=_cpu(raced, candidate),
         wall=_on(raced, candidate, Clock.WALL),
         cold=_gain(raced, candidate, BlockKind.COLD),
         hot=_gain(raced, candidate, BlockKind.AGAIN),
@@ -59,6 +64,20 @@ def _dropped(raced: Raced, candidate: str) -> str:
     if candidate in raced.out:
         return raced.out[candidate].reason
     return _DROPPED.get(raced.standing(candidate), "")
+
+
+def _cpu(raced: Raced, candidate: str) -> Speedup | None:
+    """Return the speedup in CPU time; where the wall clock decides, that of units with all their children.
+
+    What children use is not on the clock of a block: a candidate that hands its work to them would seem to
+    use next to nothing.
+    """
+    if raced.tracks[candidate].clock is Clock.CPU:
+        return _on(raced, candidate, Clock.CPU)
+    counted = [round_ for round_ in raced.rounds if not round_.void]
+    pairs = [(cpu_per_call(r, BASELINE), cpu_per_call(r, candidate)) for r in counted]
+    gains = [log(base / own) for base, own in pairs if base and own]
+    return speedup(bounds(gains, raced.error), Clock.CPU, raced.plan.stage)
 
 
 def _on(raced: Raced, candidate: str, clock: Clock) -> Speedup | None:
@@ -88,7 +107,7 @@ def _peak(raced: Raced, arm: str) -> int:
 
 def _calls_per_s(raced: Raced, arm: str) -> float | None:
     """Return the throughput of an arm's timed blocks on the wall clock, median over the blocks."""
-    if raced.plan.work is not Work.CALLS:
+    if raced.plan.work not in _COUNTED:
         return None
     cost = channel_cost(raced.rounds)
     timed = blocks_of([r for r in raced.rounds if not r.void], arm, BlockKind.TIMED)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from codeflash_parallel.model.outcome import Ended
+from codeflash_parallel.benchmark.raced import Out
+from codeflash_parallel.model.outcome import Code, Ended, Status
 from codeflash_parallel.model.workspace import (
     Exit,
 )
@@ -31,6 +32,13 @@ class ArmSlow(ArmLost):
     """The arm's calls were not done in time."""
 
 
+class OutOfTime(Exception):  # noqa: N818 - the end of a race, not an error
+    """The budget was spent before all arms were ready; none of them is to blame.
+
+    Never leaves this package.
+    """
+
+
 class ArmNotStarted(ArmLost):
     """The machinery could not start the arm's process, or keep it."""
 
@@ -56,6 +64,24 @@ def explained(lost: ArmLost, ended: Exit) -> ArmLost:
     if isinstance(lost, ArmLate | ArmSlow) or not said:
         return lost
     return ArmLost(f"{lost.reason}: {said[:SAID_CHARS]}")
+
+
+def code_of(lost: ArmLost) -> Code:
+    """Return the code of the machinery's failure, as checks have it."""
+    return Code.INFRA_MEMORY if isinstance(lost, ArmStarved) else Code.INFRA_SLOT
+
+
+def out_of(lost: ArmLost) -> Out:
+    """Return what is said of a candidate that could not be timed."""
+    match lost:
+        case ArmNotStarted():
+            return Out(status=Status.INFRA, code=code_of(lost), reason=lost.reason)
+        case ArmTooLarge():
+            return Out(status=Status.REJECTED, code=Code.OUT_OF_MEMORY, reason=lost.reason)
+        case ArmSlow():
+            return Out(status=Status.LOST, code=Code.NOT_FASTER, reason=lost.reason)
+        case _:
+            return Out(status=Status.UNDECIDED, code=Code.NOT_CONFIRMED, reason=f"not timed: {lost.reason}")
 
 
 def _last_line(text: str) -> str:

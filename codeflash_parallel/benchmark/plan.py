@@ -1,13 +1,12 @@
-"""What a race is to measure: arms, cost groups, error budgets and the order of blocks. Nothing here acts."""
+"""What a race is to measure: arms, work, error budgets and the order of blocks. Nothing here acts."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from codeflash_parallel.model.workspace import Workspace
 
@@ -19,16 +18,6 @@ NULL = "=null"
 
 #: The heaviest tests that get a group of their own; with the rest that makes at most four groups.
 HEAVY_TESTS = 3
-
-#: A test lighter than this share of the baseline's time is pooled: a group of its own would cost more
-#: race time than it tells.
-ALONE_SHARE = 0.10
-
-#: A pool lighter than this is merged with the lightest group, for the same reason.
-POOL_SHARE = 0.02
-
-#: Captured calls in one cycle of a group at most; more tell little and their copies cost memory.
-MAX_CALLS = 200
 
 #: How many leaders, one after the other, may fail to be confirmed before the race gives up.
 MAX_CONFIRMATIONS = 3
@@ -64,18 +53,6 @@ class RaceStage(StrEnum):
     RACE = "race"
     #: Fresh processes and rounds on the leaders; its figures are the claim.
     CONFIRMATION = "confirmation"
-
-
-class CallCost(NamedTuple):
-    """A captured call of the baseline: its number in the inputs file, its test, its CPU time.
-
-    `inputs` is what calls of one target with equal inputs share; an empty one is like no other.
-    """
-
-    call: int
-    test: str
-    ns: int
-    inputs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,100 +162,6 @@ class RacePlan:
             share=1 / MAX_CONFIRMATIONS,
             budget_ns=budget_ns,
         )
-
-
-def cost_groups(
-    calls: Sequence[tuple[int, str, int] | tuple[int, str, int, str]],
-    *,
-    cycle_ns: int = 4_000_000,
-    max_calls: int = MAX_CALLS,
-) -> tuple[Group, ...]:
-    """Pool captured calls into at most four cost groups, so that cost does not grow with the number of tests.
-
-    Of calls with equal inputs one is timed, whoever makes them, and weighs as much as all: a first pass over
-    the calls of a group is one over inputs that the process has never seen, or caches would pass for speed.
-
-    Args:
-        calls: `CallCost` of every captured call (a plain tuple will do).
-        cycle_ns: what one pass over a group's calls should cost the baseline at most.
-        max_calls: calls in one group at most.
-    """
-    lots = _equal([CallCost(*call) for call in calls])
-    pools = _pools([(lot[0].test, _total_ns(lot)) for lot in lots])
-    homes = _homes(lots)
-    groups = []
-    for pool in pools:
-        inside = frozenset(pool)
-        members = [lot for lot in lots if lot[0].test in inside]
-        tests = (*pool, *sorted(test for test, home in homes.items() if home in inside))
-        groups.append(
-            Group(
-                name=_name(tests),
-                ns=sum(map(_total_ns, members)),
-                calls=_sample([_one_of(lot) for lot in members], cycle_ns, max_calls),
-                tests=tests,
-            )
-        )
-    return tuple(groups)
-
-
-def _equal(calls: Sequence[CallCost]) -> list[Sequence[CallCost]]:
-    """Split calls by their inputs, in the order in which those came first."""
-    lots: dict[str | int, list[CallCost]] = defaultdict(list)
-    for call in calls:
-        lots[call.inputs or call.call].append(call)
-    return [*lots.values()]
-
-
-def _homes(lots: Sequence[Sequence[CallCost]]) -> dict[str, str]:
-    """Return the tests of which no call is timed, each with the test of which the first of its calls is."""
-    own = {lot[0].test for lot in lots}
-    return {call.test: lot[0].test for lot in reversed(lots) for call in lot if call.test not in own}
-
-
-def _total_ns(lot: Sequence[CallCost]) -> int:
-    return sum(max(call.ns, 1) for call in lot)
-
-
-def _one_of(lot: Sequence[CallCost]) -> CallCost:
-    """Return the first of equal calls, at what they take on average."""
-    return lot[0]._replace(ns=_total_ns(lot) // len(lot))
-
-
-def whole_test_groups(tests: Sequence[tuple[str, int]]) -> tuple[Group, ...]:
-    """Pool whole tests, given as (id, baseline nanoseconds), in the same way."""
-    times = dict(tests)
-    return tuple(
-        Group(name=_name(pool), ns=sum(max(times[test], 1) for test in pool), tests=pool)
-        for pool in _pools(tests)
-    )
-
-
-def _name(tests: tuple[str, ...]) -> str:
-    return tests[0] if len(tests) == 1 else f"{len(tests)} tests"
-
-
-def _pools(costs: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
-    """Split tests into those heavy enough to stand alone, the heaviest first, and the pool of the rest."""
-    totals: dict[str, int] = defaultdict(int)
-    for test, ns in costs:
-        totals[test] += max(ns, 1)
-    whole = sum(totals.values())
-    ranked = sorted(totals, key=lambda test: (-totals[test], test))
-    alone = [(test,) for test in ranked[:HEAVY_TESTS] if totals[test] >= ALONE_SHARE * whole]
-    rest = tuple(ranked[len(alone) :])
-    if alone and sum(totals[test] for test in rest) < POOL_SHARE * whole:
-        return [*alone[:-1], alone[-1] + rest]
-    return [*alone, rest] if rest else list(alone)
-
-
-def _sample(calls: Sequence[CallCost], cycle_ns: int, max_calls: int) -> tuple[int, ...]:
-    """Choose calls evenly by rank of cost, the dearest always among them; return indices in call order."""
-    ranked = sorted(calls, key=lambda cost: (cost.ns, cost.call))
-    mean_ns = sum(max(call.ns, 1) for call in ranked) / len(ranked)
-    count = min(len(ranked), max_calls, max(1, int(cycle_ns / mean_ns)))
-    chosen = [ranked[len(ranked) - 1 - (step * len(ranked)) // count] for step in range(count)]
-    return tuple(sorted(cost.call for cost in chosen))
 
 
 def weights(groups: Sequence[Group]) -> tuple[float, ...]:

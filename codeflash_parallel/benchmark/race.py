@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from statistics import median
 
+import anyio
+
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.decide import Looks, places, rounds_needed, visible_gain
 from codeflash_parallel.benchmark.field import Field, open_field
-from codeflash_parallel.benchmark.lost import ArmLost, ArmNotStarted, ArmSlow, ArmStarved, ArmTooLarge
+from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow, OutOfTime, code_of, out_of
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import judged, void_note
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
@@ -22,7 +25,6 @@ from codeflash_parallel.benchmark.scales import Scale, calibrate, predicted_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.benchmark.tracks import Track, track
 from codeflash_parallel.benchmark.unit import SECOND
-from codeflash_parallel.model.outcome import Code, Status
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
 LEAST_ROUNDS = 8
@@ -32,6 +34,10 @@ USUAL_SD = 0.012
 
 #: The null arm races as long as the usual number of rounds, with it, fits into this share of the budget.
 NULL_SHARE = 0.5
+
+#: A round ends by itself when the budget does, within one block. What else an arm may keep us waiting with (a
+#: fork, copies of inputs, the encoding of outcomes) is cut so many seconds later.
+LAST_BLOCK_S = 1.0
 
 #: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
 HASH_SEEDS = 2**32
@@ -72,7 +78,7 @@ async def race(
     except ArmLost as error:
         ids = tuple(arm.id for arm in candidates)
         reason = f"The baseline could not be timed: {error.reason}."
-        return RaceFailed(candidates=ids, reason=reason, code=_code_of(error))
+        return RaceFailed(candidates=ids, reason=reason, code=code_of(error))
     return held.outcome()
 
 
@@ -99,15 +105,27 @@ class _Race:
     async def hold(self, progress: Progress) -> None:
         layout = 0
         while self._goes_on():
-            arms = [*self._fixed.values(), *(self._arms[c] for c in self._timed)]
-            seed = self._random.randrange(HASH_SEEDS)
-            async with open_field(self._bench, arms, self._plan, seed) as field:
-                self._take_lost(field, len(self._rounds) + 1)
-                if BASELINE in field.lost:
-                    raise field.lost[BASELINE]
-                await self._hold_layout(field, layout, progress)
+            try:
+                await self._hold_anew(layout, progress)
+            except OutOfTime:
+                self._stopped = f"the budget was spent while processes were started, {self._so_far}"
             self._spare_null()
             layout += 1
+
+    async def _hold_anew(self, layout: int, progress: Progress) -> None:
+        """Start a process for every arm and hold the rounds of one layout.
+
+        Raises:
+            ArmLost: the baseline is lost.
+            OutOfTime: the budget was spent before all were ready.
+        """
+        arms = [*self._fixed.values(), *(self._arms[c] for c in self._timed)]
+        seed, left_s = self._random.randrange(HASH_SEEDS), self._left_ns() / SECOND
+        async with open_field(self._bench, arms, self._plan, seed, left_s) as field:
+            self._take_lost(field, len(self._rounds) + 1)
+            if BASELINE in field.lost:
+                raise field.lost[BASELINE]
+            await self._hold_layout(field, layout, progress)
 
     async def _hold_layout(self, field: Field, layout: int, progress: Progress) -> None:
         if not self._scales:
@@ -117,15 +135,10 @@ class _Race:
         for _ in range(self._plan.layout_rounds):
             if not self._goes_on():
                 return
-            core = self._random.choice(self._plan.cores or (-1,))
-            place = RoundPlace(
-                number=len(self._rounds),
-                layout=layout,
-                core=core,
-                stage=self._plan.stage,
-                left_s=self._left_ns() / SECOND,
-            )
-            round_ = await run_round(field, self._scales, place, self._random)
+            round_ = await self._round(field, layout)
+            if round_ is None:
+                self._stopped = f"the budget was spent {self._so_far}"
+                return
             self._rounds.append(judged(self._rounds, round_))
             # From mark to mark, so that the start of a layout's processes belongs to its first round.
             began, self._mark_ns = self._mark_ns, time.perf_counter_ns()
@@ -136,14 +149,27 @@ class _Race:
             await self._clear(field)
             progress(len(self._rounds), self._plan.max_rounds)
 
+    async def _round(self, field: Field, layout: int) -> Round | None:
+        """Hold one round; `None` if the budget ended and an arm keeps us waiting."""
+        place = RoundPlace(
+            number=len(self._rounds),
+            layout=layout,
+            core=self._random.choice(self._plan.cores or (-1,)),
+            stage=self._plan.stage,
+            left_s=self._left_ns() / SECOND,
+        )
+        # Arms may share the core, so that one block takes as long as all of theirs.
+        longest_s = len(field.templates) * max(scale.block_ns for scale in self._scales) / SECOND
+        with anyio.move_on_after(place.left_s + longest_s + LAST_BLOCK_S):
+            return await run_round(field, self._scales, place, self._random)
+        return None
+
     async def _prepare(self, field: Field) -> None:
         """Find the size of blocks; leave the null arm out, or stop, where time does not suffice."""
         if not self._keep_loaded_groups(field):
             return
-        core = self._random.choice(self._plan.cores or (-1,))
-        try:
-            self._scales = await calibrate(field, self._plan, core, self._left_ns() / SECOND)
-        except ArmSlow:
+        await self._calibrate(field)
+        if not self._scales:
             self._stopped = "the race was not begun: one pass over its work takes longer than its budget"
             return
         lean = any(scale.is_lean for scale in self._scales)
@@ -156,6 +182,12 @@ class _Race:
             needed_s = self._predicted_ns(self._usual) / SECOND
             self._round_ns.append(predicted_ns(self._scales, len(self._timed)))
             self._stopped = f"the race was not begun: it needs about {needed_s:.0f} s, more than its budget"
+
+    async def _calibrate(self, field: Field) -> None:
+        """Find the scales, unless the budget ends before that."""
+        core, left_s = self._random.choice(self._plan.cores or (-1,)), self._left_ns() / SECOND
+        with suppress(ArmSlow), anyio.move_on_after(left_s + LAST_BLOCK_S):
+            self._scales = await calibrate(field, self._plan, core, left_s)
 
     def _predicted_ns(self, rounds: int) -> int:
         """Return about how long some rounds will take, with the field cut as planned."""
@@ -194,7 +226,7 @@ class _Race:
         if sum(not round_.void for round_ in self._rounds) >= self._plan.max_rounds:
             return False
         if self._rounds and self._round_ns[-1] > self._left_ns():
-            self._stopped = f"the budget was spent after {_rounds(len(self._rounds))}"
+            self._stopped = f"the budget was spent {self._so_far}"
             return False
         return True
 
@@ -234,8 +266,12 @@ class _Race:
         )
 
     def _ending(self) -> str:
-        count = _rounds(len(self._rounds))
-        return f"decided after {count}" if self._looks.decided else f"not decided after {count}"
+        return f"decided {self._so_far}" if self._looks.decided else f"not decided {self._so_far}"
+
+    @property
+    def _so_far(self) -> str:
+        count = len(self._rounds)
+        return f"after {count} round{'' if count == 1 else 's'}"
 
     def _tracks(self) -> dict[str, Track]:
         return {arm: track(self._rounds, arm, self._plan) for arm in (*self._arms, *self._null)}
@@ -244,25 +280,3 @@ class _Race:
         named = ", ".join(self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds)))
         unstable = "Outcomes of timed calls were not compared where the baseline does not repeat them: "
         return tuple(filter(None, (f"{unstable}{named}." if named else "", void_note(self._rounds))))
-
-
-def _rounds(count: int) -> str:
-    return "1 round" if count == 1 else f"{count} rounds"
-
-
-def _code_of(lost: ArmLost) -> Code:
-    """Return the code of the machinery's failure, as checks have it."""
-    return Code.INFRA_MEMORY if isinstance(lost, ArmStarved) else Code.INFRA_SLOT
-
-
-def out_of(lost: ArmLost) -> Out:
-    """Return what is said of a candidate that could not be timed."""
-    match lost:
-        case ArmNotStarted():
-            return Out(status=Status.INFRA, code=_code_of(lost), reason=lost.reason)
-        case ArmTooLarge():
-            return Out(status=Status.REJECTED, code=Code.OUT_OF_MEMORY, reason=lost.reason)
-        case ArmSlow():
-            return Out(status=Status.LOST, code=Code.NOT_FASTER, reason=lost.reason)
-        case _:
-            return Out(status=Status.UNDECIDED, code=Code.NOT_CONFIRMED, reason=f"not timed: {lost.reason}")

@@ -18,7 +18,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Block, Round
 from codeflash_parallel.benchmark.tracks import track
 

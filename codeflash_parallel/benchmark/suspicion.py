@@ -100,11 +100,12 @@ def _contradiction(raced: Raced, arm: str, bound: Interval) -> str:
 
 def _cpu_cost(raced: Raced, arm: str) -> float:
     """Return an arm's CPU time over the baseline's, per call and with that of children, median."""
-    pairs = [(_cpu_per_call(r, arm), _cpu_per_call(r, BASELINE)) for r in raced.rounds if not r.void]
+    pairs = [(cpu_per_call(r, arm), cpu_per_call(r, BASELINE)) for r in raced.rounds if not r.void]
     return median([own / base for own, base in pairs if own and base] or [1.0])
 
 
-def _cpu_per_call(round_: Round, arm: str) -> float:
+def cpu_per_call(round_: Round, arm: str) -> float:
+    """Return the CPU time of an arm's unit with all processes that it waited for, per call; 0 without any."""
     mine = [block for block in round_.blocks if block.arm == arm]
     calls = sum(block.calls for block in mine)
     used_ns = sum(block.cpu_ns for block in mine) + round_.children_ns.get(arm, 0)

@@ -40,6 +40,8 @@ class ExitCode(IntEnum):
     DIFFERS = 5
     #: `queue wait`: the time is up and the job is not done; ask again. `queue result`: it is not done yet.
     STILL_WAITING = 6
+    #: Candidates are equivalent, and the race was not held: other races had the machine for too long.
+    NOT_HELD = 7
     #: Interrupted (SIGINT).
     INTERRUPTED = 130
     #: Terminated (SIGTERM).
@@ -93,8 +95,11 @@ def exit_code_of(result: RunResult) -> ExitCode:
         return BY_FAMILY.get(result.error.family, interrupted)
     if result.verdict is None:
         return ExitCode.UNFIT
-    if any(candidate.code == Code.NOT_RACED for candidate in result.candidates):
+    codes = {candidate.code for candidate in result.candidates}
+    if Code.NOT_RACED in codes:
         return ExitCode.OK
+    if Code.RACE_NOT_HELD in codes and result.verdict is Verdict.TOO_NOISY:
+        return ExitCode.NOT_HELD
     return BY_VERDICT[result.verdict]
 
 

@@ -18,7 +18,7 @@ from codeflash_parallel.model.settings import Settings
 
 if TYPE_CHECKING:
     from codeflash_parallel.benchmark.plan import RacePlan
-    from codeflash_parallel.benchmark.rank import Ranking
+    from codeflash_parallel.benchmark.ranking import Ranking
     from codeflash_parallel.benchmark.record import Record
     from codeflash_parallel.engine.replay import Replay
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.happened import Agreed
-from codeflash_parallel.engine.race_phase import RaceTerms, race_plan, race_terms
+from codeflash_parallel.engine.race_terms import RaceTerms, race_plan, race_terms
 from codeflash_parallel.engine.workload import Workload
 
 

@@ -24,7 +24,7 @@ from codeflash_parallel.engine.resuming import begin_journal, notes_on, same_sna
 from codeflash_parallel.engine.samples import Recorder, sound_records
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.model.candidate import Submission
-from codeflash_parallel.model.outcome import Status
+from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.worktrees.snapshot import Snapshot
 
 
@@ -104,7 +104,8 @@ class Chronicle:
 
     async def end(self, ending: Ending, code: str) -> None:
         """Write down how the run ended; where the machinery failed somebody, going on is worth a try."""
-        unjudged = any(entry.result and entry.result.status is Status.INFRA for entry in self._ledger)
+        results = [entry.result for entry in self._ledger if entry.result]
+        unjudged = any(r.status is Status.INFRA or r.code is Code.RACE_NOT_HELD for r in results)
         if ending is Ending.FINISHED and unjudged:
             ending = Ending.UNJUDGED
         await self._journal.keep(Ended(ending=ending, code=code))

@@ -10,6 +10,7 @@ from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 _NOT_RACED = "It is equivalent to the baseline; no race was asked for."
 _RACE_CUT = "It is equivalent to the baseline; the budget was spent before the race was over."
+_NOT_HELD = "It is equivalent to the baseline; the race was not held."
 _NOT_JUDGED = "The budget was spent before it was judged."
 _HALF_JUDGED = "The budget was spent before it had passed the tests that screening left out."
 
@@ -30,8 +31,7 @@ def finish_all(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> None
 def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, with_race: bool) -> None:
     placed = finding.ranking.of(entry.id) if finding.ranking is not None else None
     if placed is None:
-        code, reason = (Code.CANCELLED, _RACE_CUT) if with_race else (Code.NOT_RACED, _NOT_RACED)
-        ledger.finish(entry, Status.UNDECIDED, code, reason)
+        ledger.finish(entry, Status.UNDECIDED, *_unraced(finding, with_race=with_race))
         return
     # A later race, or a look after it, was cut short; what the race before it said still holds.
     if entry.stage in {Stage.RACING, Stage.CONFIRMING}:
@@ -45,6 +45,13 @@ def _finish_equivalent(ledger: Ledger, entry: Entry, finding: RaceFinding, *, wi
         group_speedups=placed.groups,
         race=figures(finding.outcomes, entry.id),
     )
+
+
+def _unraced(finding: RaceFinding, *, with_race: bool) -> tuple[Code, str]:
+    """Return what is said of a candidate that is equivalent and has no place in a ranking."""
+    if not with_race:
+        return Code.NOT_RACED, _NOT_RACED
+    return (Code.RACE_NOT_HELD, _NOT_HELD) if finding.not_held else (Code.CANCELLED, _RACE_CUT)
 
 
 def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tuple[Verdict | None, str]:
@@ -63,8 +70,14 @@ def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tupl
         return Verdict.NONE_CORRECT, f"None of {len(ledger)} candidates is equivalent to the baseline."
     many = f"{len(correct)} of {len(ledger)} candidates are equivalent to the baseline"
     if with_race:
-        return Verdict.TOO_NOISY, f"{many}; the budget was spent before the race was over."
+        return Verdict.TOO_NOISY, f"{many}; {_cut_short(finding)}"
     return Verdict.NOTHING_FASTER, f"{many}; none was raced."
+
+
+def _cut_short(finding: RaceFinding) -> str:
+    if not finding.not_held:
+        return "the budget was spent before the race was over."
+    return f"the race was not held: {finding.not_held[:1].lower()}{finding.not_held[1:]}"
 
 
 def _unknown(unjudged: int, total: int) -> str:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
-from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, confirmation_of, contenders, rank
+from codeflash_parallel.benchmark.rank import rank
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.aftermath import escapes
 from codeflash_parallel.engine.alone import machine_alone
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.ledger import Entry, Ledger
-from codeflash_parallel.engine.workload import Workload, arm, bench_of, budget_ns, cost_of_start
+from codeflash_parallel.engine.race_terms import RaceTerms
+from codeflash_parallel.engine.workload import Workload, arm, bench_of
 from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.result import LineProfile
-from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.process.token import BUSY
 from codeflash_parallel.worktrees.trace import Trace
 
 
@@ -37,11 +39,13 @@ class RaceFinding:
         races: of every batch of every round.
         confirmations: of their leaders.
         ranking: of all candidates that ever raced; `None` before the first race.
+        not_held: why the last race could not be held, one sentence; empty when it was.
     """
 
     races: tuple[RaceOutcome, ...] = ()
     confirmations: tuple[RaceOutcome, ...] = ()
     ranking: Ranking | None = None
+    not_held: str = ""
     winner_profile: LineProfile | None = None
     baseline_profile: LineProfile | None = None
 
@@ -58,47 +62,6 @@ class RaceFinding:
         return tuple(map(CandidateId, self.ranking.tie_set or (self.ranking.winner,)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RaceTerms:
-    """What all races of a run have in common.
-
-    Attributes:
-        plan: the rules.
-        policy: names the winner of a tie.
-    """
-
-    workload: Workload
-    plan: RacePlan
-    policy: Policy
-
-    @property
-    def summary(self) -> str:
-        """Return what is timed and how long that may take, one clause."""
-        return f"{self.workload.summary}; budget {self.plan.budget_ns / 1e9:.0f} s"
-
-
-async def race_terms(context: RunContext, workload: Workload, policy: Policy) -> RaceTerms:
-    """Return the terms of a run's races. Nothing else of ours should run: starts of processes are timed."""
-    started_ns = await cost_of_start(context, workload)
-    plan = race_plan(context.settings, workload, started_ns)
-    return RaceTerms(workload=workload, plan=plan, policy=policy)
-
-
-def race_plan(settings: Settings, workload: Workload, started_ns: int = 0) -> RacePlan:
-    """Return the rules of races; the start of a process counts where the budget is automatic."""
-    return RacePlan(
-        groups=workload.groups,
-        work=workload.work,
-        confidence=settings.confidence,
-        min_speedup=settings.min_speedup,
-        indifference=settings.indifference,
-        max_regression=settings.max_regression,
-        max_cpu_cost=settings.max_cpu_cost,
-        budget_ns=budget_ns(settings, workload, started_ns),
-        cores=tuple(sorted(os.sched_getaffinity(0))),
-    )
-
-
 #: Looks at candidates in clean processes; returns why those that are not equivalent there leave the ranking.
 Confirm = Callable[[Sequence[Entry]], Awaitable[Mapping[str, Out]]]
 
@@ -111,18 +74,21 @@ async def hold_race(
     Whoever leads is looked at in a clean process; without those that fail there the same races are ranked
     again, and whoever they had beaten may be confirmed in their place.
 
+    Where other races have the machine for too long, the finding is the one before, and says so: checks are
+    not lost for it.
+
     Cancelling kills every arm and gives the slots and the token back.
     """
     newly = [entry for entry in ledger if entry.stage is Stage.PASSED]
-    racing = [*(ledger.get(name) for name in before.leaders), *newly]
     races = _Races(context, ledger, terms, before)
-    async with machine_alone(context):
-        await races.hold(racing)
-        await races.confirm()
-    while out := await confirm(races.leaders()):
-        await races.exclude(out)
-        async with machine_alone(context):
-            await races.confirm()
+    try:
+        await races.decide([*(ledger.get(name) for name in before.leaders), *newly], confirm)
+    except EnvironmentFault as fault:
+        if fault.code != BUSY:
+            raise
+        goes_on = f"`codeflash-parallel resume {context.run_id}` goes on with the run."
+        ledger.warn(f"The race was not held: {fault.message} {goes_on}")
+        return replace(before, not_held=fault.message)
     ranking = await races.conclude()
     for note in ranking.notes:
         ledger.warn(note)
@@ -139,6 +105,20 @@ class _Races:
         self._random = draws(context.seed, len(before.outcomes))
         self.races = list(before.races)
         self.confirmations: list[RaceOutcome] = []
+
+    async def decide(self, racing: Sequence[Entry], confirm: Confirm) -> None:
+        """Race, confirm who leads, and look at them in a clean process, until what is said stands.
+
+        Raises:
+            EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
+        """
+        async with machine_alone(self._context):
+            await self.hold(racing)
+            await self.confirm()
+        while out := await confirm(self.leaders()):
+            await self.exclude(out)
+            async with machine_alone(self._context):
+                await self.confirm()
 
     async def hold(self, entries: Sequence[Entry]) -> None:
         """Race some candidates, as many at once as there are slots."""

@@ -19,8 +19,9 @@ import anyio
 
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.fitness import ARMS, Recorded
+from codeflash_parallel.benchmark.groups import cost_groups
 from codeflash_parallel.benchmark.lost import ArmLost
-from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, cost_groups
+from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.quiet import judged
 from codeflash_parallel.benchmark.race import HASH_SEEDS
 from codeflash_parallel.benchmark.resample import Layout, Walls

@@ -14,7 +14,8 @@ from codeflash_parallel.benchmark.decide import Looks
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import Ranking, rank
+from codeflash_parallel.benchmark.rank import rank
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord, Record, RunRecord
 from codeflash_parallel.benchmark.referee import judge
 from codeflash_parallel.engine.race_phase import without

@@ -9,7 +9,8 @@ from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
-from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work, cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.context import RunContext

@@ -106,6 +106,8 @@ class Code(StrEnum):
     TOO_NOISY = "TOO_NOISY"
     #: Correct; no race was asked for (`check`).
     NOT_RACED = "NOT_RACED"
+    #: Correct; the race was not held, because other races had the machine for too long.
+    RACE_NOT_HELD = "RACE_NOT_HELD"
     #: Faster in the race, but wrong or different in a timed unit, or not confirmed.
     NOT_CONFIRMED = "NOT_CONFIRMED"
     #: Equivalent when it was screened, and not in a clean process with all tests that were asked for.

@@ -103,11 +103,13 @@ class RaceFigures:
         rounds: that counted for it.
         dropped: why it was not timed to the end, one clause; empty when it was.
         dropped_after: rounds of its race after which it was dropped, 0 when it was not.
-        cpu, wall: speedups on either clock; `None` with too few rounds.
+        cpu, wall: speedups on either clock; `None` with too few rounds. Where the wall clock decides, `cpu`
+            is that of whole processes with their children.
         cold: gain on inputs that the process saw for the first time; `None` where it was not measured.
         hot: gain on the same inputs when it saw them again.
         peak_bytes, baseline_peak_bytes: by how much resident memory grew at most while the work was done.
-        calls_per_s, baseline_calls_per_s: on the wall clock; `None` where whole tests or commands are timed.
+        calls_per_s, baseline_calls_per_s: on the wall clock; `None` where tests, their benchmarks or commands
+            are timed.
     """
 
     stage: str

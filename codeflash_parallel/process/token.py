@@ -17,6 +17,8 @@ from codeflash_parallel.model.errors import EnvironmentFault
 #: In the abstract namespace: no file to leave behind, the same for all users of the host, freed by the
 #: kernel when its holder dies, however it dies.
 TOKEN_NAME = "codeflash-parallel/benchmark-token/1"  # noqa: S105 - not a password
+#: Code of the fault when it does not come free.
+BUSY = "BENCHMARK_TOKEN_BUSY"
 #: Pause where waiting for the holder's end is not possible: it is just coming or going, or its queue is full.
 _RETRY_S = 0.05
 #: How many waiters can watch the holder at once; more of them try again every `_RETRY_S`.
@@ -53,7 +55,7 @@ async def _acquire(token: socket.socket, name: str, deadline_s: float) -> None:
         return
     who = token_holder(name=name) or _UNKNOWN
     raise EnvironmentFault(
-        "BENCHMARK_TOKEN_BUSY",
+        BUSY,
         f"Another benchmark ({who}) has had this machine for {deadline_s:g} s.",
         "Run again when it has finished.",
     )

@@ -18,11 +18,12 @@ from rich.text import Text
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.report.bars import bars
-from codeflash_parallel.report.details import details, how_to_see
+from codeflash_parallel.report.details import details, how_to_see, measured
 from codeflash_parallel.report.profiles import profiles
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.timings import footer, isolation_words, served_by_candidate
 from codeflash_parallel.report.words import (
+    dropped_words,
     flags_words,
     origin_cell,
     outside_words,
@@ -182,13 +183,17 @@ def _reasons(candidates: list[CandidateResult], width: int) -> Table:
     for candidate in candidates:
         style = STYLES[candidate.status]
         lineage = f", {one_line(origin_cell(candidate))}" if candidate.lineage and width < _WIDE else ""
-        why = Text.assemble((candidate.status.value, style), f"{lineage}: ", one_line(candidate.reason))
+        reason = " ".join(filter(None, (one_line(candidate.reason), dropped_words(candidate))))
+        why = Text.assemble((candidate.status.value, style), f"{lineage}: ", reason)
         grid.add_row(Text(one_line(candidate.id), style=style), why)
     return grid
 
 
 def _winner(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
     winner = result.candidate(result.winner) if result.winner is not None else None
+    # Verbose, it stands with everything else that is known about it.
+    if winner is not None and detail == Detail.NORMAL and (lines := measured(winner)):
+        yield Group(*lines)
     if winner is not None and winner.diff:
         yield _diff(winner, detail)
     shown = profiles(result, width)
@@ -234,6 +239,8 @@ def _verdict(result: RunResult) -> Text:
     word = result.verdict.value.replace("_", " ") if result.verdict is not None else "incomplete"
     if any(candidate.code == Code.NOT_RACED for candidate in result.candidates):
         good, word = True, "checked"
+    elif any(candidate.code == Code.RACE_NOT_HELD for candidate in result.candidates) and not good:
+        word = "not raced"
     return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))
 
 

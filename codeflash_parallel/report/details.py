@@ -43,9 +43,14 @@ def details(candidate: CandidateResult) -> RenderableType:
     if candidate.flags:
         parts.append(Text.assemble(("its code adds: ", "yellow"), flags_words(candidate.flags)))
     parts += [Text(one_line(note), style="dim") for note in candidate.notes]
-    parts += [Text.assemble((f"{name}: ", "dim"), words) for name, words in race_lines(candidate)]
-    parts += _groups(candidate)
+    parts += measured(candidate)
     return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]))
+
+
+def measured(candidate: CandidateResult) -> list[Text]:
+    """Return what a race measured of a candidate, a line each; empty when it was not timed."""
+    lines = [Text.assemble((f"{name}: ", "dim"), words) for name, words in race_lines(candidate)]
+    return lines + _groups(candidate)
 
 
 def how_to_see(candidate: CandidateResult) -> Text | None:

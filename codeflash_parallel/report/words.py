@@ -109,8 +109,8 @@ def race_lines(candidate: CandidateResult) -> list[tuple[str, str]]:
     race = candidate.race
     if race is None:
         return []
-    lines = [("timed", _rounds(race)), ("clocks", _clocks(race)), ("inputs", _inputs(race))]
-    lines += [("memory", _memory(race)), ("throughput", _throughput(race))]
+    lines = [("timed", _rounds(race)), ("clocks", _clocks(race, candidate.speedup))]
+    lines += [("inputs", _inputs(race)), ("memory", _memory(race)), ("throughput", _throughput(race))]
     return [(name, words) for name, words in lines if words]
 
 
@@ -122,9 +122,20 @@ def _rounds(race: RaceFigures) -> str:
     return f"{counted}; dropped {when}: {one_line(race.dropped)}"
 
 
-def _clocks(race: RaceFigures) -> str:
+def dropped_words(candidate: CandidateResult) -> str:
+    """Return when a candidate was dropped from its race, a sentence; empty when it was timed to the end."""
+    race = candidate.race
+    if race is None or not race.dropped_after:
+        return ""
+    rounds = f"{race.dropped_after} round{'' if race.dropped_after == 1 else 's'}"
+    return f"(Dropped after {rounds} of the {race.stage}.)"
+
+
+def _clocks(race: RaceFigures, decided: Speedup | None) -> str:
+    """Return the speedups on either clock, and which of them decided."""
     shown = [f"{name} {speedup_cell(s)}" for name, s in (("CPU", race.cpu), ("wall", race.wall)) if s]
-    return ", ".join(shown)
+    words = ", ".join(shown)
+    return f"{words}; {one_line(decided.clock)} time decides" if words and decided else words
 
 
 def _inputs(race: RaceFigures) -> str:

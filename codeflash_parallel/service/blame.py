@@ -31,7 +31,9 @@ _PASSING: Final = frozenset(
 )
 
 #: Codes of a candidate's result that say something about the machine, and nothing about the candidate.
-_OF_THE_MACHINE: Final = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED})
+_OF_THE_MACHINE: Final = frozenset(
+    {Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED, Code.RACE_NOT_HELD}
+)
 
 
 def blame(error: CodeflashParallelError) -> Blame:

@@ -29,6 +29,10 @@ ACTS = (
     "defer",
     "import",
     "endless",
+    "stuck at its start",
+    "stuck in a fork",
+    "stuck before go",
+    "stuck in a check",
 )
 
 #: CPU that the acts "defer" and "import" spend outside of their calls, in loops.
@@ -57,6 +61,8 @@ def main():
         sys.exit(70)
     if act == "import":
         burn(ELSEWHERE[act])
+    if act == "stuck at its start":
+        time.sleep(3600)
     calls = "many" if act == "countless" else [len(g["calls"]) for g in spec["groups"]]
     say("ready", groups=len(spec["groups"]), calls=calls)
     while True:
@@ -79,6 +85,8 @@ def main():
 def unit(order, read, say, fake, act, inputs):
     if order["core"] is not None:
         os.sched_setaffinity(0, {order["core"]})
+    if act == "stuck in a fork":
+        time.sleep(3600)
     say("unit", pid={"foreign": 1, "nameless": "mine"}.get(act, os.getpid()))
     seen = set()
     group = 0
@@ -87,12 +95,16 @@ def unit(order, read, say, fake, act, inputs):
         if request["op"] == "end":
             os._exit(0)
         if request["op"] == "check":
+            if act == "stuck in a check":
+                time.sleep(3600)
             if act == "defer":
                 burn(ELSEWHERE[act])
             text = f"{group} {os.urandom(4).hex() if act == 'random' else act == 'wrong'}"
             say("checked", digest=hashlib.sha256(text.encode()).hexdigest(), ns=0, raised=False)
             continue
         group, calls = request["group"], request["calls"]
+        if act == "stuck before go" and calls:
+            time.sleep(3600)
         say("armed")
         assert json.loads(read())["op"] == "go"
         start = request["start"]

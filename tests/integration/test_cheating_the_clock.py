@@ -28,9 +28,11 @@ from cheats import (
     TESTS,
 )
 
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, cost_groups
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.groups import cost_groups
+from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.rank import confirmation_of, contenders, rank
+from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.workspace import Limits, Workspace

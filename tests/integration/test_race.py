@@ -11,10 +11,12 @@ from random import Random
 
 import pytest
 
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import DUEL_AFTER
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work, cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.rank import confirmation_of, contenders, rank
+from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.referee import judge
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.outcome import Status, Verdict

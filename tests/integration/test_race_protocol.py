@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 from stadium import LOOPS, open_stadium
 
+from codeflash_parallel.benchmark.attempts import contenders
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
+from codeflash_parallel.benchmark.race import LAST_BLOCK_S
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import contenders, rank
+from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.samples import BlockKind, Clock
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
@@ -143,6 +146,23 @@ async def test_the_budget_ends_a_race(tmp_path):
 
     assert "budget" in raced.stopped or raced.wall_ns < 10**9
     assert len(raced.rounds) < short.max_rounds or raced.wall_ns < 10**9
+
+
+#: How long killed processes may take to be gone, on a busy machine.
+CLOSING_S = 4.0
+
+
+@pytest.mark.parametrize("act", ["at its start", "in a fork", "before go", "in a check"])
+async def test_whoever_keeps_us_waiting_the_budget_holds_and_nobody_is_blamed(tmp_path, act):
+    budget_s = 1.5
+    async with open_stadium(tmp_path) as stadium:
+        short = replace(stadium.plan, budget_ns=int(budget_s * 10**9))
+        raced = await stadium.race(stadium.arm("a", act=f"stuck {act}"), stadium.arm("b"), plan=short)
+
+    assert raced.wall_ns < (budget_s + LAST_BLOCK_S + CLOSING_S) * 10**9
+    assert "budget" in raced.stopped
+    assert raced.out == {}
+    assert rank([raced], [], short, {}).verdict is Verdict.TOO_NOISY
 
 
 async def test_no_candidates_no_race(tmp_path):

@@ -14,9 +14,15 @@ import pytest
 
 from codeflash_parallel.benchmark.host import read_machine, siblings, stand_aside
 from codeflash_parallel.benchmark.leftovers import Leftovers, SharedMemory, private_folders, read_shared
-from codeflash_parallel.benchmark.lost import ArmLost, ArmNotStarted, ArmStarved, ArmTooLarge, explained
+from codeflash_parallel.benchmark.lost import (
+    ArmLost,
+    ArmNotStarted,
+    ArmStarved,
+    ArmTooLarge,
+    explained,
+    out_of,
+)
 from codeflash_parallel.benchmark.quiet import stepped
-from codeflash_parallel.benchmark.race import out_of
 from codeflash_parallel.benchmark.witness import (
     Counts,
     Memory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.benchmark.rank import Ranked, Ranking
+from codeflash_parallel.benchmark.ranking import Ranked, Ranking
 from codeflash_parallel.engine.conclusion import conclusion, finish_all, sentence
 from codeflash_parallel.engine.ledger import Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding
@@ -39,6 +39,29 @@ def test_a_budget_that_ends_in_the_race_leaves_equivalent_candidates_undecided()
     verdict, summary = conclusion(ledger, RaceFinding(), with_race=True)
     assert verdict is Verdict.TOO_NOISY
     assert "2 of 3" in summary
+
+
+def test_a_race_that_was_not_held_leaves_what_was_checked() -> None:
+    ledger = ledger_of(passed=TO_PASSED, first=(*TO_PASSED, Step.RACE))
+    finding = RaceFinding(not_held="Another benchmark has had this machine for 1800 s.")
+    finish_all(ledger, finding, with_race=True)
+    assert {*ended(ledger).values()} == {(Status.UNDECIDED, Code.RACE_NOT_HELD)}
+    verdict, summary = conclusion(ledger, finding, with_race=True)
+    assert verdict is Verdict.TOO_NOISY
+    assert summary.endswith("the race was not held: another benchmark has had this machine for 1800 s.")
+
+
+def test_a_later_race_that_was_not_held_does_not_take_back_what_the_first_said() -> None:
+    ledger = ledger_of(first=(*TO_PASSED, Step.RACE, Step.MEASURE), refined=TO_PASSED)
+    won = Ranked(id="first", status=Status.WON, code=Code.OK, reason="2x, confirmed")
+    ranking = Ranking(verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster.")
+    finding = RaceFinding(ranking=ranking, not_held="Another benchmark has had this machine.")
+    finish_all(ledger, finding, with_race=True)
+    assert ended(ledger) == {
+        "first": (Status.WON, Code.OK),
+        "refined": (Status.UNDECIDED, Code.RACE_NOT_HELD),
+    }
+    assert conclusion(ledger, finding, with_race=True) == (Verdict.WINNER, "first is faster.")
 
 
 def test_a_check_leaves_equivalent_candidates_not_raced() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,6 +30,7 @@ from codeflash_parallel.model.result import (
     Flag,
     LineProfile,
     LineTiming,
+    RaceFigures,
     RunResult,
     Speedup,
     TestCounts,
@@ -142,6 +144,44 @@ def test_a_table_row_is_one_line(width: int) -> None:
 def test_profiles_stand_side_by_side_where_there_is_room() -> None:
     assert any(line.count("source") == 2 for line in rendered(sample(), 120).splitlines())
     assert not any(line.count("source") == 2 for line in rendered(sample(), 80).splitlines())
+
+
+def raced(**more) -> RaceFigures:
+    cpu = Speedup(estimate=2.314, low=2.25, high=2.38, stage="confirmation")
+    wall = Speedup(estimate=2.2, low=1.9, high=2.5, clock="wall", stage="confirmation")
+    fields = {"stage": "confirmation", "rounds": 12, "cpu": cpu, "wall": wall, "cold": 2.29, "hot": 2.33}
+    fields |= {"peak_bytes": 3 * 2**20, "baseline_peak_bytes": 2**20}
+    return RaceFigures(**(fields | {"calls_per_s": 23140.0, "baseline_calls_per_s": 10000.0} | more))
+
+
+@pytest.mark.parametrize("detail", [Detail.NORMAL, Detail.VERBOSE])
+def test_everything_that_was_measured_of_the_winner_is_told(detail: Detail) -> None:
+    kahn, cached, *others = sample().candidates
+    kahn = replace(kahn, race=raced(), group_speedups=(("t.py::heavy", kahn.speedup),))
+    cached = replace(cached, race=raced(stage="race", dropped="another is faster", dropped_after=6))
+    shown = rendered(sample(candidates=(kahn, cached, *others)), 200, detail)
+    for words in (
+        "timed: 12 rounds of the confirmation",
+        "clocks: CPU 2.31x (2.25-2.38), wall 2.20x (1.90-2.50); cpu time decides",
+        "inputs: seen for the first time 2.29x, seen again 2.33x",
+        "memory: grows by 3.0 MiB at its peak, the baseline by 1.0 MiB",
+        "throughput: 23,140 calls a second, the baseline 10,000",
+        "t.py::heavy: 2.31x (2.25-2.38)",
+    ):
+        assert words in shown
+    dropped = {
+        Detail.NORMAL: "lost: Reason of cached. (Dropped after 6 rounds of the race.)",
+        Detail.VERBOSE: "dropped after 6 of them: another is faster",
+    }
+    assert dropped[detail] in shown
+
+
+def test_a_race_that_was_not_held_is_no_noise() -> None:
+    waits = judged("waits", Status.UNDECIDED, Code.RACE_NOT_HELD)
+    shown = rendered(
+        sample(winner=None, candidates=(waits,), verdict=Verdict.TOO_NOISY, summary="It waits."), 80
+    )
+    assert "not raced: It waits." in shown
 
 
 def test_quiet_is_the_verdict_only() -> None:

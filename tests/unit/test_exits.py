@@ -101,6 +101,12 @@ def test_a_check_that_finds_something_equivalent_is_a_success() -> None:
     assert exit_code_of(result) == ExitCode.OK
 
 
+@pytest.mark.parametrize(("verdict", "code"), [(Verdict.TOO_NOISY, 7), (Verdict.WINNER, 0)])
+def test_a_race_that_was_not_held_has_an_exit_code_of_its_own(verdict: Verdict, code: int) -> None:
+    result = RunResult(run_id="r", complete=True, verdict=verdict, candidates=(judged(Code.RACE_NOT_HELD),))
+    assert exit_code_of(result) == code
+
+
 @pytest.mark.parametrize(
     ("family", "code", "expected"),
     [

@@ -9,6 +9,7 @@ from codeflash_parallel.benchmark.figures import figures, summary
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, Work
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.suspicion import cpu_per_call
 from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.outcome import Code, Status
 
@@ -85,6 +86,24 @@ def test_why_and_when_an_arm_was_dropped() -> None:
 
     assert (found.dropped, found.dropped_after) == ("another candidate is faster", 7)
     assert figures([replace(beaten, out={"a": wrong})], "a").dropped == "it differs"
+
+
+def test_cpu_time_of_children_is_quoted_where_they_work() -> None:
+    """On the clocks of its blocks it uses next to nothing."""
+    children = {"a": 30 * 8 * MS}
+    rounds = [round_of(n, {BASELINE: 8 * MS, "a": MS // 100}, children_ns=children) for n in range(12)]
+    found = figures([raced({BASELINE: 8 * MS, "a": MS // 100}, rounds=tuple(rounds))], "a")
+
+    assert found.cpu.high < 1
+    assert found.cpu.estimate == pytest.approx(
+        cpu_per_call(rounds[0], BASELINE) / cpu_per_call(rounds[0], "a")
+    )
+    assert found.wall.low > 2
+
+
+def test_a_callable_has_a_throughput_as_calls_have() -> None:
+    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=Work.CALLABLE))], "a")
+    assert found.calls_per_s == pytest.approx(CALLS / 0.0044)
 
 
 def test_whole_tests_have_no_throughput() -> None:

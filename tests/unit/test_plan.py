@@ -5,14 +5,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.plan import (
-    BASELINE,
-    Group,
-    block_order,
-    cost_groups,
-    weights,
-    whole_test_groups,
-)
+from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.plan import BASELINE, Group, block_order, weights
 
 calls = st.lists(
     st.tuples(st.sampled_from(["a", "b", "c", "d", "e", "f"]), st.integers(0, 10**9)),

@@ -9,7 +9,7 @@ import pytest
 from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import Ranking
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.engine.race_phase import RaceFinding, draws, kept

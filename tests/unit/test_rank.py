@@ -8,11 +8,12 @@ from effort import TIMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeflash_parallel.benchmark.attempts import SHARES, confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
 from codeflash_parallel.benchmark.plan import BASELINE, MAX_CONFIRMATIONS, NULL, Group, RacePlan
 from codeflash_parallel.benchmark.policy import POLICIES, fastest
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import SHARES, confirmation_of, contenders, rank
+from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.outcome import Code, Status, Verdict

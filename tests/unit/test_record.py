@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, RaceStage, Work
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import Ranked, Ranking
+from codeflash_parallel.benchmark.ranking import Ranked, Ranking
 from codeflash_parallel.benchmark.record import (
     ExclusionRecord,
     RaceRecord,

@@ -285,6 +285,31 @@ def test_one_honest_candidate_is_enough_to_charge_the_others():
     assert track(rounds, "a", ONE).deferred_ns == pytest.approx(35_000)
 
 
+@pytest.mark.parametrize("left", ["b", "z"])
+def test_peers_that_leave_the_race_are_followed_by_the_next(left):
+    """Nobody was in all rounds: whoever stayed longer is held against meanwhile, whatever its name."""
+    others = {left: 149_000, "c": 150_000, "d": 148_000}
+    full, cut = warm_baseline({"a": 150_000, **others}), warm_baseline({"a": 150_000, "c": 150_000})
+    alone = warm_baseline({"a": 100_500})
+
+    assert track([full] * 3 + [cut] * 30 + [alone] * 2, "a", ONE).deferred_ns == 0
+
+
+def test_a_dear_peer_that_stays_does_not_excuse_an_arm_for_the_rounds_of_an_honest_one():
+    full = warm_baseline({"a": 500_000, "dear": 500_000, "honest": 150_000})
+    cut = warm_baseline({"a": 500_000, "dear": 500_000})
+
+    assert track([full] * 30 + [cut], "a", ONE).deferred_ns == pytest.approx(35_000)
+
+
+def test_who_is_left_alone_is_held_against_the_baseline():
+    """Each has its turn as often as the other, so that the baseline is no warmer."""
+    full = warm_baseline({"a": 150_000, "b": 150_000})
+    alone = warm_baseline({"a": 100_500})
+
+    assert track([full] * 6 + [alone] * 30, "a", ONE).deferred_ns == 0
+
+
 def test_a_second_baseline_tells_more_than_candidates_that_do_the_same():
     rounds = [warm_baseline({"a": 500_000, "b": 500_000, NULL: 150_000})] * 40
 

@@ -34,7 +34,7 @@ def test_whose_fault_it_is(error: CodeflashParallelError, whose: Blame) -> None:
     assert blame(error) is whose
 
 
-@pytest.mark.parametrize("code", sorted(code for code in Code if code.startswith("INFRA")))
+@pytest.mark.parametrize("code", [*sorted(c for c in Code if c.startswith("INFRA")), Code.RACE_NOT_HELD])
 def test_what_the_machine_has_failed_is_no_verdict(code: Code) -> None:
     document = {"candidates": [{"code": "TESTS_FAILED"}, {"code": code.value}]}
     assert machine_fault(document) == code

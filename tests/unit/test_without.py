@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from test_rank import CONFIRM, PLAN, held
 
+from codeflash_parallel.benchmark.attempts import contenders
 from codeflash_parallel.benchmark.raced import Out, RaceFailed
-from codeflash_parallel.benchmark.rank import contenders, rank
+from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.engine.race_phase import without
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 

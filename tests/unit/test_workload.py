@@ -9,7 +9,7 @@ import pytest
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.benchmark.plan import Group, Work
-from codeflash_parallel.engine.race_phase import race_plan
+from codeflash_parallel.engine.race_terms import race_plan
 from codeflash_parallel.engine.workload import Workload, budget_ns, captured_calls, comparing
 from codeflash_parallel.model.settings import Compare, Settings
 

@@ -1,0 +1,87 @@
+"""Whom to confirm, one attempt after the other, and by which rules. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp, log1p
+
+from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, is_void
+from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, RacePlan
+from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
+
+#: What attempts, one after the other, may spend of the error budget; there are no more than these. Those
+#: whose gain is doubted do not count towards `MAX_CONFIRMATIONS`: three caches must not hide who is faster.
+#: Little is left for those that come late, so that the first ones need hardly more rounds for it.
+SHARES = (1 / 4,) * MAX_CONFIRMATIONS + (1 / 12,) * 3
+
+#: Who may be confirmed. What stayed open in the longer race would do so in the shorter confirmation.
+_HOPEFUL = frozenset({Standing.FASTER, Standing.BEATEN, Standing.BEHIND})
+
+#: Who shows a gain.
+_GAINED = frozenset({Standing.FASTER, Standing.BEATEN})
+
+
+def contenders(
+    races: Sequence[RaceOutcome], confirmations: Sequence[RaceOutcome], plan: RacePlan, *, limit: int
+) -> tuple[str, ...]:
+    """Return whom to confirm next, the fastest first; empty when the verdict can be given.
+
+    They are the fastest of those not yet tried, and whoever could not be told apart from it.
+
+    Args:
+        races: of all batches.
+        confirmations: held so far.
+        plan: the rules.
+        limit: how many can be confirmed at once.
+    """
+    if _are_spent(confirmations) or confirmed(confirmations, plan) or is_void(confirmations):
+        return ()
+    # Where a confirmation failed as a whole, its arms are tried again.
+    tried = {arm for outcome in confirmations if isinstance(outcome, Raced) for arm in outcome.candidates}
+    hopeful = [e for e in entries(races).values() if e.id not in tried and is_hopeful(e, plan)]
+    ranked = sorted(hopeful, key=lambda entry: -entry.bound.estimate)
+    return tuple(entry.id for entry in ranked if _goes_with(ranked[0], entry, plan))[:limit]
+
+
+def is_hopeful(entry: Entry, plan: RacePlan) -> bool:
+    """Return whether an arm may be confirmed; one that was cut only if it seemed worth finding."""
+    goal = plan.worth_finding if entry.standing is Standing.BEHIND else plan.min_speedup
+    return entry.standing in _HOPEFUL and entry.bound.estimate > log1p(goal)
+
+
+def _are_spent(confirmations: Sequence[RaceOutcome]) -> bool:
+    """Return whether no more attempts may be made."""
+    counted = [outcome for outcome in confirmations if not _is_doubted(outcome)]
+    return len(counted) >= MAX_CONFIRMATIONS or len(confirmations) >= len(SHARES)
+
+
+def _is_doubted(outcome: RaceOutcome) -> bool:
+    """Return whether a confirmation shows a gain that is not credited."""
+    return any(entry.standing in _GAINED and entry.doubt for entry in entries([outcome]).values())
+
+
+def confirmation_of(
+    races: Sequence[RaceOutcome], confirmations: Sequence[RaceOutcome], plan: RacePlan, ids: Sequence[str]
+) -> RacePlan:
+    """Return the rules by which those whom `contenders` names are confirmed.
+
+    Args:
+        races: of all batches.
+        confirmations: held so far.
+        plan: of the races.
+        ids: whom to confirm.
+    """
+    arms = [entry for name, entry in entries(races).items() if name in ids]
+    gain = max(exp(entry.bound.estimate) for entry in arms)
+    is_uneven = any(entry.raced.tracks[entry.id].is_uneven for entry in arms)
+    again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven)
+    return replace(again, share=SHARES[len(confirmations)])
+
+
+def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
+    """Return whether an arm is confirmed together with the first; whoever was cut waits until that fails."""
+    if other is first:
+        return True
+    return other.standing is not Standing.BEHIND and not beaten(first, other, plan)

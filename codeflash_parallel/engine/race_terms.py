@@ -1,0 +1,53 @@
+"""What all races of a run have in common: the workload, the rules, and who names the winner of a tie."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.policy import Policy
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.workload import Workload, budget_ns, cost_of_start
+from codeflash_parallel.model.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceTerms:
+    """What all races of a run have in common.
+
+    Attributes:
+        plan: the rules.
+        policy: names the winner of a tie.
+    """
+
+    workload: Workload
+    plan: RacePlan
+    policy: Policy
+
+    @property
+    def summary(self) -> str:
+        """Return what is timed and how long that may take, one clause."""
+        return f"{self.workload.summary}; budget {self.plan.budget_ns / 1e9:.0f} s"
+
+
+async def race_terms(context: RunContext, workload: Workload, policy: Policy) -> RaceTerms:
+    """Return the terms of a run's races. Nothing else of ours should run: starts of processes are timed."""
+    started_ns = await cost_of_start(context, workload)
+    plan = race_plan(context.settings, workload, started_ns)
+    return RaceTerms(workload=workload, plan=plan, policy=policy)
+
+
+def race_plan(settings: Settings, workload: Workload, started_ns: int = 0) -> RacePlan:
+    """Return the rules of races; the start of a process counts where the budget is automatic."""
+    return RacePlan(
+        groups=workload.groups,
+        work=workload.work,
+        confidence=settings.confidence,
+        min_speedup=settings.min_speedup,
+        indifference=settings.indifference,
+        max_regression=settings.max_regression,
+        max_cpu_cost=settings.max_cpu_cost,
+        budget_ns=budget_ns(settings, workload, started_ns),
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+    )

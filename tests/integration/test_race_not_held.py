@@ -1,0 +1,84 @@
+"""Other races have the machine for too long: the checks stand, the race is held when the run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+from projects import FAST_TOTAL, WRONG_TOTAL, make_project
+from scripted_race import simulated
+
+from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.main import main
+from codeflash_parallel.engine import alone, race_phase
+from codeflash_parallel.engine.happened import Checked
+from codeflash_parallel.engine.journal_lines import read_lines
+from codeflash_parallel.process.token import hold_benchmark_token
+
+pytestmark = pytest.mark.engine
+
+#: Longer than any race may wait here.
+SHORT_S = 0.1
+
+
+@pytest.fixture
+def other_race(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """Another race that has this machine, by a token of this test's own; closed, it is over."""
+    name = f"codeflash-parallel/test/{uuid.uuid4().hex}"
+
+    def held(_deadline_s: float) -> AbstractAsyncContextManager[None]:
+        return hold_benchmark_token(SHORT_S, name=name)
+
+    monkeypatch.setattr(alone, "hold_benchmark_token", held)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as token:
+        token.bind(b"\0" + name.encode())
+        token.listen()
+        yield token
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object], str]:
+    """Return the exit code of a command, its document and its words."""
+    code = main([*arguments, "--output-format", "json"])
+    said = capsys.readouterr()
+    return code, json.loads(said.out), said.err
+
+
+def test_checks_stand_and_the_run_goes_on_with_the_race(
+    other_race: socket.socket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "patches").mkdir()
+    (tmp_path / "patches" / "fast.py").write_text(FAST_TOTAL)
+    (tmp_path / "patches" / "wrong.py").write_text(WRONG_TOTAL)
+    monkeypatch.chdir(make_project(tmp_path / "project"))
+    monkeypatch.setattr(race_phase, "_race", simulated({"fast": 1.5}))
+    cache = ["--cache-dir", str(tmp_path / "cache")]
+    run = ["run", "--candidates", str(tmp_path / "patches"), "--function", "shop/sums.py::total", *cache]
+
+    code, document, said = asked(capsys, *run)
+
+    assert code == ExitCode.NOT_HELD == 7
+    codes = {one["id"]: f"{one['status']} {one['code']}" for one in document["candidates"]}
+    assert codes == {"fast": "undecided RACE_NOT_HELD", "wrong": "rejected TESTS_FAILED"}
+    assert (document["verdict"], document["complete"], document["error"]) == ("too_noisy", True, None)
+    why = f"the race was not held: another benchmark (process {os.getpid()}) has had this machine for 0.1 s."
+    assert document["summary"] == f"1 of 2 candidates are equivalent to the baseline; {why}"
+    assert f"codeflash-parallel resume {document['run_id']}" in said
+    assert main(["show", document["run_id"], *cache]) == 0
+    assert "not raced: 1 of 2 candidates" in " ".join(capsys.readouterr().out.split())
+
+    other_race.close()
+    code, document, _ = asked(capsys, "resume", document["run_id"], *cache)
+
+    assert (code, document["winner"]) == (ExitCode.OK, "fast")
+    (journal,) = (tmp_path / "cache").glob("*/runs/*/journal.jsonl")
+    screened = [e.key for e in read_lines(journal.read_bytes()).events if isinstance(e, Checked)]
+    assert len(screened) == len({*screened}) + 1, "nobody is checked twice but the winner, in a clean process"
