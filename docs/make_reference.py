@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.cli import queue_config
-from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, key_of, variable_of
+from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, variable_of
 from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, BY_VERDICT, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
 from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE
+from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.evalqueue import refusals
 from codeflash_parallel.model.jobs import JobKind, JobState, Waiting
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
@@ -271,6 +272,8 @@ def _causes(code: ExitCode) -> Iterator[str]:
     yield from (f"verdict `{verdict.value}`" for verdict, its in BY_VERDICT.items() if its == code)
     yield from (f"error family `{family}`" for family, its in BY_FAMILY.items() if its == code)
     yield from (f"error code `{name}`" for name, its in BY_SIGNAL.items() if its == code)
+    if code is ExitCode.NOT_HELD:
+        yield f"verdict `{Verdict.TOO_NOISY.value}` with candidates `{Code.RACE_NOT_HELD.value}`"
 
 
 def json_page() -> str:

@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from codeflash_parallel.cli.config import Configured, key_of, read_settings
+from codeflash_parallel.cli.config import Configured, read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.probes import PROBE_S, versions, why_not_warm
 from codeflash_parallel.cli.queue_config import QueueConfigured
 from codeflash_parallel.cli.queue_findings import queue_configured, queue_data, queue_rows, state_of_queue
+from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
 from codeflash_parallel.model.settings import SETTING_NAMES, Parallel, Settings
 

@@ -11,8 +11,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from codeflash_parallel.cli.config import QUEUE_PREFIX, key_of, refuse_misspelled
 from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE, find_table
+from codeflash_parallel.cli.setting_sources import (
+    QUEUE_PREFIX,
+    Tables,
+    Vocabulary,
+    gather,
+    is_number,
+    is_whole,
+    key_of,
+)
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Overflow, Strategy
 from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
@@ -121,7 +129,7 @@ def _argument(name: str) -> Callable[[str], Any]:
 
 
 def read_queue_settings(
-    project: Path, environment: Mapping[str, str], given: Mapping[str, Any]
+    project: Path, environment: Mapping[str, str], given: Mapping[str, Any], tables: Tables | None = None
 ) -> QueueConfigured:
     """Return the settings of the queue.
 
@@ -129,85 +137,22 @@ def read_queue_settings(
         project: folder of the project; `pyproject.toml` is looked for from there up to the repository's root.
         environment: the caller's environment.
         given: settings named on the command line, by name.
+        tables: what `find_table` found, for who has asked it already.
 
     Raises:
         UsageError: a key is unknown, a value has the wrong type or range, or the file is no TOML.
     """
-    values: dict[str, Any] = {}
-    sources = dict.fromkeys(QUEUE_SETTING_NAMES, "default")
-    for source, found in (*_from_file(project), *_from_environment(environment), *_from_command_line(given)):
-        values |= found
-        sources |= dict.fromkeys(found, source)
-    return QueueConfigured(settings=_checked(values, sources), sources=MappingProxyType(sources))
+    found = find_table(project) if tables is None else tables
+    settings, sources = gather(_VOCABULARY, _ours(found), environment, given, QueueSettings)
+    return QueueConfigured(settings=settings, sources=MappingProxyType(sources))
 
 
-def _checked(values: Mapping[str, Any], sources: Mapping[str, str]) -> QueueSettings:
-    try:
-        return QueueSettings(**values)
-    except UsageError as error:
-        culprit = next((name for name in values if error.message.split(" ")[0] == name), None)
-        hint = f"It comes from: {sources[culprit]}." if culprit else error.hint
-        raise UsageError(error.code, error.message, hint) from error
-
-
-def _from_file(project: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, table in find_table(project):
+def _ours(tables: Tables) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for path, table in tables:
         ours = table.get(QUEUE_TABLE, {})
         if not isinstance(ours, dict):
             raise UsageError("BAD_CONFIG", f"{path}: {_TABLE} must be a table.")
-        yield str(path), _named(ours, path)
-
-
-def _named(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the values of the table by the settings' names; dashes and underscores are the same."""
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        name = key.replace("-", "_")
-        if name not in KINDS:
-            raise UsageError("UNKNOWN_SETTING", f"{path}: unknown key {key!r} in [{_TABLE}].", _near(key))
-        if name in values:
-            raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} is given twice.")
-        values[name] = _typed(name, value, path)
-    return values
-
-
-def _near(key: str) -> str:
-    import difflib
-
-    known = [key_of(name) for name in QUEUE_SETTING_NAMES]
-    close = difflib.get_close_matches(key.replace("_", "-"), known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else "See docs/reference/commands.md for the settings."
-
-
-def _typed(name: str, value: Any, path: Path) -> Any:
-    kind = KINDS[name]
-    if not _CHECKS[kind](value):
-        raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} must be {WORDS[kind]}, not {value!r}.")
-    return _PARSERS[kind](value) if kind in {Kind.STRATEGY, Kind.OVERFLOW} else value
-
-
-def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    variables = {variable_of(name): name for name in QUEUE_SETTING_NAMES}
-    for variable in sorted(key for key in environment if key.startswith(QUEUE_PREFIX)):
-        if variable in variables:
-            name, text = variables[variable], environment[variable]
-            yield f"environment, {variable}", {name: _parsed(name, variable, text)}
-        else:
-            refuse_misspelled(variable, [*variables, f"{QUEUE_PREFIX}DIR"])
-
-
-def _parsed(name: str, variable: str, text: str) -> Any:
-    try:
-        return _PARSERS[KINDS[name]](text)
-    except ValueError as error:
-        raise UsageError("BAD_SETTING", f"{variable} must be {WORDS[KINDS[name]]}, not {text!r}.") from error
-
-
-def _from_command_line(given: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in QUEUE_SETTING_NAMES:
-        if name in given:
-            value = given[name]
-            yield f"command line, {flag_of(name)}", {name: dict(value) if KINDS[name] in _PAIRS else value}
+        yield path, ours
 
 
 def _number_pair(text: str) -> tuple[str, float]:
@@ -253,18 +198,6 @@ _PARSERS: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
 )
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return _is_whole(value) or isinstance(value, float)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 def _has(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(map(of, value.values()))
 
@@ -272,12 +205,39 @@ def _has(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
 #: Whether a value of a TOML file is of a kind.
 _CHECKS: Mapping[Kind, Callable[[Any], bool]] = MappingProxyType(
     {
-        Kind.TEXT: _is_text,
-        Kind.INTEGER: _is_whole,
-        Kind.NUMBER: _is_number,
+        Kind.TEXT: lambda value: isinstance(value, str),
+        Kind.INTEGER: is_whole,
+        Kind.NUMBER: is_number,
         Kind.STRATEGY: lambda value: value in list(Strategy),
         Kind.OVERFLOW: lambda value: value in list(Overflow),
-        Kind.NUMBERS: _has(_is_number),
-        Kind.INTEGERS: _has(_is_whole),
+        Kind.NUMBERS: _has(is_number),
+        Kind.INTEGERS: _has(is_whole),
     }
+)
+
+
+def _made(name: str, value: Any) -> Any:
+    match KINDS[name]:
+        case Kind.NUMBERS | Kind.INTEGERS:
+            return dict(value)
+        case Kind.STRATEGY:
+            return Strategy(value)
+        case Kind.OVERFLOW:
+            return Overflow(value)
+        case _:
+            return value
+
+
+_VOCABULARY = Vocabulary(
+    title=_TABLE,
+    names=QUEUE_SETTING_NAMES,
+    prefix=QUEUE_PREFIX,
+    foreign="",
+    known=(f"{QUEUE_PREFIX}DIR",),
+    variable_of=variable_of,
+    flag_of=flag_of,
+    words_of=lambda name: WORDS[KINDS[name]],
+    parse=lambda name, text: _PARSERS[KINDS[name]](text),
+    is_good=lambda name, value: _CHECKS[KINDS[name]](value),
+    made=_made,
 )

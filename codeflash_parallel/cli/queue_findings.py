@@ -8,9 +8,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.cli.config import key_of
 from codeflash_parallel.cli.project_file import QUEUE_TABLE
 from codeflash_parallel.cli.queue_config import QueueConfigured, read_queue_settings
+from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.settings import Settings
 

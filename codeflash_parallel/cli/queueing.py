@@ -1,32 +1,34 @@
-"""What the commands of the queue have in common: who asks, which queue, and how an answer is written."""
+"""What the commands of the queue have in common: which queue, which jobs, and how an answer is written."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import pwd
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.config import RUN_OF, SUBMITTER, read_settings
+from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.project_file import find_table
 from codeflash_parallel.cli.queue_config import read_queue_settings
+from codeflash_parallel.cli.setting_sources import Tables
+from codeflash_parallel.evalqueue.submitters import submitter_of, why_not_name
 from codeflash_parallel.model.jobs import JobState
 from codeflash_parallel.report.queue_document import (
     JobView,
     Newness,
     queue_document,
 )
+from codeflash_parallel.report.queue_words import job_words
+from codeflash_parallel.report.text import one_line
 
 if TYPE_CHECKING:
     from codeflash_parallel.evalqueue.calls import JobStatus
     from codeflash_parallel.evalqueue.client import EvalQueueClient
-
-#: Longest name of a submitter or run: it stands in tables and labels.
-MAX_NAME = 64
 
 #: States of which a row says more than the row itself holds: a place, or a verdict.
 _TOLD = frozenset({JobState.QUEUED, JobState.DONE})
@@ -117,52 +119,20 @@ def name_of(text: str) -> str:
     Raises:
         argparse.ArgumentTypeError: it is no name.
     """
-    if not text.isprintable() or len(text) > MAX_NAME:
-        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_NAME} printable characters, not {text!r}")
+    if why := why_not_name(text):
+        raise argparse.ArgumentTypeError(why)
     return text
-
-
-# --- who asks --------------------------------------------------------------------------------------------
-
-
-def submitter_of(args: argparse.Namespace, environment: Mapping[str, str]) -> str:
-    """Return who hands in: by the option, by the variable, or the user at this terminal."""
-    return args.submitter or _named(environment, SUBMITTER) or _user_here()
-
-
-def run_of(args: argparse.Namespace, environment: Mapping[str, str]) -> str:
-    """Return the run that jobs belong to: by the option, or by the variable; empty: none."""
-    return args.run_of or _named(environment, RUN_OF)
-
-
-def _named(environment: Mapping[str, str], variable: str) -> str:
-    from codeflash_parallel.model.errors import UsageError
-
-    text = environment.get(variable, "")
-    try:
-        return name_of(text)
-    except argparse.ArgumentTypeError as error:
-        raise UsageError("BAD_SETTING", f"{variable} {error}.") from error
-
-
-def _user_here() -> str:
-    """Return `user@terminal`, or `user` where there is no terminal."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run as a user that has no name
-        user = f"uid{os.getuid()}"
-    for number in (0, 1, 2):
-        with suppress(OSError):
-            return f"{user}@{os.ttyname(number).removeprefix('/dev/')}"
-    return user
 
 
 # --- the queue -------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def open_queue(args: argparse.Namespace) -> Iterator[EvalQueueClient]:
+def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterator[EvalQueueClient]:
     """Give the client of the queue that the options name.
+
+    Args:
+        tables: what `find_table` found, for who has asked it already.
 
     Raises:
         UsageError, EnvironmentFault: what the queue says.
@@ -171,10 +141,17 @@ def open_queue(args: argparse.Namespace) -> Iterator[EvalQueueClient]:
     from codeflash_parallel.evalqueue.client import EvalQueueClient
 
     project = Path(args.project)
-    settings = read_settings(project, os.environ, vars(args)).settings
-    rules = read_queue_settings(project, os.environ, {}).settings
-    with EvalQueueClient(queue_folder(settings), rules) as client:
+    found = tuple(find_table(project)) if tables is None else tables
+    settings = read_settings(project, os.environ, vars(args), found).settings
+    rules = read_queue_settings(project, os.environ, {}, found).settings
+    with EvalQueueClient(queue_folder(settings), rules, say_rebuilt) as client:
         yield client
+
+
+def say_rebuilt(said: str) -> None:
+    """Say once that a damaged queue has been made anew: who finds it empty shall know why."""
+    sys.stderr.write(f"warning: {one_line(said)}\n")
+    sys.stderr.flush()
 
 
 def view_of(status: JobStatus, newness: Newness = Newness.NEW) -> JobView:
@@ -191,7 +168,7 @@ def views_of(client: EvalQueueClient, args: argparse.Namespace) -> list[JobView]
     from codeflash_parallel.evalqueue.calls import JobStatus
     from codeflash_parallel.model.jobs import Place, Waiting
 
-    submitter = submitter_of(args, os.environ) if args.mine else args.submitter
+    submitter = submitter_of(args.submitter, os.environ) if args.mine else args.submitter
     states = [JobState(state) for state in args.states]
     jobs = client.list(states=states, submitter=submitter, run=args.run_of, limit=args.limit)
     nowhere = Place(position=0, reason=Waiting.NEXT, wait_s=-1.0)
@@ -209,6 +186,11 @@ def _rank(view: JobView) -> tuple[int, int, int]:
 def daemon_of(client: EvalQueueClient) -> str:
     """Return whether somebody takes jobs, in the document's word."""
     return "none" if client.daemon is None else "running"
+
+
+def jobs_words(views: Iterable[JobView]) -> str:
+    """Return a line for each job."""
+    return "".join(f"{job_words(view.job, view.place)}\n" for view in views)
 
 
 def write_jobs(output: Output, views: Sequence[JobView], daemon: str, say: Callable[[], str]) -> None:

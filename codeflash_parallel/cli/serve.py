@@ -13,7 +13,7 @@ from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue_config import add_queue_settings, read_queue_settings
-from codeflash_parallel.cli.queueing import span
+from codeflash_parallel.cli.queueing import say_rebuilt, span
 from codeflash_parallel.report.text import one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the rules of the queue, and how the daemon ends."""
-    options.add_settings(parser, ("queue_dir",))
+    options.add_settings(parser, ("queue_dir", "pass_env"))
     parser.add_argument(
         "--drain",
         type=span,
@@ -51,7 +51,9 @@ def run(args: argparse.Namespace, _output: Output) -> int:
             settings=rules,
             cache_dir=cache_root(settings),
             drain_s=args.drain,
+            pass_env=settings.pass_env,
             on_ready=lambda info: _say_ready(queue_folder(settings), info),
+            on_rebuilt=say_rebuilt,
         )
     )
     return ExitCode.OK

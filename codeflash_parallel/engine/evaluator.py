@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,13 +12,13 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.engine.faults import disk_faults, ungrouped
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.places import cache_root
 from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.recollection import Recollection
+from codeflash_parallel.engine.result_stream import ResultStream
 from codeflash_parallel.engine.resuming import kept_in, must_have_same_settings, providers_again
 from codeflash_parallel.engine.run import Run
 from codeflash_parallel.engine.surroundings import Surroundings
@@ -44,23 +43,6 @@ class RaceMode(StrEnum):
 
 
 Candidates = Iterable[Submission] | AsyncIterable[Submission]
-
-
-@dataclass(slots=True)
-class ResultStream:
-    """Results as they come; `run` is the whole once the stream is exhausted."""
-
-    _results: MemoryObjectReceiveStream[CandidateResult]
-    run: RunResult | None = None
-
-    def __aiter__(self) -> AsyncIterator[CandidateResult]:
-        return self
-
-    async def __anext__(self) -> CandidateResult:
-        try:
-            return await self._results.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
 
 class Evaluator:
@@ -140,8 +122,8 @@ class Evaluator:
         around = self._open
         async with self._turn:
             run_id = new_run_id()
-            with disk_faults(around.cache):
-                journal = Journal.begin(around.run_dir(run_id))
+            with disk_faults(around.setup.cache):
+                journal = Journal.begin(around.setup.run_dir(run_id))
             run = Run(
                 surroundings=around,
                 run_id=run_id,
@@ -177,15 +159,19 @@ class Evaluator:
             observers: as in `evaluate`.
 
         Raises:
-            UsageError: `RUN_ALIVE`, `RUN_FINISHED`, `NO_JOURNAL`, or `OTHER_SETTINGS`.
+            UsageError: `RUN_ALIVE`, `RUN_FINISHED`, `NO_JOURNAL`, `OTHER_SETTINGS`, or (with `executor`
+                `queue`) `QUEUE_CANNOT_RESUME`: a daemon begins anew what it has to do again.
             EnvironmentFault: `BAD_JOURNAL`, `NEWER_JOURNAL` or `SNAPSHOT_GONE`; or as in `evaluate`.
 
         .. versionadded:: 0.1.0
         """
+        if self._is_queued:
+            hint = 'Go on with it in this process: executor = "local".'
+            raise UsageError("QUEUE_CANNOT_RESUME", "The daemon goes on with no run.", hint)
         around = self._open
         async with self._turn:
-            with disk_faults(around.cache):
-                journal = Journal.go_on(around.run_dir(run_id), self._must_fit)
+            with disk_faults(around.setup.cache):
+                journal = Journal.go_on(around.setup.run_dir(run_id), self._must_fit)
             assert journal.known is not None
             begun = journal.known.begun
             run = Run(
@@ -208,11 +194,15 @@ class Evaluator:
 
         .. versionadded:: 0.1.0
         """
+        if self._is_queued:
+            from codeflash_parallel.engine.queued import grade_queued
+
+            return await grade_queued(self._path, self._settings, candidate, command)
         from codeflash_parallel.engine.grading import grade
 
         around = self._open
         async with self._turn:
-            with ungrouped(), disk_faults(around.cache):
+            with ungrouped(), disk_faults(around.setup.cache):
                 return await grade(around, candidate, command, new_run_id())
 
     def _must_fit(self, known: Recollection) -> None:
@@ -229,7 +219,7 @@ class Evaluator:
     async def _made(self, run: Run, journal: Journal, candidates: Candidates) -> RunResult:
         self._run = run
         try:
-            with kept_in(journal, run.folder), ungrouped(), disk_faults(self._open.cache):
+            with kept_in(journal, run.folder), ungrouped(), disk_faults(self._open.setup.cache):
                 return await run.evaluate(candidates)
         finally:
             self._run = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from collections.abc import AsyncIterable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -22,12 +21,6 @@ from codeflash_parallel.model.jobs import JobKind, JobRequest
 from codeflash_parallel.model.result import RunResult
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.repair.commands import CommandProvider
-
-#: Names the submitter, for those who are several under one user.
-_SUBMITTER = "CODEFLASH_PARALLEL_SUBMITTER"
-#: Names the run that several submitters are part of.
-_RUN_OF = "CODEFLASH_PARALLEL_RUN_OF"
-
 
 #: How far a run goes → what the queue calls it.
 _KINDS = {"race": JobKind.EVALUATE, "time": JobKind.RACE, "check": JobKind.CHECK}
@@ -61,35 +54,38 @@ async def evaluate_queued(
     _must_be_command(providers.repairer, settings.repair_command, "repair_command")
     _must_be_command(providers.refiner, settings.refine_command, "refine_command")
     there = await _collected(source)
-    request = await anyio.to_thread.run_sync(partial(_request, _KINDS[mode], project, settings, there))
-    async with AsyncEvalQueueClient(queue_folder(settings)) as client:
-        future = await client.submit(request)
-        try:
-            done = await future
-        except anyio.get_cancelled_exc_class():
-            if future.receipt.is_new:  # else somebody else waits for it, too
-                with anyio.CancelScope(shield=True):
-                    await future.cancel()
-            raise
+    request = await anyio.to_thread.run_sync(partial(job_request, _KINDS[mode], project, there, settings))
+    done = await _done(request, settings)
     result = stored_result(done["document"])
     _announce(result, observers)
     return result
 
 
-def _request(
-    kind: JobKind, project: Path, settings: Settings, candidates: Sequence[Submission]
-) -> JobRequest:
-    submitter = os.environ.get(_SUBMITTER) or _user()
-    return job_request(
-        kind, project, candidates, settings, submitter=submitter, run=os.environ.get(_RUN_OF, "")
-    )
+async def grade_queued(
+    project: Path, settings: Settings, candidate: Submission, command: Sequence[str]
+) -> dict[str, Any]:
+    """Submit a candidate for a grader, wait for its turn, and return the scores.
+
+    Raises:
+        Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `engine.grading.grade`.
+    """
+    made = partial(job_request, JobKind.COMMAND, project, [candidate], settings, command=command)
+    done = await _done(await anyio.to_thread.run_sync(made), settings)
+    scores: dict[str, Any] = done["scores"]
+    return scores
 
 
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container's user without a name
-        return str(os.getuid())
+async def _done(request: JobRequest, settings: Settings) -> dict[str, Any]:
+    """Submit a job and return its result; cancelling cancels the job if it is our own."""
+    async with AsyncEvalQueueClient(queue_folder(settings)) as client:
+        future = await client.submit(request)
+        try:
+            return await future
+        except anyio.get_cancelled_exc_class():
+            if future.receipt.is_new:  # else somebody else waits for it, too
+                with anyio.CancelScope(shield=True):
+                    await future.cancel()
+            raise
 
 
 async def _collected(source: Source) -> list[Submission]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from codeflash_parallel import __version__
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.evalqueue.refusals import UnknownKind
+from codeflash_parallel.evalqueue.submitters import run_of, submitter_of
 from codeflash_parallel.model.candidate import (
     CandidateId,
     Content,
@@ -27,6 +31,8 @@ from codeflash_parallel.model.contents import content_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, Priority
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.worktrees.git import GitFailed, list_tree, user_git
+from codeflash_parallel.worktrees.listing import list_work_tree
 from codeflash_parallel.worktrees.repository import Repository, find_repository
 from codeflash_parallel.worktrees.snapshot import SnapshotRequest, resolve
 from codeflash_parallel.worktrees.stamp import stamp_of
@@ -58,7 +64,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     submissions: Sequence[Submission],
     settings: Settings,
     *,
-    submitter: str,
+    submitter: str = "",
     run: str = "",
     priority: Priority = Priority.NORMAL,
     command: Sequence[str] = (),
@@ -72,12 +78,13 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         project: a path inside the user's repository; the tree as it is now is what they are judged on.
         settings: of the evaluation; where things are kept and how many candidates are evaluated at once is
             the daemon's business.
-        submitter, run, priority, start_after_s, budget: see `model.jobs.JobRequest`.
+        submitter, run: see `evalqueue.submitters`: empty is what the variables say, else the user and no run.
+        priority, start_after_s, budget: see `model.jobs.JobRequest`.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
 
     Raises:
         UnknownKind: there is no such kind.
-        UsageError: not a repository, or what is asked for makes no sense.
+        UsageError: not a repository, no such function, or what is asked for makes no sense.
         EnvironmentFault: the repository cannot be read.
 
     .. versionadded:: 0.1.0
@@ -94,16 +101,19 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         cwd=str(Path(project).resolve()),
         tree=stamp(repository, settings),
     )
+    if settings.functions:
+        _must_have_functions(repository, settings)
     interpreter = choose_interpreter(settings.python, where, repository.root)
     return JobRequest(
         kind=wanted,
         key=_key(wanted, task, environment_stamp(interpreter)),
         payload=json.dumps(payload_of(task)),
-        submitter=submitter,
-        run=run,
+        submitter=submitter_of(submitter, os.environ),
+        run=run_of(run, os.environ),
         priority=priority,
         start_after_s=start_after_s,
         budget=budget or Budget(),
+        pass_env=settings.pass_env,
     )
 
 
@@ -163,6 +173,49 @@ def _must_make_sense(kind: JobKind, submissions: Sequence[Submission], command: 
         raise UsageError(
             "BAD_JOB", f"A command grades one candidate, not {len(submissions)}.", "Submit a job for each."
         )
+
+
+def _must_have_functions(repository: Repository, settings: Settings) -> None:
+    """Refuse what would be refused when its turn has come; what cannot be seen from here is left until then.
+
+    Raises:
+        UsageError: `BAD_FUNCTION` or `NO_SUCH_FUNCTION`, as `run` has them.
+    """
+    from codeflash_parallel.engine.naming import must_be_there
+    from codeflash_parallel.model.target import Target
+
+    commit = resolve(repository, settings.base) if settings.base else ""
+    for target in map(Target.parse, settings.functions):
+        source = _source(repository, commit, target.path)
+        if commit and source is not None and not _is_python(source):
+            continue  # git keeps it in another form than the disk has it: a filter
+        must_be_there(target, source, partial(_paths, repository, commit))
+
+
+def _source(repository: Repository, commit: str, path: str) -> bytes | None:
+    """Return what a file of the snapshot-to-be holds, `None` if there is none."""
+    if commit:
+        with suppress(GitFailed):  # ignored files and submodules come from the disk
+            return user_git(repository.root).run("cat-file", "blob", f"{commit}:{path}")
+    with suppress(OSError):
+        return (repository.root / path).read_bytes()
+    return None
+
+
+def _paths(repository: Repository, commit: str) -> Iterable[str]:
+    """Return the files of the snapshot-to-be, for a hint."""
+    import tempfile
+
+    if commit:
+        return list_tree(user_git(repository.root), commit)
+    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
+        return list_work_tree(repository, (), Path(scratch)).files
+
+
+def _is_python(source: bytes) -> bool:
+    from codeflash_parallel.model.functions import parse_or_none
+
+    return parse_or_none(source.decode("utf-8", "replace")) is not None
 
 
 def _pinned(repository: Repository, submission: Submission) -> Submission:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
+from codeflash_parallel.engine.naming import must_be_there
 from codeflash_parallel.model.candidate import Candidate, Replacement, Submission
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.functions import functions_of, locate, touched
+from codeflash_parallel.model.functions import functions_of, touched
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.worktrees.materialise import materialise
 from codeflash_parallel.worktrees.mirror import Mirror, Snapshot
@@ -25,25 +26,8 @@ def named_targets(mirror: Mirror, snapshot: Snapshot, functions: Sequence[str]) 
     """
     targets = tuple(dict.fromkeys(Target.parse(text) for text in functions))
     for target in targets:
-        _must_exist(mirror, snapshot, target)
+        must_be_there(target, mirror.read(snapshot, target.path), partial(mirror.paths, snapshot))
     return targets
-
-
-def _must_exist(mirror: Mirror, snapshot: Snapshot, target: Target) -> None:
-    source = mirror.read(snapshot, target.path)
-    if source is None:
-        near = difflib.get_close_matches(target.path, mirror.paths(snapshot), n=1)
-        hint = f"Did you mean {near[0]}?" if near else "Paths are relative to the repository's root."
-        raise UsageError("NO_SUCH_FUNCTION", f"There is no {target.path} in the snapshot.", hint)
-    text = source.decode("utf-8", "replace")
-    try:
-        found = locate(text, target.qualname)
-    except SyntaxError as error:
-        raise UsageError("NO_SUCH_FUNCTION", f"{target.path} does not parse: {error.msg}.") from error
-    if found is None:
-        near = difflib.get_close_matches(target.qualname, functions_of(text), n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Give the dotted name, e.g. Class.method."
-        raise UsageError("NO_SUCH_FUNCTION", f"{target.path} has no function {target.qualname}.", hint)
 
 
 async def derived_targets(

@@ -72,9 +72,15 @@ class JobEvent:
     progress: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Done:
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """A call or an answer that is its name alone."""
+
+
+class Done(_Nothing):
     """It has been done; there is nothing to tell."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,13 +101,22 @@ class NewState:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ping:
+class _OfJob:
+    """A call about one job."""
+
+    job_id: JobId
+
+
+class Ping(_Nothing):
     """Say who you are."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+
+class Look(_Nothing):
     """The store was written to by somebody else: look at it."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,25 +127,22 @@ class Submit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wait:
+class Wait(_OfJob):
     """Answer when a job is final, or after so many seconds; negative: however long it takes."""
 
-    job_id: JobId
     max_s: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Watch:
+class Watch(_OfJob):
     """Tell what changes, of one job or (empty) of all; the call ends with the job, or never."""
 
-    job_id: JobId
+    __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Status:
+class Status(_OfJob):
     """Say what is known of a job."""
 
-    job_id: JobId
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,33 +155,34 @@ class List:
     limit: int = 100
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cancel:
+class Cancel(_OfJob):
     """Cancel a job; one that runs is killed."""
 
-    job_id: JobId
+    __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Retry:
+class Retry(_OfJob):
     """Send a dead job back to the queue."""
 
-    job_id: JobId
+    __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pause:
+class Pause(_Nothing):
     """Start no more jobs."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unpause:
+
+class Unpause(_Nothing):
     """Start jobs again."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetHealth:
+
+class GetHealth(_Nothing):
     """Say how the queue is."""
+
+    __slots__ = ()
 
 
 Request = Ping | Look | Submit | Wait | Watch | Status | List | Cancel | Retry | Pause | Unpause | GetHealth

@@ -33,8 +33,9 @@ VERSION: Final = 1
 MAX_LINE: Final = 64 * 1024 * 1024
 #: How often a daemon says that it is still there while a call goes on, in seconds.
 ALIVE_S: Final = 1.0
-#: A daemon that says nothing for so long is stalled, in seconds.
-STALLED_S: Final = 5.0
+#: A daemon that says nothing for so long is stalled, in seconds. With the start of a command, and on a busy
+#: machine, it is noticed within 5 s.
+STALLED_S: Final = 3.5
 #: Name of the socket in the queue's folder.
 SOCKET_NAME: Final = "daemon.socket"
 
@@ -157,6 +158,7 @@ _FAMILIES: Mapping[str, type[CodeflashParallelError]] = {
 _TYPED: tuple[type[CodeflashParallelError], ...] = (
     *(refusals.Refused, refusals.QueueFull, refusals.SubmitterLimit, refusals.RateLimited),
     *(refusals.BudgetSpent, refusals.UnknownKind, refusals.UnknownJob, refusals.LeaseLost),
+    refusals.NotPassed,
     *(refusals.NewerQueue, refusals.NetworkFileSystem, refusals.QueueDiskFull, refusals.QueueBusy),
     refusals.QueueDamaged,
 )

@@ -9,6 +9,8 @@ CodeflashParallelError
 │   │   ├── BudgetSpent        BUDGET_SPENT      its run may spend no more
 │   │   ├── UnknownKind        UNKNOWN_KIND
 │   │   ├── UnknownJob         UNKNOWN_JOB
+│   │   ├── NotPassed          NOT_PASSED        it asks for variables that the daemon does not pass on
+│   │   ├── NoQueue            NO_QUEUE          there is no queue to look at; submitting makes one
 │   │   └── Duplicate          DUPLICATE         its verdict is there already (only the client raises it)
 │   └── LeaseLost          LEASE_LOST        somebody else has the job, or nobody
 └── EnvironmentFault
@@ -21,6 +23,7 @@ CodeflashParallelError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
@@ -108,6 +111,31 @@ class UnknownJob(Refused):
         self.job_id = job_id
 
 
+class NoQueue(Refused):
+    """There is no queue in a folder; who looks at one makes none."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            "NO_QUEUE",
+            f"There is no queue in {folder}.",
+            "`codeflash-parallel queue submit` makes one; another folder is named with --queue-dir.",
+        )
+        self.folder = str(folder)
+
+
+class NotPassed(Refused):
+    """A job asks for environment variables that the daemon does not pass on."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        said = ", ".join(names)
+        super().__init__(
+            "NOT_PASSED",
+            f"The daemon does not pass on {said}: candidates see its environment, not that of who hands in.",
+            f"Start it where that is set, with --pass-env {names[0]}, or ask without.",
+        )
+        self.names = said
+
+
 class Duplicate(Refused):
     """A job with the same key has its verdict already."""
 
@@ -178,3 +206,4 @@ class QueueDamaged(EnvironmentFault):
             f"{path} is damaged: {why}.",
             "End all that use the queue; then `codeflash-parallel serve` makes it anew from its journal.",
         )
+        self.why = why

@@ -152,6 +152,7 @@ class JobRequest:
         run: which of the runs that share the machine it belongs to; empty: the submitter is a run by itself.
         start_after_s: not to start before so many seconds have passed.
         budget: of the run; the first one that a run states holds.
+        pass_env: names and patterns of variables that candidates shall see; the values are the daemon's.
     """
 
     kind: JobKind
@@ -162,6 +163,7 @@ class JobRequest:
     priority: Priority = Priority.NORMAL
     start_after_s: float = 0.0
     budget: Budget = Budget()
+    pass_env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -101,6 +101,14 @@ def withheld_names(names: Iterable[str], pass_env: Sequence[str]) -> tuple[str, 
     return tuple(sorted(n for n in names if not _is_passed(n, pass_env) and not _matches(n, _NEVER)))
 
 
+def uncovered(asked: Iterable[str], passed: Sequence[str]) -> tuple[str, ...]:
+    """Return which of the names and patterns that are asked for none of those that are passed on covers.
+
+    A pattern is covered by one that matches its text: whatever its stars stand for is matched, too.
+    """
+    return tuple(pattern for pattern in asked if not _matches(pattern, tuple(passed)))
+
+
 def why_not_pattern(pattern: str) -> str:
     """Return why a name or pattern cannot be asked for, one clause; empty when it can.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, assert_never
 
@@ -26,9 +26,10 @@ from codeflash_parallel.evalqueue.protocol import (
     event_line,
     read_request,
 )
-from codeflash_parallel.evalqueue.refusals import QueueDamaged
+from codeflash_parallel.evalqueue.refusals import NotPassed, QueueDamaged
 from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
 from codeflash_parallel.model.jobs import JobId, JobRequest, JobState, Place, Receipt
+from codeflash_parallel.model.variables import uncovered
 from codeflash_parallel.process.token import token_holder
 from codeflash_parallel.service.desk import Desk
 from codeflash_parallel.service.notices import Notices
@@ -73,10 +74,15 @@ class Manager(Protocol):
 
 
 class Answering:
-    """Answers calls, on any number of connections."""
+    """Answers calls, on any number of connections.
 
-    def __init__(self, desk: Desk, notices: Notices, manager: Manager) -> None:
+    Args:
+        pass_env: names and patterns of the daemon's variables that jobs may ask for.
+    """
+
+    def __init__(self, desk: Desk, notices: Notices, manager: Manager, pass_env: Sequence[str] = ()) -> None:
         self._desk, self._notices, self._manager = desk, notices, manager
+        self._pass_env = pass_env
 
     async def serve(self, stream: SocketStream) -> None:
         """Answer one connection until its client leaves; a stranger's is closed."""
@@ -160,6 +166,8 @@ class Answering:
                 assert_never(request)
 
     async def _submit(self, job: JobRequest) -> Receipt:
+        if missing := uncovered(job.pass_env, self._pass_env):
+            raise NotPassed(missing)
         receipt = await self._desk.do(lambda store, now: submit_anew(store, job, now))
         await self._manager.submitted()
         return receipt

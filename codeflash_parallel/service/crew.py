@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -175,10 +175,12 @@ class Crew:
         folder: the queue's.
         cache: of everything that workers keep.
         size: how many there are at most.
+        pass_env: names and patterns of our variables that jobs may ask for.
     """
 
-    def __init__(self, folder: Path, cache: Path, size: int) -> None:
+    def __init__(self, folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()) -> None:
         self._folder, self._cache, self._size = folder, cache, size
+        self._pass_env = pass_env
         self.workers: list[Worker] = []
         #: What could not be killed, as "pid name".
         self.unkillable: list[str] = []
@@ -187,11 +189,13 @@ class Crew:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, folder: Path, cache: Path, size: int) -> AsyncIterator[Crew]:
+    async def open(
+        cls, folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()
+    ) -> AsyncIterator[Crew]:
         """Open a crew; leaving the block ends all workers and whatever they have started."""
         (folder / "workers").mkdir(mode=0o700, exist_ok=True)
         with processes.adopting_orphans():
-            crew = cls(folder, cache, size)
+            crew = cls(folder, cache, size, pass_env)
             try:
                 yield crew
             finally:
@@ -233,7 +237,7 @@ class Crew:
         with theirs, log.open("wb") as output, self._book:
             try:
                 popen = subprocess.Popen(
-                    [*argv, str(self._cache), str(self._folder)],
+                    [*argv, str(self._cache), str(self._folder), *self._pass_env],
                     cwd="/",
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # a Ctrl-C on the daemon's terminal is for the daemon

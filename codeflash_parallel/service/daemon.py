@@ -40,15 +40,20 @@ class ServeOptions:
     Attributes:
         folder: of the queue; made, for nobody else, if it is not there.
         cache_dir: where workers keep mirrors, slots and results.
+        pass_env: names and patterns of our own variables that jobs may ask for; no others reach candidates
+            than those that tests commonly need.
         drain_s: how long jobs that run may go on when the daemon is to end.
         on_ready: called once clients are answered.
+        on_rebuilt: called with one sentence when the queue was damaged and has been made anew.
     """
 
     folder: Path
     cache_dir: Path
     settings: QueueSettings = field(default_factory=QueueSettings)
+    pass_env: tuple[str, ...] = ()
     drain_s: float = 60.0
     on_ready: Callable[[DaemonInfo], None] = lambda _info: None
+    on_rebuilt: Callable[[str], None] = lambda _said: None
 
 
 def serve(options: ServeOptions) -> None:
@@ -88,7 +93,7 @@ class Daemon:
         dispatching = Dispatching(
             self.desk, self.crew, self.notices, self.files, self.options.settings, self.options.drain_s
         )
-        answering = Answering(self.desk, self.notices, dispatching)
+        answering = Answering(self.desk, self.notices, dispatching, self.options.pass_env)
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with anyio.create_task_group() as clients, anyio.create_task_group() as tasks:
                 clients.start_soon(self.listener.serve, answering.serve)
@@ -156,7 +161,7 @@ async def _lock(daemon: Daemon) -> AsyncIterator[None]:
 async def _store(daemon: Daemon) -> AsyncIterator[None]:
     """Open the queue, every page of it checked."""
     options = daemon.options
-    opening = Store.open(options.folder, options.settings, Check.FULL)
+    opening = Store.open(options.folder, options.settings, Check.FULL, on_rebuilt=options.on_rebuilt)
     daemon.store = await anyio.to_thread.run_sync(opening.__enter__)
     daemon.desk = Desk(daemon.store)
     try:
@@ -187,8 +192,8 @@ async def _leftovers(daemon: Daemon) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _crew(daemon: Daemon) -> AsyncIterator[None]:
     """Be able to start workers."""
-    options = daemon.options
-    async with Crew.open(options.folder, options.cache_dir, daemon.desk.slots) as daemon.crew:
+    options, size = daemon.options, daemon.desk.slots
+    async with Crew.open(options.folder, options.cache_dir, size, options.pass_env) as daemon.crew:
         yield
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -17,11 +17,13 @@ from codeflash_parallel.engine.evaluator import Evaluator, RaceMode
 from codeflash_parallel.engine.faults import ungrouped
 from codeflash_parallel.engine.settings_text import settings_of
 from codeflash_parallel.engine.submitting import Task, stamp, task_of
+from codeflash_parallel.evalqueue.refusals import NotPassed
 from codeflash_parallel.model.document import document
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.model.events import CandidateFinished, Event, PhaseStarted
 from codeflash_parallel.model.jobs import JobKind
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.variables import uncovered
 from codeflash_parallel.process.quiet import HostQuiet
 from codeflash_parallel.repair.commands import (
     CommandRefiner,
@@ -63,10 +65,12 @@ class Performer:
         cache: the daemon's cache.
         quiet: of this host.
         tell: what is going on, for the daemon.
+        pass_env: names and patterns of our variables that jobs may ask for.
     """
 
-    def __init__(self, cache: Path, quiet: HostQuiet, tell: Tell) -> None:
+    def __init__(self, cache: Path, quiet: HostQuiet, tell: Tell, pass_env: Sequence[str] = ()) -> None:
         self._cache, self._quiet, self._tell = cache, quiet, tell
+        self._pass_env = pass_env
         self._keeping = anyio.create_task_group()
         self._kept: _Kept | None = None
 
@@ -115,8 +119,14 @@ class Performer:
         }
 
     def _settings(self, task: Task, assignment: Assignment) -> Settings:
-        """Return the settings of a job; where things lie and how many slots it has is up to the daemon."""
+        """Return the settings of a job; where things lie and how many slots it has is up to the daemon.
+
+        Raises:
+            NotPassed: the job was handed in while no daemon ran, or one that passes other variables on.
+        """
         settings = settings_of(task.settings, cache_dir=str(self._cache))
+        if missing := uncovered(settings.pass_env, self._pass_env):
+            raise NotPassed(missing)
         wanted = settings.parallel_candidates
         slots = assignment.slots if wanted == "auto" else min(wanted, assignment.slots)
         settings = replace(settings, parallel_candidates=slots)

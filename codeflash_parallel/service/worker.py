@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ _IDLE_S = 300.0
 class _Worker:
     """The worker's side of its channel."""
 
-    def __init__(self, channel: Channel, cache: Path, folder: Path) -> None:
+    def __init__(self, channel: Channel, cache: Path, folder: Path, pass_env: Sequence[str]) -> None:
         self._channel = channel
         self._outbox: MemoryObjectSendStream[Message]
         self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
@@ -41,7 +42,7 @@ class _Worker:
         self._job = anyio.CancelScope()
         self._claim = ""
         self._unwanted: set[str] = set()
-        self._performer = Performer(cache, HostQuiet(folder, self._waits), self._tell)
+        self._performer = Performer(cache, HostQuiet(folder, self._waits), self._tell, pass_env)
 
     async def run(self) -> None:
         """Serve until the daemon is gone."""
@@ -127,17 +128,18 @@ def main(arguments: list[str]) -> None:
     """Run a worker.
 
     Args:
-        arguments: number of the inherited end of the socket pair, the daemon's cache, the queue's folder.
+        arguments: number of the inherited end of the socket pair, the daemon's cache, the queue's folder, and
+            which of our variables jobs may ask for.
     """
-    number, cache, folder = arguments
+    number, cache, folder, *pass_env = arguments
     end = socket.socket(fileno=int(number))
     os.set_inheritable(int(number), False)
-    anyio.run(_work, end, Path(cache), Path(folder), backend="asyncio")
+    anyio.run(_work, end, Path(cache), Path(folder), pass_env, backend="asyncio")
 
 
-async def _work(end: socket.socket, cache: Path, folder: Path) -> None:
+async def _work(end: socket.socket, cache: Path, folder: Path, pass_env: Sequence[str]) -> None:
     with end:
-        await _Worker(Channel(end), cache, folder).run()
+        await _Worker(Channel(end), cache, folder, pass_env).run()
 
 
 if __name__ == "__main__":

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.worktrees.git import GitFailed, user_git
+from codeflash_parallel.worktrees.git import Git, GitFailed, user_git
 
 #: A folder with one of these is where pytest is started.
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "pytest.toml", "tox.ini")
+
+#: What `git rev-parse` is asked: the git directory of this work tree, that of all, and where we are.
+_QUESTIONS = (
+    *("--absolute-git-dir", "--git-common-dir", "--is-inside-work-tree", "--is-bare-repository"),
+    "--show-toplevel",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,19 +58,35 @@ def find_repository(start: Path) -> Repository:
         EnvironmentFault: git is missing.
     """
     folder = _existing_folder(start)
-    git = user_git(folder)
     try:
-        git_dir = Path(git.text("rev-parse", "--absolute-git-dir")).resolve()
-        common = Path(git.text("rev-parse", "--git-common-dir"))
-        inside = git.text("rev-parse", "--is-inside-work-tree") == "true"
-        bare = git.text("rev-parse", "--is-bare-repository") == "true"
-        root = Path(git.text("rev-parse", "--show-toplevel")).resolve() if inside else git_dir
+        git_dir, common, inside, bare, top = _asked(user_git(folder))
     except GitFailed as error:
         raise _not_a_repository(folder, error.first_line) from error
-    if not inside and not bare:
+    if "true" not in {inside, bare}:
         raise _not_a_repository(folder, "it lies inside a git directory")
-    project = _project_folder(root, folder) if inside else Path()
-    return Repository(root=root, git_dir=git_dir, common_dir=(folder / common).resolve(), project=project)
+    root = Path(top if inside == "true" else git_dir).resolve()
+    return Repository(
+        root=root,
+        git_dir=Path(git_dir).resolve(),
+        common_dir=(folder / common).resolve(),
+        project=_project_folder(root, folder) if inside == "true" else Path(),
+    )
+
+
+def _asked(git: Git) -> Sequence[str]:
+    """Return git's answers to `_QUESTIONS`; the last one is empty where there is no work tree."""
+    try:
+        return _answers(git, *_QUESTIONS)
+    except GitFailed:  # outside of a work tree it has no answer to the last one
+        return (*_answers(git, *_QUESTIONS[:-1]), "")
+
+
+def _answers(git: Git, *questions: str) -> Sequence[str]:
+    """Ask all at once: each process takes milliseconds, and `queue submit` answers at once."""
+    answers = git.text("rev-parse", *questions).split("\n")
+    if len(answers) == len(questions):
+        return answers
+    return [git.text("rev-parse", question) for question in questions]  # a path holds a line break
 
 
 def _existing_folder(start: Path) -> Path:

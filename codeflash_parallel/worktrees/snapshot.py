@@ -105,8 +105,7 @@ class Taking:
         if not self.repository.is_bare:
             return list_work_tree(self.repository, self.request.include_ignored, self.scratch)
         if not self.request.base:
-            hint = "Name what to start from with --base."
-            raise UsageError("BAD_BASE", f"{self.repository.root} is bare: it has no work tree.", hint)
+            raise no_work_tree(self.repository)
         return Listing(files=(), ignored=(), left_out=())
 
     def _on_disk(self, listing: Listing) -> tuple[str, str]:
@@ -211,6 +210,12 @@ class Taking:
         _drop(git, there)
         git.run("read-tree", f"--prefix={place}/", "-i", extra.text("write-tree"))
         return git.text("write-tree")
+
+
+def no_work_tree(repository: Repository) -> UsageError:
+    """Return the error of a bare repository where nothing is named to start from."""
+    hint = "Name what to start from with --base."
+    return UsageError("BAD_BASE", f"{repository.root} is bare: it has no work tree.", hint)
 
 
 def resolve(repository: Repository, ref: str) -> str:

@@ -15,7 +15,7 @@ from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.worktrees.git import Git, GitFailed, blob_id, split_names, user_git
 from codeflash_parallel.worktrees.listing import list_folder, list_work_tree, without_shared_index
 from codeflash_parallel.worktrees.repository import Repository
-from codeflash_parallel.worktrees.snapshot import SnapshotRequest, resolve
+from codeflash_parallel.worktrees.snapshot import SnapshotRequest, no_work_tree, resolve
 
 #: A file that is larger is named by its size and time: nobody waits for the digest of a data set.
 _LARGEST_READ_BYTES = 4 * 1024 * 1024
@@ -31,7 +31,7 @@ def stamp_of(repository: Repository, request: SnapshotRequest) -> str:
     It depends on what the files hold and on nothing else: staging, committing and touching leave it as it is.
 
     Raises:
-        UsageError: `BAD_BASE`, or the extra tests are missing.
+        UsageError: `BAD_BASE`, a bare repository without one included, or the extra tests are missing.
         EnvironmentFault: a file, or the repository, cannot be read.
     """
     try:
@@ -51,6 +51,8 @@ def _parts(repository: Repository, request: SnapshotRequest) -> Iterator[object]
             if not commit:
                 raise UsageError("BAD_BASE", f"--base {request.base!r} names no commit of {repository.root}.")
             yield commit
+        elif repository.is_bare:
+            raise no_work_tree(repository)
         if not repository.is_bare:
             yield from _on_disk(repository, request, Path(scratch))
     if request.extra_tests:

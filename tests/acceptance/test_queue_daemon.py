@@ -9,9 +9,13 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from harness import Place, Started, assert_nothing_left, assert_same, assert_sound, picture, wait_for
-from queue_support import RIGHT, TARGET, WRONG, job_of, with_queue
+from queue_support import RIGHT, TARGET, WRONG, answer, job_of, submit, with_queue
+
+from codeflash_parallel import Evaluator, Replacement, Settings, Submission
+from codeflash_parallel.model.candidate import CandidateId
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +28,12 @@ def served(build_once: Callable[[str], Place], tmp_path_factory: pytest.TempPath
     """Give a place whose queue has a daemon that takes one job at a time; it ends in order."""
     place = with_queue(build_once("import_error"), tmp_path_factory.mktemp("queue") / "cache")
     before = picture(place.repository)
-    daemon = place.start("serve", "--max-concurrent", "1", "--drain", "30s")
+    early = ("--submitter", "early", "--pass-env", "OTHER_VALUE", "--kind", "check")
+    assert submit(place, "wrong", *early).status == 0
+    passing = ("--pass-env", "QUEUE_TEST_*")
+    daemon = place.start(
+        "serve", "--max-concurrent", "1", "--drain", "30s", *passing, QUEUE_TEST_VALUE="the daemon's"
+    )
     try:
         assert wait_for(lambda: _answers(place, daemon), 60)
         yield place
@@ -141,3 +150,52 @@ def test_the_same_command_is_done_by_the_daemon(served: Place, candidate: Callab
     assert [c["code"] for c in checked.document["candidates"]] == ["TESTS_FAILED"]
     job = job_of(served.run("queue", "list", "--mine", "--json", CODEFLASH_PARALLEL_SUBMITTER="host"))
     assert (job["kind"], job["state"], job["verdict"]) == ("check", "done", "none_correct")
+
+
+#: Says which value of a variable it sees.
+SEES = "import json, os; print(json.dumps({'seen': os.environ.get('QUEUE_TEST_VALUE', '')}))"
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"), [(("--pass-env", "QUEUE_TEST_VALUE"), "the daemon's"), ((), "")]
+)
+def test_variables_are_those_of_the_daemon_where_it_passes_them_on(
+    served: Place, candidate: Callable[[str], str], options: tuple[str, ...], seen: str
+) -> None:
+    grader = ("--kind", "command", "--command", f'python -c "{SEES}"')
+    job = submitted(served, candidate(WRONG), *grader, *options)
+    name = str(job["job_id"])
+    waited = served.run("queue", "wait", name, "--max", LONGEST, QUEUE_TEST_VALUE="the submitter's")
+    assert json.loads(waited.stdout) == {"seen": seen}
+
+
+def test_variables_that_the_daemon_does_not_pass_on_are_refused(
+    served: Place, candidate: Callable[[str], str]
+) -> None:
+    asked = ("--pass-env", "QUEUE_TEST_VALUE", "--pass-env", "OTHER_VALUE", "--json")
+    told = served.run("queue", "submit", "--candidates", candidate(WRONG), *TARGET, *asked)
+    error = answer(told, 2)["error"]
+    assert (error["code"], error["names"]) == ("NOT_PASSED", "OTHER_VALUE")
+    assert "serve" not in told.errors
+    early = job_of(served.run("queue", "list", "--submitter", "early", "--json"))
+    waited = served.run("queue", "wait", str(early["job_id"]), "--max", LONGEST)
+    assert waited.status == 2
+    assert waited.errors.startswith("error: The daemon does not pass on OTHER_VALUE")
+
+
+def test_the_library_has_graders_run_by_the_daemon(served: Place, tmp_path: Path) -> None:
+    settings = Settings(
+        functions=(TARGET[1],),
+        executor="queue",
+        cache_dir=str(served.cache),
+        queue_dir=str(served.cache / "queue"),
+    )
+    code = f"{WRONG}    # {tmp_path.name}\n"
+    grader = "import json, words; print(json.dumps({'said': words.shout('hey')}))"
+
+    async def graded() -> dict[str, object]:
+        async with Evaluator(served.repository, settings) as evaluator:
+            handed_in = Submission(id=CandidateId("c"), content=Replacement(code=code))
+            return await evaluator.grade(handed_in, ["python", "-c", grader])
+
+    assert anyio.run(graded) == {"said": "HEY!!"}

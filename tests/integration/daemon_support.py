@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,9 +28,10 @@ import json, sys
 from pathlib import Path
 from codeflash_parallel.model.queue_settings import QueueSettings
 from codeflash_parallel.service.daemon import ServeOptions, serve
-folder, cache, settings, drain_s = json.loads(sys.argv[1])
+folder, cache, settings, drain_s, pass_env = json.loads(sys.argv[1])
 serve(ServeOptions(
-    folder=Path(folder), cache_dir=Path(cache), settings=QueueSettings(**settings), drain_s=drain_s
+    folder=Path(folder), cache_dir=Path(cache), settings=QueueSettings(**settings), drain_s=drain_s,
+    pass_env=tuple(pass_env),
 ))
 """
 
@@ -63,10 +64,17 @@ class Place:
         return daemon
 
     def serve(
-        self, *, drain_s: float = 30.0, stderr: int | None = None, **settings: Any
+        self,
+        *,
+        drain_s: float = 30.0,
+        stderr: int | None = None,
+        pass_env: Sequence[str] = (),
+        **settings: Any,
     ) -> subprocess.Popen[bytes]:
         """Start a daemon."""
-        told = json.dumps([str(self.folder), str(self.cache), {"max_concurrent": 1, **settings}, drain_s])
+        told = json.dumps(
+            [str(self.folder), str(self.cache), {"max_concurrent": 1, **settings}, drain_s, list(pass_env)]
+        )
         daemon = subprocess.Popen([sys.executable, "-c", _SERVE, told], start_new_session=True, stderr=stderr)
         self.daemons.append(daemon)
         return daemon

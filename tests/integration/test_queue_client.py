@@ -17,13 +17,17 @@ from codeflash_parallel import (
     AsyncEvalQueueClient,
     EnvironmentFault,
     EvalQueueClient,
+    Evaluator,
     JobKind,
     JobState,
+    Settings,
     UnknownJob,
+    UsageError,
 )
 from codeflash_parallel.evalqueue.calls import DaemonInfo
 from codeflash_parallel.evalqueue.link import socket_of
 from codeflash_parallel.evalqueue.protocol import alive_line, answer_line
+from codeflash_parallel.evalqueue.refusals import NoQueue
 from codeflash_parallel.model.jobs import JobRequest, Waiting
 
 REQUEST = JobRequest(kind=JobKind.CHECK, key="a" * 64, payload="{}", submitter="me")
@@ -98,6 +102,30 @@ def test_without_a_daemon_jobs_are_kept_and_nobody_waits(folder: Path) -> None:
         assert other.receipt.is_new
     assert code_of(lambda client: client.wait(other.job_id), folder) == "NO_DAEMON"
     assert code_of(lambda client: next(client.watch()), folder) == "NO_DAEMON"
+
+
+def test_who_only_looks_makes_no_queue(tmp_path: Path) -> None:
+    folder = tmp_path / "nowhere"
+    looks: list[Calls] = [
+        lambda client: client.list(),
+        lambda client: client.dead(),
+        lambda client: client.health(),
+        lambda client: client.metrics(),
+        lambda client: client.status("1-a"),
+        lambda client: client.wait("1-a", 60),
+        lambda client: client.cancel("1-a"),
+        lambda client: client.retry("1-a"),
+        lambda client: client.unpause(),
+    ]
+    with EvalQueueClient(folder) as client:
+        for look in looks:
+            with pytest.raises(NoQueue, match="nowhere") as caught:
+                look(client)
+            assert caught.value.code == "NO_QUEUE"
+        assert client.daemon is None
+        assert not folder.exists()
+        client.pause()
+        assert client.health().paused
 
 
 @pytest.mark.anyio
@@ -189,3 +217,11 @@ async def test_waiting_can_be_cancelled_and_holds_no_thread(folder: Path) -> Non
             with anyio.move_on_after(0.2) as scope:
                 await client.wait("j")
             assert scope.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_a_run_is_gone_on_with_in_this_process_only(folder: Path) -> None:
+    async with Evaluator(folder, Settings(executor="queue", queue_dir=str(folder))) as evaluator:
+        with pytest.raises(UsageError, match='executor = "local"') as caught:
+            await evaluator.resume("20260101-000000-abcdef")
+    assert caught.value.code == "QUEUE_CANNOT_RESUME"

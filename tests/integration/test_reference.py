@@ -10,10 +10,11 @@ from types import ModuleType
 import pytest
 
 from codeflash_parallel.cli import queue_config
-from codeflash_parallel.cli.config import flag_of, key_of, variable_of
+from codeflash_parallel.cli.config import flag_of, variable_of
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.main import LEAVES, find_command
 from codeflash_parallel.cli.options import make_parser
+from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.model.jobs import JobKind, JobState, Waiting
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES

@@ -25,6 +25,7 @@ from codeflash_parallel import (
     job_request,
 )
 from codeflash_parallel.engine.submitting import payload_of, stamp, task_of
+from codeflash_parallel.evalqueue.submitters import RUN_OF, SUBMITTER, submitter_of
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.worktrees.repository import find_repository
 
@@ -245,3 +246,78 @@ def test_payloads_of_others_are_refused(payload: str) -> None:
     with pytest.raises(UsageError) as caught:
         task_of(payload)
     assert caught.value.code == "BAD_PAYLOAD"
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "message", "hint"),
+    [
+        ("shop/sums.py::totl", "NO_SUCH_FUNCTION", "shop/sums.py has no function totl.", "Did you mean total?"),
+        ("shop/sum.py::total", "NO_SUCH_FUNCTION", "There is no shop/sum.py in the snapshot.", "Did you mean shop/sums.py?"),
+        ("shop::total", "BAD_FUNCTION", "--function 'shop::total' is not of the form path/in/repo.py::Class.method.", "Give a path"),
+        ("broken.py::f", "NO_SUCH_FUNCTION", "broken.py does not parse: invalid syntax.", ""),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("base", ["", "HEAD"])
+def test_a_function_that_is_not_there_is_refused_as_run_refuses_it(
+    project: Path, base: str, function: str, code: str, message: str, hint: str
+) -> None:
+    (project / "broken.py").write_text("def f(:\n")
+    settings = replace(SETTINGS, functions=("shop/sums.py::total", function), base=base)
+    if base and function.startswith("broken"):
+        message, hint = "There is no broken.py in the snapshot.", "Paths are relative"
+        (project / "broken.py").unlink()
+    with pytest.raises(UsageError) as caught:
+        job_request("check", project, [candidate()], settings, submitter="me")
+    assert (caught.value.code, caught.value.message) == (code, message)
+    assert caught.value.hint.startswith(hint)
+
+
+def test_a_function_is_looked_for_where_the_snapshot_will_have_it(project: Path, tmp_path: Path) -> None:
+    """At the base where one is named, else on the disk; what git hides there may still be found later."""
+    _edit(project)
+    (project / "shop/more.py").write_text("def more(): pass\n")
+    more = replace(SETTINGS, functions=("shop/more.py::more",))
+    assert key(project, more)
+    git(project, "add", "-A")
+    git(project, "commit", "--quiet", "-m", "more")
+    assert key(project, replace(more, base="HEAD"))
+    (project / "shop/more.py").unlink()
+    assert key(project, replace(more, base="HEAD"))
+    with pytest.raises(UsageError, match="no shop"):
+        key(project, more)
+    (project / "shop/filtered.py").write_text("version https://git-lfs.github.com/spec/v1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "--quiet", "-m", "as a filter stores it")
+    assert key(project, replace(SETTINGS, functions=("shop/filtered.py::f",), base="HEAD"))
+
+
+def test_a_bare_repository_needs_a_base(project: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project), str(bare))
+    with pytest.raises(UsageError, match="is bare: it has no work tree") as caught:
+        key(bare)
+    assert caught.value.code == "BAD_BASE"
+    assert key(bare, replace(SETTINGS, base="HEAD"))
+
+
+def test_who_hands_in_is_one_rule(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SUBMITTER, raising=False)
+    monkeypatch.delenv(RUN_OF, raising=False)
+    plain = job_request("check", project, [candidate()], SETTINGS)
+    assert (plain.submitter, plain.run) == (submitter_of("", {}), "")
+    monkeypatch.setenv(SUBMITTER, "agent 7")
+    monkeypatch.setenv(RUN_OF, "night")
+    named = job_request("check", project, [candidate()], SETTINGS)
+    assert (named.submitter, named.run, named.key) == ("agent 7", "night", plain.key)
+    given = job_request("check", project, [candidate()], SETTINGS, submitter="ada", run="day")
+    assert (given.submitter, given.run) == ("ada", "day")
+    with pytest.raises(UsageError, match="submitter must be 1 to 64 printable"):
+        job_request("check", project, [candidate()], SETTINGS, submitter="a\nb")
+
+
+def test_variables_are_asked_for_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of the submitter's are in no request: requests are kept in a file."""
+    monkeypatch.setenv("DB_URL", "postgres://secret")
+    asked = job_request("check", project, [candidate()], replace(SETTINGS, pass_env=("DB_*",)))
+    assert asked.pass_env == ("DB_*",)
+    assert "secret" not in repr(asked)

@@ -8,11 +8,11 @@ from codeflash_parallel.cli.config import (
     KINDS,
     Kind,
     flag_of,
-    key_of,
     parse_value,
     read_settings,
     variable_of,
 )
+from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.cli.config import key_of, read_settings
+from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.options import Parser
 from codeflash_parallel.cli.queue_config import (
     KINDS,
@@ -20,6 +20,7 @@ from codeflash_parallel.cli.queue_config import (
     read_queue_settings,
     variable_of,
 )
+from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Overflow, Strategy
 from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings

@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 from test_queue_report import JOB, assert_valid, done
 
-from codeflash_parallel.cli.config import RUN_OF, SUBMITTER
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
 from codeflash_parallel.cli.queue_output import figures_of
-from codeflash_parallel.cli.queueing import name_of, positive, run_of, span, submitter_of
+from codeflash_parallel.cli.queueing import name_of, positive, span
 from codeflash_parallel.engine.settings_text import settings_document, settings_of
 from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
 from codeflash_parallel.evalqueue.figures import Health, Spread
 from codeflash_parallel.evalqueue.refusals import BudgetSpent, QueueFull, RateLimited, UnknownJob
+from codeflash_parallel.evalqueue.submitters import RUN_OF, SUBMITTER, run_of, submitter_of
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.document import document
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
@@ -66,35 +66,24 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         name_of(text)
 
 
-def arguments(**given: str) -> argparse.Namespace:
-    return argparse.Namespace(**({"submitter": "", "run_of": ""} | given))
-
-
-def test_the_option_comes_before_the_variable_and_that_before_the_user() -> None:
+def test_the_option_comes_before_the_variable_and_that_before_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     environment = {SUBMITTER: "agent 7", RUN_OF: "night"}
-    assert submitter_of(arguments(submitter="ada"), environment) == "ada"
-    assert submitter_of(arguments(), environment) == "agent 7"
-    assert run_of(arguments(run_of="day"), environment) == "day"
-    assert (run_of(arguments(), environment), run_of(arguments(), {})) == ("night", "")
-
-
-def test_without_a_name_one_is_who_one_is_at_this_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert submitter_of("ada", environment) == "ada"
+    assert submitter_of("", environment) == "agent 7"
+    assert run_of("day", environment) == "day"
+    assert (run_of("", environment), run_of("", {})) == ("night", "")
     monkeypatch.setattr("pwd.getpwuid", lambda _uid: argparse.Namespace(pw_name="ada"))
     monkeypatch.setattr(os, "ttyname", lambda _number: "/dev/pts/3")
-    assert submitter_of(arguments(), {}) == "ada@pts/3"
-
-    def no_terminal(_number: int) -> str:
-        raise OSError
-
-    monkeypatch.setattr(os, "ttyname", no_terminal)
-    assert submitter_of(arguments(), {}) == "ada"
+    assert submitter_of("", {SUBMITTER: ""}) == "ada"  # wherever its streams go
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
-    assert submitter_of(arguments(), {}) == f"uid{os.getuid()}"
+    assert submitter_of("", {}) == f"uid{os.getuid()}"
 
 
-def test_a_bad_name_in_a_variable_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_name_in_a_variable_says_which() -> None:
     with pytest.raises(UsageError, match=rf"{SUBMITTER} must be 1 to 64"):
-        submitter_of(arguments(), {SUBMITTER: "a\tb"})
+        submitter_of("", {SUBMITTER: "a\tb"})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from codeflash_parallel.model.variables import (
     mentioned,
     passed_names,
     requested_names,
+    uncovered,
     why_not_pattern,
     withheld_names,
 )
@@ -66,3 +67,32 @@ def test_names_are_found_in_what_tests_say_as_whole_words() -> None:
     said = "KeyError: 'API_KEY'\n>   url = os.environ['API_URL'] + _\nMY_API_KEYS"
     assert mentioned(["API_URL", "API", "API_KEY", "_", "KEYS"], said) == ("API_KEY", "API_URL")
     assert mentioned([], said) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "passed", "left"),
+    [
+        (("DB_URL",), (), ("DB_URL",)),
+        (("DB_URL", "TOKEN"), ("DB_*",), ("TOKEN",)),
+        (("DB_*",), ("DB_*",), ()),
+        (("DB_*",), ("DB_URL",), ("DB_*",)),
+        (("D*_U*",), ("D*",), ()),
+        (("*",), ("DB_*",), ("*",)),
+        (("*", "DB_*"), ("*",), ()),
+    ],
+)
+def test_what_is_asked_for_is_covered_or_it_is_not(
+    asked: tuple[str, ...], passed: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    assert uncovered(asked, passed) == left
+
+
+patterns = st.lists(st.text("AB_*", min_size=1, max_size=4), max_size=3)
+
+
+@given(patterns, patterns, st.lists(st.text("AB_", min_size=1, max_size=4)))
+def test_a_covered_pattern_asks_for_nothing_more(
+    asked: list[str], passed: list[str], some: list[str]
+) -> None:
+    covered = [pattern for pattern in asked if not uncovered([pattern], passed)]
+    assert set(requested_names(some, covered)) <= set(requested_names(some, passed))

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exits import BY_FAMILY, ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queueing import add_common, add_job, daemon_of, open_queue, view_of, write_jobs
+from codeflash_parallel.cli.queueing import (
+    add_common,
+    add_job,
+    daemon_of,
+    jobs_words,
+    open_queue,
+    view_of,
+    write_jobs,
+)
 from codeflash_parallel.model.jobs import Job, JobState
-from codeflash_parallel.report.queue_words import OPEN, job_words, result_of
+from codeflash_parallel.report.queue_words import OPEN, result_of
 
 if TYPE_CHECKING:
     from codeflash_parallel.model.result import RunResult
@@ -30,7 +38,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         view = view_of(client.status(args.job))
         daemon = daemon_of(client)
     if view.job.state in OPEN:
-        write_jobs(output, [view], daemon, lambda: f"{job_words(view.job, view.place)}\n")
+        write_jobs(output, [view], daemon, lambda: jobs_words([view]))
         return ExitCode.STILL_WAITING
     return report_job(view.job, output, verbose=args.verbose, timings=args.timings)
 

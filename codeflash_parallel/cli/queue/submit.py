@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from codeflash_parallel.cli import options
@@ -13,23 +14,24 @@ from codeflash_parallel.cli.candidates import read_submissions
 from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Format, Output
+from codeflash_parallel.cli.project_file import find_table
 from codeflash_parallel.cli.queueing import (
     add_common,
     daemon_of,
+    jobs_words,
     name_of,
     open_queue,
     positive,
-    run_of,
     span,
-    submitter_of,
     view_of,
     write_jobs,
 )
+from codeflash_parallel.cli.setting_sources import Tables
+from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, JobState, Priority, Receipt
 from codeflash_parallel.model.settings import SETTING_NAMES
 from codeflash_parallel.report.queue_document import JobView, Newness
-from codeflash_parallel.report.queue_words import job_words
 
 #: Settings that say where the queue is, or that it is used.
 NOT_OF_A_JOB = frozenset({"executor", "queue_dir", *options.SHARED})
@@ -71,7 +73,7 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
         type=name_of,
         default="",
         metavar="NAME",
-        help="Who you are to the queue. Default: CODEFLASH_PARALLEL_SUBMITTER, else user and terminal.",
+        help="Who you are to the queue. Default: CODEFLASH_PARALLEL_SUBMITTER, else the user.",
     )
     group.add_argument(
         "--run-of",
@@ -102,33 +104,39 @@ def _add_budget(group: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Submit one job; return 0 when it is in the queue, or was known already."""
-    request = _request(args)
-    with open_queue(args) as client:
+    submissions = _submissions(args)
+    tables = tuple(find_table(Path(args.project)))
+    request = _request(args, submissions, tables)
+    with open_queue(args, tables) as client:
         receipt = client.submit(request).receipt
         daemon = daemon_of(client)
     view = _view(receipt)
-    write_jobs(output, [view], daemon, lambda: f"{job_words(view.job, view.place)}\n")
+    write_jobs(output, [view], daemon, lambda: jobs_words([view]))
     if output.form == Format.TEXT:
         sys.stderr.write(_next(view))
     return ExitCode.OK
 
 
-def _request(args: argparse.Namespace) -> JobRequest:
-    from codeflash_parallel.engine.submitting import job_request
-
+def _submissions(args: argparse.Namespace) -> list[Submission]:
     if not args.sources:
         hint = "Give --candidates PATH or --candidate REF."
         raise UsageError("NO_CANDIDATES", "No candidates are named.", hint)
     submissions = read_submissions(args.sources)
     if not submissions:
         raise UsageError("NO_CANDIDATES", "There are no candidates in what was named.")
+    return submissions
+
+
+def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables: Tables) -> JobRequest:
+    from codeflash_parallel.engine.submitting import job_request
+
     return job_request(
         JobKind(args.kind),
         Path(args.project),
         submissions,
-        read_settings(Path(args.project), os.environ, vars(args)).settings,
-        submitter=submitter_of(args, os.environ),
-        run=run_of(args, os.environ),
+        read_settings(Path(args.project), os.environ, vars(args), tables).settings,
+        submitter=args.submitter,
+        run=args.run_of,
         priority=Priority(args.priority),
         command=_command(args),
         start_after_s=args.start_after,

@@ -13,13 +13,14 @@ from codeflash_parallel.cli.queueing import (
     add_common,
     add_jobs,
     daemon_of,
+    jobs_words,
     open_queue,
     span,
     view_of,
     write_jobs,
 )
 from codeflash_parallel.report.queue_document import JobView
-from codeflash_parallel.report.queue_words import OPEN, job_words
+from codeflash_parallel.report.queue_words import OPEN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         daemon = daemon_of(client)
     if output.form == Format.TEXT and len(views) == 1 and views[0].job.state not in OPEN:
         return report_job(views[0].job, output)
-    write_jobs(output, views, daemon, lambda: "".join(f"{job_words(v.job, v.place)}\n" for v in views))
+    write_jobs(output, views, daemon, lambda: jobs_words(views))
     return _exit_code(views)
 
 

@@ -1,0 +1,182 @@
+"""Where settings come from: a table of a file, the environment, the command line; the last one wins.
+
+One reader for both tables, that of a run and that of the queue; a `Vocabulary` says how one is spelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codeflash_parallel.model.errors import UsageError
+
+#: Every environment variable of ours begins with it.
+PREFIX = "CODEFLASH_PARALLEL_"
+
+#: Every one of a setting of the queue does.
+QUEUE_PREFIX = f"{PREFIX}QUEUE_"
+
+#: A file, and a table in it.
+Tables = Iterable[tuple[Path, Mapping[str, Any]]]
+
+#: What a source gives: where exactly, in words, and the values by the settings' names.
+_Given = Iterator[tuple[str, dict[str, Any]]]
+
+_Settings = TypeVar("_Settings")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vocabulary:
+    """How the settings of one table are spelled, and what their values are.
+
+    Attributes:
+        title: of the table, as messages name it.
+        names: of all settings.
+        prefix: of the table's variables.
+        foreign: prefix of variables among them that belong to somebody else; empty: there are none.
+        known: other variables with the prefix.
+        variable_of, flag_of: how a setting is spelled in the environment and on the command line.
+        words_of: what its value is, for messages.
+        parse: makes a value of text; a `ValueError` says that it is of another kind.
+        is_good: tells whether a value of a TOML file is of the setting's kind.
+        made: makes a setting's value of one that was read from a file or the command line.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    prefix: str
+    foreign: str
+    known: tuple[str, ...]
+    variable_of: Callable[[str], str]
+    flag_of: Callable[[str], str]
+    words_of: Callable[[str], str]
+    parse: Callable[[str, str], Any]
+    is_good: Callable[[str, Any], bool]
+    made: Callable[[str, Any], Any]
+
+
+def key_of(name: str) -> str:
+    """Return how a setting is spelled in `pyproject.toml`."""
+    return name.replace("_", "-")
+
+
+def gather(
+    vocabulary: Vocabulary,
+    tables: Tables,
+    environment: Mapping[str, str],
+    given: Mapping[str, Any],
+    make: Callable[..., _Settings],
+) -> tuple[_Settings, Mapping[str, str]]:
+    """Return settings, and for each one the place it came from, in words.
+
+    Args:
+        tables: of the project, at most one.
+        environment: the caller's.
+        given: settings named on the command line, by name.
+        make: takes the values by name.
+
+    Raises:
+        UsageError: a key is unknown, or a value has the wrong type or range.
+    """
+    values: dict[str, Any] = {}
+    sources = dict.fromkeys(vocabulary.names, "default")
+    for source, found in (
+        *_from_tables(vocabulary, tables),
+        *_from_environment(vocabulary, environment),
+        *_from_command_line(vocabulary, given),
+    ):
+        values |= found
+        sources |= dict.fromkeys(found, source)
+    try:
+        return make(**values), sources
+    except UsageError as error:
+        culprit = next((name for name in values if error.message.split(" ")[0] == name), None)
+        hint = f"It comes from: {sources[culprit]}." if culprit else error.hint
+        raise UsageError(error.code, error.message, hint) from error
+
+
+def _from_tables(vocabulary: Vocabulary, tables: Tables) -> _Given:
+    for path, table in tables:
+        yield str(path), _named(vocabulary, table, path)
+
+
+def _named(vocabulary: Vocabulary, table: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return the values of a table by the settings' names; dashes and underscores are the same."""
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in vocabulary.names:
+            message = f"{path}: unknown key {key!r} in [{vocabulary.title}]."
+            raise UsageError("UNKNOWN_SETTING", message, _near(vocabulary, key))
+        if name in values:
+            raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} is given twice.")
+        if not vocabulary.is_good(name, value):
+            words = vocabulary.words_of(name)
+            raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} must be {words}, not {value!r}.")
+        values[name] = vocabulary.made(name, value)
+    return values
+
+
+def _near(vocabulary: Vocabulary, key: str) -> str:
+    import difflib
+
+    known = [key_of(name) for name in vocabulary.names]
+    close = difflib.get_close_matches(key.replace("_", "-"), known, n=1)
+    return f"Did you mean {close[0]!r}?" if close else "See docs/reference/commands.md for the settings."
+
+
+def _from_environment(vocabulary: Vocabulary, environment: Mapping[str, str]) -> _Given:
+    variables = {vocabulary.variable_of(name): name for name in vocabulary.names}
+    for variable in sorted(key for key in environment if key.startswith(vocabulary.prefix)):
+        if variable in variables:
+            name = variables[variable]
+            yield (
+                f"environment, {variable}",
+                {name: _parsed(vocabulary, name, variable, environment[variable])},
+            )
+        elif not (vocabulary.foreign and variable.startswith(vocabulary.foreign)):
+            _refuse_misspelled(variable, [*variables, *vocabulary.known])
+
+
+def _parsed(vocabulary: Vocabulary, name: str, variable: str, text: str) -> Any:
+    try:
+        return vocabulary.parse(name, text)
+    except ValueError as error:
+        words = vocabulary.words_of(name)
+        raise UsageError("BAD_SETTING", f"{variable} must be {words}, not {text!r}.") from error
+
+
+def _from_command_line(vocabulary: Vocabulary, given: Mapping[str, Any]) -> _Given:
+    for name in vocabulary.names:
+        if name in given:
+            flag = vocabulary.flag_of(name)
+            yield f"command line, {flag}", {name: vocabulary.made(name, given[name])}
+
+
+def _refuse_misspelled(variable: str, known: Sequence[str]) -> None:
+    """Refuse a variable that is nearly one of ours; others may belong to our tests or to a run around us.
+
+    Raises:
+        UsageError: `UNKNOWN_SETTING`.
+    """
+    if variable in known:
+        return
+    import difflib
+
+    suffixes = {name.removeprefix(PREFIX): name for name in known}
+    close = difflib.get_close_matches(variable.removeprefix(PREFIX), suffixes, n=1, cutoff=0.8)
+    if close:
+        hint = f"Did you mean {suffixes[close[0]]}?"
+        raise UsageError("UNKNOWN_SETTING", f"Unknown environment variable {variable}.", hint)
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value of a TOML file is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value of a TOML file is a number; a whole one is."""
+    return is_whole(value) or isinstance(value, float)
