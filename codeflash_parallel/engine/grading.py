@@ -38,23 +38,23 @@ async def grade(
         UsageError: `DOES_NOT_APPLY`, `COMMAND_FAILED`, or `BAD_SCORES`.
         EnvironmentFault: the machine, or the snapshot. Cancelling kills the command.
     """
-    async with around.quiet.shared():
+    async with around.setup.quiet.shared():
         snapshot = await around.snapshot()
         pool = await around.pool(snapshot, run_id)
         candidate = await _candidate(around, snapshot, submission)
         async with pool.acquire() as slot:
             await slot.stage(candidate.edits)
-            done = await around.launcher.run(_guest(around, slot.workspace, command))
+            done = await around.setup.launcher.run(_guest(around, slot.workspace, command))
     return scores_of(done, command)
 
 
 async def _candidate(around: Surroundings, snapshot: Snapshot, submission: Submission) -> Any:
-    settings, mirror = around.settings, around.mirror
+    settings, mirror = around.setup.settings, around.setup.mirror
     if settings.functions:
         targets = named_targets(mirror, snapshot, settings.functions)
     else:
         targets = await derived_targets(mirror, snapshot, [submission])
-    made = await materialise(mirror, snapshot, submission, targets, interpreter=around.interpreter)
+    made = await materialise(mirror, snapshot, submission, targets, interpreter=around.setup.interpreter)
     if isinstance(made, Unappliable):
         raise UsageError(made.code, made.reason)
     return made
@@ -62,10 +62,12 @@ async def _candidate(around: Surroundings, snapshot: Snapshot, submission: Submi
 
 def _guest(around: Surroundings, workspace: Workspace, command: Sequence[str]) -> Any:
     limits = Limits(
-        wall_s=around.settings.wall_budget or _WALL_S, memory_bytes=around.memory_bytes, output_bytes=1 << 20
+        wall_s=around.setup.settings.wall_budget or _WALL_S,
+        memory_bytes=around.setup.shares.memory_bytes,
+        output_bytes=1 << 20,
     )
     spec = {"mode": "command", "command": list(command)}
-    return guest_command(workspace, spec, limits, around.guest_dir)
+    return guest_command(workspace, spec, limits, around.setup.guest_dir)
 
 
 def scores_of(done: Exit, command: Sequence[str]) -> dict[str, Any]:

@@ -95,15 +95,15 @@ async def begin_journal(
         begun: `run_id`, `races` and `seed` (see `Begun`).
         there: all candidates; `None` where they come one by one.
     """
-    complete = providers.completed(around.settings)
+    complete = providers.completed(around.setup.settings)
     first = Begun(
         **begun,
         schema=SCHEMA,
         version=__version__,
-        repository=str(around.repository.root),
-        project=str(around.repository.project),
+        repository=str(around.setup.repository.root),
+        project=str(around.setup.repository.project),
         expected=-1 if there is None else len(there),
-        settings=settings_document(around.settings),
+        settings=settings_document(around.setup.settings),
         repairer=_provider(complete.repairer),
         refiner=_provider(complete.refiner),
     )
@@ -149,13 +149,13 @@ async def same_snapshot(around: Surroundings, known: Snapshotted, warn: Callable
     now = await _snapshot_now(around)
     if now == wanted.commit:
         return wanted
-    if not await around.mirror.holds(wanted):
+    if not await around.setup.mirror.holds(wanted):
         raise EnvironmentFault(
             "SNAPSHOT_GONE",
             f"The snapshot {wanted.commit[:12]} of the run is gone, and the tree is another one now.",
             "Evaluate again.",
         )
-    around.mirror.adopt(wanted, around.snapshot_request)
+    around.setup.mirror.adopt(wanted, around.setup.snapshot_request)
     warn(f"The tree has changed since the run began: it goes on with snapshot {wanted.commit[:12]}.")
     return wanted
 

@@ -1,0 +1,56 @@
+"""What one run has found out so far, and where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codeflash_parallel.engine.clock import Clock
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.race_phase import RaceFinding
+from codeflash_parallel.engine.setup import Setup
+from codeflash_parallel.model.events import Event, PhaseStarted
+from codeflash_parallel.model.lifecycle import Stage
+
+
+@dataclass(kw_only=True, slots=True)
+class Account:
+    """What `results` are made of.
+
+    Attributes:
+        announce: passes events to observers.
+        races: whether equivalent candidates are raced.
+        context: `None` until the baseline is known.
+        finding: of the last race.
+        why: why the workload of the races was chosen.
+    """
+
+    run_id: str
+    setup: Setup
+    ledger: Ledger
+    announce: Callable[[Event], None]
+    races: bool
+    seed: int
+    clock: Clock = field(default_factory=Clock)
+    context: RunContext | None = None
+    finding: RaceFinding = field(default_factory=RaceFinding)
+    why: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Return where everything about the run is kept."""
+        return self.setup.run_dir(self.run_id)
+
+    @contextmanager
+    def phase(self, name: str, detail: str = "") -> Iterator[None]:
+        """Announce a phase; the time since the last one belongs to it, unless it is cut short."""
+        self.announce(PhaseStarted(run_id=self.run_id, phase=name, detail=detail))
+        yield
+        self.clock.lap(name)
+
+    def newly_passed(self) -> list[Entry]:
+        """Return the candidates that are equivalent and have not raced yet."""
+        return [entry for entry in self.ledger if entry.stage is Stage.PASSED]

@@ -1,0 +1,221 @@
+"""What candidates are held against: a baseline from memory, from disk or from a preflight; its servers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel import __version__
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import Rules
+from codeflash_parallel.behavior.floats import Tolerance
+from codeflash_parallel.behavior.plan import CheckPlan
+from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
+from codeflash_parallel.engine.baselines import load, name_of, one_learner, save
+from codeflash_parallel.engine.demands import Absent
+from codeflash_parallel.engine.findings import Choice
+from codeflash_parallel.engine.fleet import Fleet
+from codeflash_parallel.engine.interpreter import environment_stamp
+from codeflash_parallel.engine.isolating import explained, key_of
+from codeflash_parallel.engine.preflight import Depth, Preflight
+from codeflash_parallel.engine.scheduling import Room, slots_used
+from codeflash_parallel.engine.setup import Setup
+from codeflash_parallel.engine.warming import Warming
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.model.variables import withheld_names
+from codeflash_parallel.model.workspace import Limits
+from codeflash_parallel.process.environment import identity
+from codeflash_parallel.worktrees.pool import Pool
+from codeflash_parallel.worktrees.snapshot import Snapshot
+
+#: A check's CPU deadline is the setting plus this many times the baseline's CPU time.
+_CPU_FACTOR = 5
+#: A check's wall deadline is this many times its CPU deadline: a starved process is not a hanging one.
+_WALL_FACTOR = 4
+#: Warming up is a convenience: a suite that takes longer than this is not worth it.
+_WARM_UP_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demand:
+    """What a run wants to know of the baseline.
+
+    Attributes:
+        guest: what all guests of the run have in common.
+        candidates: how many are known to come.
+        depth: what is wanted; a baseline that has more will do.
+    """
+
+    guest: Guest
+    snapshot: Snapshot
+    pool: Pool
+    candidates: int
+    depth: Depth
+
+
+class Learner:
+    """Knows the baselines of one evaluator, and keeps the servers of the last one."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._known: dict[str, Baseline] = {}
+        self._fleet: Fleet | None = None
+        self._fleet_of = ""
+        self._warm: Pool | None = None
+
+    async def baseline(self, demand: Demand) -> tuple[CheckPlan, Fleet]:
+        """Return how candidates are checked, and servers.
+
+        Raises:
+            EnvironmentFault: red, or the tests cannot be run.
+        """
+        if self._fleet is not None:
+            self._fleet.begin()
+        folder, found = await self._found(demand)
+        if found is None:
+            async with one_learner(folder):
+                found = await anyio.to_thread.run_sync(load, folder)
+                found = found or await self._learn(demand, folder)
+        # Not this run's seed where another run has made it: what is random came out otherwise there.
+        plan = self._plan(replace(demand.guest, seed=found.seed), demand.snapshot, found)
+        fleet = await self._ready(plan, demand, folder)
+        self._known[folder.name] = found
+        return plan, fleet
+
+    async def _found(self, demand: Demand) -> tuple[Path, Baseline | None]:
+        """Return the baseline that is known, and where it is kept; the most that there may be comes first."""
+        for depth in (Depth.CALLS, demand.depth):
+            folder = self._setup.home / "baselines" / self._key(demand.guest, demand.snapshot, depth)
+            found = self._known.get(folder.name) or await anyio.to_thread.run_sync(load, folder)
+            if found is not None:
+                break
+        return folder, found
+
+    async def _ready(self, plan: CheckPlan, demand: Demand, folder: Path) -> Fleet:
+        """Return the servers for a plan, which stand in as many slots as will be used."""
+        fleet = await self._fleet_for(plan, demand.pool, folder)
+        if fleet.off:
+            await self.share_bytecode(plan, demand.pool)
+        await fleet.complete(plan)
+        await fleet.warm_up(demand.pool, self._slots_for(demand, plan.baseline))
+        return fleet
+
+    async def _learn(self, demand: Demand, folder: Path) -> Baseline:
+        """Run the preflight; servers are started as soon as it is known what they are for."""
+
+        async def fleet_for(draft: Baseline) -> Fleet:
+            return await self._fleet_for(
+                self._plan(demand.guest, demand.snapshot, draft), demand.pool, folder
+            )
+
+        slots_for, spare = partial(self._slots_for, demand), int(self._setup.shares.cores) - 1
+        async with anyio.create_task_group() as group:
+            warmth = Warming(fleet_for, slots_for, demand.pool, group, spare=spare)
+            found = replace(await self._preflight(demand, folder, warmth), seed=demand.guest.seed)
+            await anyio.to_thread.run_sync(save, folder, found)
+            self._warm = demand.pool
+        return found
+
+    async def _preflight(self, demand: Demand, folder: Path, warmth: Warming) -> Baseline:
+        guest, snapshot, slot = demand.guest, demand.snapshot, demand.pool.baseline
+        preflight = Preflight(
+            guest=guest,
+            slot=slot,
+            sources=self._sources(guest, snapshot),
+            inputs=folder / "inputs",
+            warmth=warmth,
+            depth=demand.depth,
+            choice=Choice.ALL if self._setup.settings.no_select else Choice.NOTICING,
+            absent=self._absent(snapshot),
+            files=tuple(self._setup.mirror.paths(snapshot)),
+        )
+        try:
+            return await preflight.run()
+        except EnvironmentFault as fault:
+            raise await explained(fault, guest, slot.workspace) from fault
+
+    def _slots_for(self, demand: Demand, baseline: Baseline) -> int:
+        shares = self._setup.shares
+        room = Room(slots=demand.pool.size, cores=shares.cores, memory_bytes=shares.free_bytes)
+        return slots_used(room, baseline, demand.candidates)
+
+    # --- servers ---------------------------------------------------------------------------------------
+
+    async def _fleet_for(self, plan: CheckPlan, pool: Pool, folder: Path) -> Fleet:
+        """Return the servers of a baseline: those that stand, if they were started for it."""
+        if self._fleet is None or self._fleet_of != folder.name:
+            await self.dismiss_servers()
+            self._fleet = Fleet(launcher=self._setup.launcher, plan=plan, folder=folder)
+            self._fleet_of = folder.name
+        await self._fleet.draft(plan, pool)
+        return self._fleet
+
+    async def dismiss_servers(self) -> None:
+        """End the servers."""
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            await fleet.close()
+
+    async def share_bytecode(self, plan: CheckPlan, pool: Pool) -> None:
+        """Run the baseline's tests once in new slots, so that everybody starts with its bytecode.
+
+        A preflight has done it already. Servers do it for their own slot, not for the baseline's, which
+        must not differ from the others in a race.
+        """
+        if self._warm is pool:
+            return
+        workspace = pool.baseline.workspace
+        spec = selected_run_spec(plan.guest, workspace, plan.baseline, SelectedRun())
+        await run_guest(plan.guest, workspace, spec, Limits(wall_s=_WARM_UP_S))
+        await pool.share_bytecode()
+        self._warm = pool
+
+    # --- what follows from the setup -------------------------------------------------------------------
+
+    def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
+        settings, memory_bytes = self._setup.settings, self._setup.shares.memory_bytes
+        cpu_s = settings.timeout + _CPU_FACTOR * baseline.cpu_ns / 1e9
+        return CheckPlan(
+            guest=guest,
+            baseline=baseline,
+            limits=Limits(cpu_s=cpu_s, wall_s=_WALL_FACTOR * cpu_s, memory_bytes=memory_bytes),
+            compare_values=settings.compare is Compare.VALUES,
+            sources=self._sources(guest, snapshot),
+            fresh=settings.fresh,
+            rules=Rules(tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol), strict=settings.strict),
+        )
+
+    def _absent(self, snapshot: Snapshot) -> Absent:
+        withheld = withheld_names(os.environ, self._setup.settings.pass_env)
+        return Absent(ignored=snapshot.ignored_left_out, withheld=withheld)
+
+    def _sources(self, guest: Guest, snapshot: Snapshot) -> dict[str, bytes]:
+        return {t.path: self._setup.mirror.read(snapshot, t.path) or b"" for t in guest.targets}
+
+    def ground(self, guest: Guest, snapshot: Snapshot) -> str:
+        """Name the circumstances under which candidates are judged."""
+        return self._key(guest, snapshot, Depth.CALLS)
+
+    def _key(self, guest: Guest, snapshot: Snapshot, depth: Depth) -> str:
+        """Name a baseline by everything that it depends on."""
+        setup = self._setup
+        return name_of(
+            __version__,
+            guest.directory.name,
+            snapshot.tree,
+            str(setup.repository.project),
+            environment_stamp(setup.interpreter),
+            [str(target) for target in guest.targets],
+            [guest.request.paths, guest.request.keyword, guest.request.marker],
+            setup.settings.no_select,
+            depth.value,
+            identity(os.environ, setup.settings.pass_env),
+            key_of(setup.isolation.policy),
+            guest.encoders,
+        )

@@ -1,0 +1,135 @@
+"""The result of a run, put together from what it has found out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from codeflash_parallel.benchmark.figures import summary as race_summary
+from codeflash_parallel.engine.account import Account
+from codeflash_parallel.engine.conclusion import conclusion, finish_all
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.fleet import Fleet
+from codeflash_parallel.engine.ledger import Ledger, copied_from_originals, summed
+from codeflash_parallel.engine.race_phase import RaceFinding
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.result import CandidateResult, Fault, RunResult
+from codeflash_parallel.model.settings import Compare
+
+
+def of_nobody(account: Account) -> RunResult:
+    """Return the result of a run without candidates."""
+    return _result(account, Verdict.NONE_CORRECT, "There is no candidate.")
+
+
+def judged(account: Account) -> RunResult:
+    """Return the result of a run that came to its own end; everyone gets a final status."""
+    ledger, finding = account.ledger, account.finding
+    finish_all(ledger, finding, with_race=account.races)
+    verdict, summary = conclusion(ledger, finding, with_race=account.races)
+    summary += _caveat(ledger)
+    if account.setup.settings.compare is Compare.PASS_FAIL:
+        summary += " Only test outcomes were compared (pass-fail), no values."
+    return _result(account, verdict, summary)
+
+
+def interrupted(account: Account, code: str) -> RunResult:
+    """Return the result of a run that was stopped; what is not finished is cancelled.
+
+    Args:
+        code: why it was stopped.
+    """
+    for entry in account.ledger:
+        if entry.stage is not Stage.FINISHED:
+            account.ledger.finish(entry, Status.CANCELLED, Code.CANCELLED, "The run was interrupted.")
+    fault = Fault(
+        family="interrupted",
+        code=code,
+        message="The run was interrupted.",
+        hint=f"`codeflash-parallel resume {account.run_id}` goes on with it.",
+    )
+    return replace(_result(account, None, "The run was interrupted."), error=fault)
+
+
+def _caveat(ledger: Ledger) -> str:
+    """Say in the verdict's sentence that what won differs where no test looks."""
+    best = {Status.WON, Status.TIED}
+    found = [e.id for e in ledger if e.result and e.result.status in best and e.result.outside]
+    if not found:
+        return ""
+    return f" On inputs unlike all observed ones {', '.join(found)} differs from the baseline."
+
+
+def _result(account: Account, verdict: Verdict | None, summary: str) -> RunResult:
+    account.clock.lap("report")
+    setup, finding, spent_ms = account.setup, account.finding, account.clock.ms
+    candidates = _candidates(account.ledger)
+    return RunResult(
+        run_id=account.run_id,
+        complete=verdict is not None,
+        verdict=verdict,
+        summary=summary,
+        seed=account.seed,
+        compare=setup.settings.compare.value,
+        isolation=setup.isolation.level.value,
+        isolation_requested=setup.isolation.requested,
+        pass_env=setup.pass_env,
+        warnings=tuple(account.ledger.warnings),
+        candidates=candidates,
+        winner_profile=finding.winner_profile,
+        baseline_profile=finding.baseline_profile,
+        timings={**spent_ms, "total": sum(spent_ms.values())},
+        steps_ms=summed(result.timings_ms for result in candidates),
+        race=_race(account),
+        load={"cores": float(setup.machine.cores), "load_1min": setup.machine.load},
+        repository=str(setup.repository.root),
+        run_dir=str(account.folder),
+        **(_places(finding) if verdict is not None else {}),
+        **(_baseline(account.context) if account.context is not None else {}),
+    )
+
+
+def _candidates(ledger: Ledger) -> tuple[CandidateResult, ...]:
+    results = {entry.id: entry.result for entry in ledger if entry.result is not None}
+    return tuple(copied_from_originals(results).values())
+
+
+def _race(account: Account) -> dict[str, Any]:
+    found = race_summary(account.finding.outcomes)
+    return {**found, "why": account.why} if found else {}
+
+
+def _places(finding: RaceFinding) -> dict[str, Any]:
+    """Return who won."""
+    ranking = finding.ranking
+    if ranking is None:
+        return {}
+    winner = CandidateId(ranking.winner) if ranking.winner else None
+    return {"winner": winner, "tie_set": tuple(map(CandidateId, ranking.tie_set))}
+
+
+def _baseline(context: RunContext) -> dict[str, Any]:
+    """Return what is told of the ground on which candidates were judged."""
+    baseline, slot = context.baseline, context.pool.baseline
+    values = context.settings.compare is Compare.VALUES
+    return {
+        "targets": tuple(str(target) for target in context.targets),
+        "snapshot": context.snapshot.commit,
+        "base": context.snapshot.base,
+        "python": baseline.python,
+        "tests_selected": len(baseline.selected),
+        "level": baseline.level if values else Level.TESTS,
+        "derivation": dict(baseline.derivation),
+        "quarantined": baseline.quarantined,
+        "slots": {"kind": slot.kind.value, "bytes": slot.cost.bytes, "inodes": slot.cost.inodes},
+        "warm": {} if context.fleet.off else _warm(context.fleet),
+    }
+
+
+def _warm(fleet: Fleet) -> dict[str, Any]:
+    """Return what a run had of warm servers."""
+    tally = fleet.tally()
+    counts = {name: tally[name] for name in ("servers", "forks", "restarts")}
+    return {**counts, "unfit": list(fleet.reasons())}

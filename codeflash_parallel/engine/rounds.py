@@ -1,0 +1,110 @@
+"""Behavioral checks, a race, a profile, refinements: and again while these bring candidates."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from codeflash_parallel.benchmark.policy import Policy
+from codeflash_parallel.engine.account import Account
+from codeflash_parallel.engine.admission import Admission, Asked
+from codeflash_parallel.engine.agreeing import agreed_terms
+from codeflash_parallel.engine.behavior_phase import BehaviorPhase
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.drafting import Drafting
+from codeflash_parallel.engine.judging import Judging
+from codeflash_parallel.engine.kills import Kills
+from codeflash_parallel.engine.learning import Learner
+from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.engine.providing import Providing
+from codeflash_parallel.engine.race_phase import hold_race
+from codeflash_parallel.engine.remembering import Remembering
+from codeflash_parallel.engine.sources import Entries
+from codeflash_parallel.engine.workload import Workload, choose_workload
+
+
+class Rounds:
+    """The rounds of one run.
+
+    Args:
+        account: takes what is found.
+        learner: of the baseline.
+        drafting: makes candidates of submissions.
+        providing: repairs, profiles and refines.
+        kills: knows which tests have failed candidates.
+        policy: names the winner of a tie.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        account: Account,
+        *,
+        learner: Learner,
+        drafting: Drafting,
+        providing: Providing,
+        kills: Kills,
+        policy: Policy,
+    ) -> None:
+        self._context, self._account, self._ledger = context, account, account.ledger
+        self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
+        journal, judging = context.journal, Remembering(Judging(context), context.journal)
+        asked = Asked.EVERYBODY if account.races else Asked.WHO_REACH_OUT
+        self._admission = Admission(context.plan, self._ledger, judging, asked)
+        self._behavior = BehaviorPhase(
+            context, self._ledger, drafting, judging, self._admission, providing, kills, journal
+        )
+
+    async def check(self, source: Entries) -> None:
+        """Judge the behavior of candidates, and of what is made of them."""
+        with self._account.phase("behavior"):
+            try:
+                await self._behavior.run(source)
+            finally:
+                self._kills.save()
+            await self._admission.admit(self._account.newly_passed())
+
+    async def race(self, source: Entries, *, profiles: bool) -> None:
+        """Check, race and refine until no refinement brings a candidate.
+
+        Args:
+            profiles: whether winners are profiled and refined; one race is held otherwise.
+        """
+        workload = await self._workload()
+        for number in count():
+            await self.check(source)
+            if not self._account.newly_passed():
+                return
+            await self._hold_race(workload, number)
+            if self._account.finding.not_held or not profiles:
+                return
+            source = await self._refined()
+            if not source:
+                return
+
+    async def _workload(self) -> Workload:
+        """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
+        async with self._context.quiet.shared():
+            workload = await choose_workload(self._context)
+        self._account.why = workload.why
+        for note in workload.notes:
+            self._ledger.warn(note)
+        return workload
+
+    async def _hold_race(self, workload: Workload, number: int) -> None:
+        context, account = self._context, self._account
+        async with context.quiet.shared():
+            await context.fleet.close()
+            await self._learner.share_bytecode(context.plan, context.pool)
+        terms = await agreed_terms(context, workload, self._policy, number)
+        with account.phase("race", terms.summary):
+            before, confirm = account.finding, self._admission.confirm
+            account.finding = await hold_race(context, self._ledger, terms, before, confirm)
+
+    async def _refined(self) -> list[Entry]:
+        """Profile who leads, and return the candidates that are made of them."""
+        account = self._account
+        with account.phase("profile"):
+            account.finding = await self._providing.profile(account.finding)
+        with account.phase("refine"):
+            refined = await self._providing.refine(account.finding)
+        return [self._ledger.add(submission) for submission in refined]

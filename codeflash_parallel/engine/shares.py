@@ -1,0 +1,45 @@
+"""What of the machine the checks of one evaluator get: slots, cores, memory. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.process.machine import Machine, auto_slots
+
+#: Memory that is never given to checks: for the evaluator, git and the page cache.
+_RESERVED_BYTES = 512 * 1024 * 1024
+#: No check is given less: an interpreter with a scientific stack needs that much.
+_LEAST_BYTES = 512 * 1024 * 1024
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """What may be used.
+
+    Attributes:
+        slots: how many candidates are evaluated at once.
+        cores: cores' worth of CPU time that checks may use.
+        free_bytes: what all checks and servers together may hold.
+        memory_bytes: the memory limit of one check.
+    """
+
+    slots: int
+    cores: float
+    free_bytes: int
+    memory_bytes: int
+
+
+def shares_of(machine: Machine, settings: Settings) -> Shares:
+    """Return what the settings ask for, else a fair share of what is available."""
+    wanted = settings.parallel_candidates
+    slots = auto_slots(machine) if wanted == "auto" else wanted
+    free_bytes = max(0, machine.memory_bytes - _RESERVED_BYTES)
+    fair_bytes = max(free_bytes // (slots + 1), _LEAST_BYTES)
+    return Shares(
+        slots=slots,
+        cores=min(float(machine.cores), machine.quota_cores),
+        free_bytes=free_bytes,
+        memory_bytes=settings.memory_limit * _MIB if settings.memory_limit else fair_bytes,
+    )
