@@ -8,6 +8,7 @@ import sys
 import types
 
 from . import shapes, walk
+from .reduction import Unencodable
 
 #: Results of these types can be changed by whoever gets them.
 _CHANGEABLE = (list, dict, set, bytearray)
@@ -102,7 +103,7 @@ class Globals:
         steps.nodes = walk.MAX_NODES - _MOST_NODES
         try:
             steps.run(value)
-        except shapes.Unencodable:
+        except Unencodable:
             return
         found[full] = steps.digest()
 

@@ -9,7 +9,8 @@ from itertools import islice
 from types import CoroutineType
 
 from . import inputs, instrument
-from .encode import Unencodable, encode, type_name
+from .encode import Unencodable, encode
+from .naming import type_name
 from .replay import seed_everything
 from .targets import Settler, Targets, items_read, laziness
 

@@ -11,8 +11,8 @@ import types
 
 from . import deriving, importing, inputs, instrument, pickling, relations
 from .allowance import TooSlow, limit_memory, limited
+from .naming import type_name
 from .replay import Session
-from .shapes import type_name
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300

@@ -5,8 +5,10 @@ import sys
 from array import array
 from collections import namedtuple
 
+from .naming import type_name
+from .reduction import Unencodable
 from .render import render
-from .shapes import EXHAUST, REFUSE, Spent, Unencodable, type_name
+from .shapes import EXHAUST, REFUSE, Spent
 from .walk import Walk, digest_of
 
 __all__ = [
@@ -22,7 +24,6 @@ __all__ = [
     "observe_raise",
     "observe_return",
     "render",
-    "type_name",
 ]
 
 #: `full`, `floatless`, `typeless`: digests; `type`: dotted name; `text`: bounded representation.

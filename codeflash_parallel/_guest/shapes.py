@@ -4,17 +4,16 @@ A handler gets the walk and the value; it writes and returns `None`, or returns 
 """
 
 import _io
-import builtins
-import copyreg
 import enum
 import io
 import re
-import sys
 import types
 from collections import namedtuple
 from itertools import islice
 
 from . import foreign
+from .naming import type_name
+from .reduction import Unencodable, attributes, changing, unchanging
 
 #: What becomes of iterators inside a value.
 EXHAUST, REFUSE = "exhaust", "refuse"
@@ -33,35 +32,6 @@ _UNCHANGING = frozenset(
 
 #: An iterator's type name, the items that it gave, and how it ended (empty: by itself).
 Spent = namedtuple("Spent", "name items ended")  # noqa: PYI024 - typing is slow to import
-
-
-class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failure
-    """A value has no canonical form; the message says what part of it."""
-
-
-def type_name(cls):
-    """Return the dotted name of a type, without running a metaclass' code.
-
-    What calls itself by the name of another type is marked: a name is no identity.
-    """
-    module = type.__getattribute__(cls, "__module__")
-    qualname = type.__dict__["__qualname__"].__get__(cls)
-    name = "%s.%s" % (module if isinstance(module, str) else "?", qualname)
-    return name + " (another type of that name)" if _is_forged(cls, module, qualname) else name
-
-
-def _is_forged(cls, module, qualname):
-    if module == "builtins":
-        return _BUILTINS.get(qualname, cls) is not cls
-    found = sys.modules.get(module) if isinstance(module, str) else None
-    for part in qualname.split("."):
-        found = getattr(found, "__dict__", _NOTHING).get(part) if found is not None else None
-    return isinstance(found, type) and found is not cls
-
-
-#: As they are before any code of the project runs.
-_BUILTINS = {name: value for name, value in vars(builtins).items() if isinstance(value, type)}
-_NOTHING = types.MappingProxyType({})
 
 
 def handler_of(cls):
@@ -94,7 +64,7 @@ def _usual(cls):
         return _refuse if _io._IOBase in bases else _iterator
     if hasattr(cls, "__await__") or hasattr(cls, "__anext__"):
         return _refuse
-    return _unchanging if _never_changes(cls) else _changing
+    return unchanging if _never_changes(cls) else changing
 
 
 #: The user's functions: loaded when the first value comes that is no builtin.
@@ -236,7 +206,7 @@ def _exception(walk, value):
         return
     walk.write("<%r " % type_name(type(value)))
     yield BaseException.args.__get__(value)
-    yield from _attributes(walk, vars(value))
+    yield from attributes(walk, vars(value))
     walk.write(">")
 
 
@@ -265,77 +235,6 @@ def _spent(walk, value):
     if value.ended:
         yield value.ended
     walk.write(">", "")
-
-
-def _changing(walk, value):
-    return None if walk.met(value) else _reduced(walk, value)
-
-
-def _unchanging(walk, value):
-    return _reduced(walk, value)
-
-
-def _reduced(walk, value):
-    name = type_name(type(value))
-    try:
-        reduced = _reduce(value)
-    except Unencodable as error:
-        walk.give_up(name, str(error))
-        return
-    if isinstance(reduced, str):
-        walk.write("<%r>" % ("global %s.%s" % (getattr(value, "__module__", "?"), reduced)))
-        return
-    maker, args, state, items, pairs = (tuple(reduced) + (None,) * 4)[:5]
-    walk.write("<%r " % name)
-    if maker is copyreg.__newobj__ and args and args[0] is type(value):
-        yield args[1:]
-    else:
-        yield maker
-        yield _without_anonymous_factory(name, args)
-    yield from _state(walk, state)
-    for content in (items, pairs):
-        if content is not None:
-            yield list(content)
-    walk.write(">")
-
-
-def _reduce(value):
-    try:
-        special = copyreg.dispatch_table.get(type(value))
-        reduced = special(value) if special else value.__reduce_ex__(4)
-    except Exception as error:
-        text = "%s cannot be taken apart (%s: %s)" % (type_name(type(value)), type(error).__name__, error)
-        raise Unencodable(text[:300]) from None
-    if isinstance(reduced, str) or (isinstance(reduced, tuple) and 2 <= len(reduced) <= 6):
-        return reduced
-    raise Unencodable("%s cannot be taken apart" % type_name(type(value)))
-
-
-def _without_anonymous_factory(name, args):
-    """Drop the name of a `defaultdict`'s lambda: it cannot be compared, and what the dict holds can."""
-    factory = args[0] if name == "collections.defaultdict" and args else None
-    anonymous = isinstance(factory, types.FunctionType) and "<" in factory.__qualname__
-    return ("a factory",) if anonymous else args
-
-
-def _state(walk, state):
-    """Write the attributes of an object in the order of their names; any other state as it is."""
-    parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
-    if not all(part is None or _is_attributes(part) for part in parts):
-        yield state
-        return
-    for part in parts:
-        yield from _attributes(walk, part or {})
-
-
-def _is_attributes(part):
-    return type(part) is dict and all(type(name) is str for name in part)
-
-
-def _attributes(walk, attributes):
-    for name in sorted(attributes):
-        walk.write(" %s=" % name)
-        yield attributes[name]
 
 
 _BUILTIN = {

@@ -11,7 +11,7 @@ import types
 from functools import cached_property
 from itertools import islice
 
-from .encode import type_name
+from .naming import type_name
 from .shapes import MAX_ITEMS, Spent
 
 #: How a result of some type is forced; an empty word: it is no lazy one.

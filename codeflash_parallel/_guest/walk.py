@@ -10,7 +10,8 @@ objects are numbered as they are met, so aliasing and cycles show; no address ev
 import hashlib
 import math
 
-from .shapes import Unencodable, handler_of
+from .reduction import Unencodable
+from .shapes import handler_of
 
 #: A value walked longer than this is no longer quick to encode (objects cost 5 µs a part).
 MAX_NODES = 300_000
