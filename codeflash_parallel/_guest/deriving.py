@@ -11,8 +11,9 @@ import decimal
 import fractions
 import sys
 
-from . import relations
-from .relations import ITEMS, KEYS, SIZED, VALUES
+from .drawing import Drawer
+from .mending import mend
+from .positions import ITEMS, KEYS, VALUES, children, is_record, rebuilt
 
 _ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None)})
 #: Types whose values are taken as they are from what was observed.
@@ -21,8 +22,8 @@ _SEQUENCES = (list, tuple, set, frozenset)
 
 #: How many of the inputs are wild.
 _WILD = 0.15
-#: Containers get no longer than this.
-_MOST_ITEMS = 2_000
+#: How deep the parts of an argument are changed.
+_DEPTH = 3
 
 
 class Deriver:
@@ -34,7 +35,7 @@ class Deriver:
     """
 
     def __init__(self, known, random):
-        self._known, self._random, self._wild = known, random, False
+        self._known, self._random, self._drawer = known, random, Drawer(known, random)
 
     def derive(self, args, kwargs, others):
         """Return other (args, kwargs) made from fresh ones, and the name of a relation that they break.
@@ -49,12 +50,12 @@ class Deriver:
             return None
         args, kwargs = list(args), dict(kwargs)
         # What breaks a relation is of interest, too: what is wild goes beyond ranges, and is not mended.
-        self._wild = self._random.random() < _WILD
+        self._drawer.wild = self._random.random() < _WILD
         for (top,) in self._some(places):
             holder = kwargs if type(top) is str else args
             holder[top] = self._argument(holder[top], top, others)
-        if not self._wild:
-            self._mend(args, kwargs)
+        if not self._drawer.wild:
+            mend(self._known, args, kwargs)
         args = tuple(args)
         return args, kwargs, self._known.broken(args, kwargs)
 
@@ -68,7 +69,7 @@ class Deriver:
             taken = _taken(others, top)
             if taken and is_plain(taken[0]):
                 return copy.deepcopy(taken[0])
-        return self._changed(value, (top,), 3)
+        return self._changed(value, (top,), _DEPTH)
 
     # ---- one value
 
@@ -85,20 +86,20 @@ class Deriver:
             return self._permuted(value)
         if way == "resize":
             return self._resized(value, path)
-        return self.drawn(path, value)
+        return self._drawer.drawn(path, value)
 
     def _changed_inside(self, value, path, depth):
         """Change some parts of a container."""
         if type(value) is dict:
             return self._changed_dict(value, path, depth)
         parts = list(value)
-        steps = [step for step, _ in relations.children(value)]
+        steps = [step for step, _ in children(value)]
         for at in self._random.sample(range(len(steps)), self._few(len(steps))):
             parts[at] = self._changed(parts[at], (*path, steps[at]), depth - 1)
-        return _made(type(value), parts)
+        return rebuilt(type(value), parts)
 
     def _changed_dict(self, value, path, depth):
-        changed, record = dict(value), relations.is_record(value)
+        changed, record = dict(value), is_record(value)
         for key in self._random.sample(list(changed), self._few(len(changed))):
             step = "." + key if record else VALUES
             changed[key] = self._changed(changed[key], (*path, step), depth - 1)
@@ -110,99 +111,25 @@ class Deriver:
     def _permuted(self, value):
         parts = list(value.items()) if type(value) is dict else list(value)
         self._random.shuffle(parts)
-        return _made(type(value), parts)
+        return rebuilt(type(value), parts)
 
     def _resized(self, value, path):
         parts = list(value.items()) if type(value) is dict else list(value)
-        length = self._length(path, len(parts))
+        length = self._drawer.length(path, len(parts))
         if length <= len(parts):
             kept = sorted(self._random.sample(range(len(parts)), length))
-            return _made(type(value), [parts[at] for at in kept])
-        return _made(type(value), parts + self._more(value, path, length - len(parts)))
+            return rebuilt(type(value), [parts[at] for at in kept])
+        return rebuilt(type(value), parts + self._more(value, path, length - len(parts)))
 
     def _more(self, value, path, count):
         if type(value) is dict:
-            drawn = [(self.drawn((*path, KEYS)), self.drawn((*path, VALUES))) for _ in range(count)]
-            return [] if relations.is_record(value) else drawn
+            drawn = [
+                (self._drawer.drawn((*path, KEYS)), self._drawer.drawn((*path, VALUES))) for _ in range(count)
+            ]
+            return [] if is_record(value) else drawn
         if type(value) in (str, bytes):
             return [self._random.choice(list(value)) for _ in range(count)] if value else []
-        return [self.drawn((*path, ITEMS)) for _ in range(count)]
-
-    def _length(self, path, current):
-        summary = self._known.places.get(path)
-        low, high = summary.lengths if summary is not None and summary.lengths else (current, current)
-        low = 0 if self._wild else low
-        # Small ones more often than large ones: the smallest example is shown.
-        power = self._random.choice((1, 2))
-        length = low + int((high - low + 1) * self._random.random() ** power)
-        return min(length, _MOST_ITEMS)
-
-    # ---- drawing by what was observed
-
-    def drawn(self, path, like=None):
-        """Return a new value for a position, of the kind of one that was observed there."""
-        summary = self._known.places.get(path)
-        if summary is None:
-            return copy.deepcopy(like)
-        model = self._random.choice(summary.pool)
-        kind = type(model)
-        if summary.closed is not None or kind not in _DRAWN or self._random.random() < 0.2:
-            return copy.deepcopy(model)
-        return _DRAWN[kind](self, summary, path, model)
-
-    def _integer(self, summary, _path, model):
-        if summary.low is None:
-            return model
-        low, high = int(summary.low), int(summary.high)
-        if self._wild:
-            return self._random.choice((0, -1, -high, low - 1, high + 1, 2 * high, 10 * high + 7))
-        _, modulus = summary.step
-        if modulus <= 1:
-            return self._random.randint(low, high)
-        return low + modulus * self._random.randint(0, (high - low) // modulus)
-
-    def _float(self, summary, _path, model):
-        if summary.low is None:
-            return model
-        if self._wild:
-            return self._random.choice((0.0, -1.0, -summary.high, 10 * summary.high + 0.7, summary.low / 3))
-        number = self._random.uniform(summary.low, summary.high)
-        if summary.decimals is not None:
-            number = round(number, summary.decimals)
-        return number
-
-    def _text(self, summary, path, model):
-        if not summary.alphabet:
-            return model
-        if summary.form is not None and not summary.form.isalnum():
-            return self._reformed(model)
-        signs = sorted(summary.alphabet)
-        length = self._length(path, len(model))
-        if type(model) is bytes:
-            return bytes(self._random.choice(signs) for _ in range(length))
-        # The signs of one text mostly: words of a language, digits of a number.
-        pool = list(model) if model and self._random.random() < 0.5 else signs
-        return "".join(self._random.choice(pool) for _ in range(length))
-
-    def _reformed(self, text):
-        """Return a text of the same form: digits for digits, letters stay."""
-        return "".join(self._random.choice("0123456789") if c.isdigit() else c for c in text)
-
-    def _sequence(self, _summary, path, model):
-        if type(model) is tuple:
-            steps = relations.children(model)
-            return tuple(self.drawn((*path, step), item) for step, item in steps)
-        count = self._length(path, len(model))
-        return _made(type(model), [self.drawn((*path, ITEMS)) for _ in range(count if model else 0)])
-
-    def _mapping(self, summary, path, model):
-        if relations.is_record(model):
-            return {key: self.drawn((*path, "." + key), item) for key, item in model.items()}
-        keys = list(model) if summary.keys is not None else self._keys(path, len(model))
-        return {key: self.drawn((*path, VALUES)) for key in keys}
-
-    def _keys(self, path, count):
-        return [self.drawn((*path, KEYS)) for _ in range(self._length(path, count))]
+        return [self._drawer.drawn((*path, ITEMS)) for _ in range(count)]
 
     def _changed_array(self, array):
         """Return a numeric array with other items out of its own, in another order, or another length."""
@@ -215,44 +142,6 @@ class Deriver:
         else:
             flat = [self._random.choice(flat) for _ in flat]
         return array.ravel()[flat].reshape(array.shape).copy() if flat else array
-
-    # ---- mending
-
-    def _mend(self, args, kwargs):
-        """Restore what is easily restored: orders inside arguments, lengths that go together."""
-        for holder, places in ((args, range(len(args))), (kwargs, list(kwargs))):
-            for place in places:
-                holder[place] = self._mended(holder[place], (place,), 3)
-        self._match_lengths(args)
-
-    def _mended(self, value, path, depth):
-        if type(value) not in (list, tuple) or not depth:
-            return value
-        steps = [step for step, _ in relations.children(value)]
-        parts = [self._mended(item, (*path, step), depth - 1) for item, step in zip(value, steps)]
-        parts += list(value)[len(steps) :]
-        summary = self._known.places.get(path)
-        return _made(type(value), _ordered(parts, summary.names) if summary is not None else parts)
-
-    def _match_lengths(self, args):
-        """Make two arguments equally long where they always were, and a number the length that it was."""
-        for one, value in enumerate(args):
-            for other in range(one + 1, len(args)):
-                self._match(args, one, other, value)
-
-    def _match(self, args, one, other, value):
-        pairs, size, second = self._known.pairs, relations.word((one, "length")), args[other]
-        length = relations.word((other, "length"))
-        if (
-            type(second) in (list, str)
-            and {"%s <= %s" % (size, length), "%s >= %s" % (size, length)} <= pairs
-        ):
-            least = min(len(args[one]), len(second))
-            args[one], args[other] = value[:least] if type(value) in (list, str) else value, second[:least]
-        number = relations.word((other,))
-        is_length = {"%s >= %s" % (number, size), "%s <= %s" % (number, size)} <= pairs
-        if is_length and type(second) is int and type(value) in SIZED:
-            args[other] = len(value)
 
 
 def is_plain(value):
@@ -288,38 +177,6 @@ def _taken(others, top):
     return [args[top]] if top < len(args) else []
 
 
-def _ordered(parts, names):
-    try:
-        if "distinct" in names or "strictly sorted" in names:
-            parts = list({repr(part): part for part in parts}.values())
-        if "sorted" in names or "strictly sorted" in names:
-            return sorted(parts)
-        if "sorted downwards" in names:
-            return sorted(parts, reverse=True)
-        if "sorted by the first field" in names:
-            return sorted(parts, key=lambda row: row[0])
-        if "sorted by the last field" in names:
-            return sorted(parts, key=lambda row: row[-1])
-    except TypeError:  # parts of several types
-        return parts
-    return parts
-
-
-def _made(kind, parts):
-    if kind is str:
-        return "".join(parts)
-    # Other calls may have a list where this one has a set: what was drawn need not fit into it.
-    return kind(filter(_is_hashable, parts) if kind in (set, frozenset) else parts)
-
-
-def _is_hashable(value):
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
 _CONTAINER_WAYS = ("inside", "inside", "permute", "resize", "draw")
 _WAYS = {
     list: _CONTAINER_WAYS,
@@ -329,15 +186,4 @@ _WAYS = {
     dict: ("inside", "inside", "resize", "permute"),
     str: ("permute", "resize", "draw"),
     bytes: ("permute", "resize", "draw"),
-}
-_DRAWN = {
-    int: Deriver._integer,
-    float: Deriver._float,
-    str: Deriver._text,
-    bytes: Deriver._text,
-    list: Deriver._sequence,
-    tuple: Deriver._sequence,
-    set: Deriver._sequence,
-    frozenset: Deriver._sequence,
-    dict: Deriver._mapping,
 }

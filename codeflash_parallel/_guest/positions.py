@@ -1,0 +1,82 @@
+"""The parts of a call by their positions: an argument, the items of a list, a field of a tuple. Pure."""
+
+#: How deep a value is looked at, and how many items of one container.
+MAX_DEPTH, MAX_ITEMS = 5, 400
+#: Tuples longer than this have no fields, only items; dicts of strings up to this many keys are records.
+_MAX_FIELDS = 12
+
+ITEMS, KEYS, VALUES = "items", "keys", "values"
+SIZED = (list, tuple, set, frozenset, dict, str, bytes)
+NUMBERS = (int, float)
+
+
+def positions(args, kwargs):
+    """Return the values of a call by position."""
+    found = {}
+    for number, value in enumerate(args):
+        _visit(found, (number,), value, MAX_DEPTH)
+    for name, value in kwargs.items():
+        _visit(found, (name,), value, MAX_DEPTH)
+    return found
+
+
+def _visit(found, path, value, depth):
+    found.setdefault(path, []).append(value)
+    if depth:
+        for step, child in children(value):
+            _visit(found, (*path, step), child, depth - 1)
+        if len(path) == 1:
+            for name, child in _attributes(value):
+                found.setdefault((*path, "." + name), []).append(child)
+
+
+def children(value):
+    """Return the parts of a container as pairs of a step and the part."""
+    kind = type(value)
+    if kind is tuple and len(value) <= _MAX_FIELDS:
+        return list(enumerate(value))
+    if kind in (list, tuple, set, frozenset):
+        return [(ITEMS, item) for item in list(value)[:MAX_ITEMS]]
+    if kind is dict:
+        if is_record(value):
+            return [("." + key, item) for key, item in value.items()]
+        pairs = list(value.items())[:MAX_ITEMS]
+        return [(KEYS, key) for key, _ in pairs] + [(VALUES, item) for _, item in pairs]
+    return []
+
+
+def is_record(value):
+    """Say whether a dict looks like a record: a few texts as its keys."""
+    return len(value) <= _MAX_FIELDS and all(type(key) is str for key in value)
+
+
+def _attributes(value):
+    """Return what plain things an object holds: arguments may stand in a relation to them."""
+    if type(value).__module__ == "builtins":
+        return []
+    try:
+        state = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    return [(name, item) for name, item in state.items() if type(item) in SIZED or type(item) in NUMBERS]
+
+
+def word(path):
+    """Return a position in words."""
+    return " ".join("argument %s" % part if not at else str(part) for at, part in enumerate(path))
+
+
+def rebuilt(kind, parts):
+    """Put a container or text of some type together from its parts."""
+    if kind is str:
+        return "".join(parts)
+    # Other calls may have a list where this one has a set: what was drawn need not fit into it.
+    return kind(filter(_is_hashable, parts) if kind in (set, frozenset) else parts)
+
+
+def _is_hashable(value):
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
