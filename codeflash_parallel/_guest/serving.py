@@ -17,7 +17,6 @@ import importlib
 import json
 import linecache
 import os
-import socket
 import sys
 import time
 import warnings
@@ -26,10 +25,10 @@ from . import confining, current, forking, orders, secret, swapping
 from .chance import Chance
 from .fitness import Fitness, Watch
 from .link import Link
+from .served import Served
 from .session import GuestFailure
+from .standby import Standby
 
-#: How many forks get an order before it is given up: somebody may kill one that waits.
-_TRIES = 3
 #: What a template compiles ahead of its forks, at most: for each KiB of text it takes 0.8 ms and 67 KiB. With
 #: more it would keep the second check waiting, and grow as one that is worn.
 _MOST_GATE_BYTES = 500 * 1024
@@ -54,23 +53,27 @@ class Server:
 
     Attributes:
         until: the point at which it stops.
-        received_ns: when the order came that made this process.
+        channel: of the records.
+        parent: pid of the launcher, which adopts forks.
+        cwd: the folder in which it stopped.
+        probe: of what may be swapped; `None` where it does not stop at F2.
         recorded: says how many calls of targets were recorded; on the way to F2 there may be none.
     """
 
     def __init__(self, spec, channel, control):
-        self._spec, self._channel = spec, channel
+        self._spec, self.channel = spec, channel
         self.until = spec["serve"]["until"]
         self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
         self._preimports = spec["serve"].get("preimport", ())
-        self._parent = confining.starter(spec)
+        self.parent = confining.starter(spec)
         self._fitness = Fitness(spec["private"])
         self._chance = Chance()
         self._renewals = []
         self._preimporting = ""
         self._complaint = ""
         self._is_gate_known = False
-        self._guard = self._probe = self._ahead = None
+        self._guard = self.probe = None
+        self._standby = Standby()
         self.recorded = int  # which says 0
         self._watch = Watch(self._is_changing)
         self._connect(control)
@@ -79,12 +82,12 @@ class Server:
 
     def _connect(self, control):
         self._link = Link(control)
-        self._fitness.ours(0, 1, 2, self._link.fileno(), self._channel.fileno())
+        self._fitness.ours(0, 1, 2, self._link.fileno(), self.channel.fileno())
 
     def watch(self, guard):
         """Take the guard of imports; on the way to F2 the targets are watched from before their import."""
         self._guard = guard
-        self._probe = swapping.Probe(self._spec, guard) if self.until == "F2" else None
+        self.probe = swapping.Probe(self._spec, guard) if self.until == "F2" else None
         self._watch.is_on = self.until != "F2"
 
     def on_fork(self, renew):
@@ -125,12 +128,12 @@ class Server:
         """
         if self.until == "F0":
             self._preimport()
-        swappable = {} if self._probe is None else self._examined(items)
+        swappable = {} if self.probe is None else self._examined(items)
         forked = Served(self, self._serve(swappable))
         forked.become()
 
     def _examined(self, items):
-        found = self._probe.examine(items)
+        found = self.probe.examine(items)
         return dict(found, called_early=max(found["called_early"], self.recorded()))
 
     def _preimport(self):
@@ -149,7 +152,7 @@ class Server:
         unfit = self._unfit()
         if self.until == "F1":
             self._keep_gate()
-        self._cwd = os.getcwd()
+        self.cwd = os.getcwd()
         self._chance.hold()
         gc.collect()
         gc.freeze()
@@ -182,20 +185,19 @@ class Server:
         """Hand an order on to the fork that waits, and make the next one; return an order in a fork."""
         why, is_fork = unfit, False
         try:
-            is_fork = not why and self._hand_over(order, descriptors)
+            is_fork = not why and self._standby.hand_over(order, descriptors)
         except OSError as error:
             why = "%s: %s" % (type(error).__name__, error)
         for number in descriptors:
             os.close(number)
         if why:
-            self._ahead = None
+            self._standby.dismiss()
             self._link.say("refused", order=order.get("order"), why=why)
         elif not is_fork:
-            self._ahead.close()
             if not order.get("until"):
                 self._know_gate()
             with contextlib.suppress(OSError):  # the next order will say so
-                is_fork = self._fork_ahead()
+                is_fork = self._standby.fork()
         return self._awaited() if is_fork else None
 
     def _keep_gate(self):
@@ -213,38 +215,13 @@ class Server:
             self._guard.proof.know()
             gc.freeze()
 
-    def _hand_over(self, order, descriptors):
-        """Give an order to the fork that waits, to a new one if that was killed; return True in a new one."""
-        for _ in range(_TRIES):
-            if self._ahead is not None and self._ahead.pass_on(order, descriptors):
-                return False
-            if self._fork_ahead():
-                return True
-        raise OSError("somebody kills its forks")
-
-    def _fork_ahead(self):
-        """Fork; return True in the fork. Both have their end of a line between them."""
-        self._ahead = None
-        ours, theirs = socket.socketpair()
-        try:
-            is_fork = forking.fork_twice() == 0
-        except OSError:
-            ours.close()
-            theirs.close()
-            raise
-        mine, other = (theirs, ours) if is_fork else (ours, theirs)
-        other.close()
-        self._ahead = Link(mine.detach())
-        return is_fork
-
     def _awaited(self):
         """Wait for this fork's order, and return it; a fork that gets none, or cannot follow it, ends."""
         unready = self._come_apart()
-        order, descriptors = self._ahead.receive()
+        order, descriptors = self._standby.awaited()
         if order["op"] == "quit":
             os._exit(0)
-        self._ahead.accept()
-        self._ahead = None
+        self._standby.accept()
         try:
             why = unready or self._take(order, descriptors)
         except (OSError, ValueError, KeyError) as error:
@@ -301,60 +278,6 @@ class Server:
             current.set_server(None)
         for renew in self._renewals:
             renew()
-
-
-class Served:
-    """A fork on its way to be a process of its own."""
-
-    def __init__(self, server, order):
-        self._server, self._order = server, order
-        self._point = server.until
-
-    def become(self):
-        """Go through everything that makes a fork a process of its own; failing ends it."""
-        try:
-            self._become()
-        except BaseException as error:
-            message = "%s: %s" % (type(error).__name__, error)
-            self._server._channel.write("error", where="serving", message=message)
-            os._exit(70)
-
-    def _become(self):
-        server, order = self._server, self._order
-        forking.detach(order["marker"], order.get("tag", 0))
-        stdout, stderr, records, go = order["descriptors"][:4]
-        if os.read(go, 1) != b"g":
-            os._exit(0)
-        os.close(go)
-        forking.die_with_parent(server._parent)
-        server._channel.seal_with(order["key"])
-        server._channel.adopt(records, self._point, keeps=bool(order.get("until")))
-        server.reconnect(stdout, stderr)
-        if not order.get("until"):  # else it never runs code of a candidate
-            confining.confine_and_tell(order["spec"], server._channel, template=True)
-        os.chdir(server._cwd)  # by its name: something else may be mounted there now
-        server.renew(order)
-        self._refresh()
-        self._swap()
-        server._channel.write("timing", name="start", ns=time.perf_counter_ns() - order["received_ns"])
-
-    def _swap(self):
-        if self._point != "F2":
-            return
-        try:
-            self._server._probe.apply(self._order["spec"], self._server._channel)
-        except swapping.Unswappable as error:
-            self._server._channel.write("unswappable", why=str(error))
-            os._exit(swapping.UNSWAPPABLE_STATUS)
-
-    def _refresh(self):
-        """Name the own spec to children, and be seen by the collector as the next template."""
-        os.environ["CODEFLASH_PARALLEL_GUEST_SPEC"] = self._order["spec"]["path"]
-        if self._server.until:
-            # The next template looks through all objects. A check leaves them out of the collector's sight:
-            # pytest collects garbage at its end, which goes through all of them, and copies every page of
-            # theirs; that was two thirds of the CPU time of a short check.
-            gc.unfreeze()
 
 
 def _locations(found):
