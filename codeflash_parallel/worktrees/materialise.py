@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.functions import functions_of
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.paths import collisions, refuse_form, refuse_new, refuse_path
-from codeflash_parallel.model.source import check_file
 from codeflash_parallel.model.splice import SpliceError, splice
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.worktrees.drafts import Change, DoesNotApply, Draft, draft_of_files, draft_of_patch
@@ -32,11 +30,9 @@ from codeflash_parallel.worktrees.git import GitFailed, user_git
 from codeflash_parallel.worktrees.layout import cache_faults, is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
 from codeflash_parallel.worktrees.snapshot import Snapshot, resolve
+from codeflash_parallel.worktrees.syntax import compiles, syntax_fault
 from codeflash_parallel.worktrees.texts import SourceText
 
-#: Compiling one file takes milliseconds; an interpreter that needs longer says nothing about the text.
-_COMPILE_DEADLINE_S = 20.0
-_COMPILE = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec', dont_inherit=True)"
 _REGULAR = frozenset({"100644", "100755", "000000"})
 
 
@@ -228,7 +224,7 @@ def _targets_of(replacement: Replacement, targets: Sequence[Target]) -> tuple[Ta
 
 
 def _parse_or_refuse(code: str) -> None:
-    fault = _syntax_fault(code.encode("utf-8", "surrogateescape"))
+    fault = syntax_fault(code.encode("utf-8", "surrogateescape"))
     if fault:
         raise _Refused(Code.DOES_NOT_PARSE, f"The replacement does not parse: {fault}.")
 
@@ -269,45 +265,12 @@ async def _must_parse(mirror: Mirror, snapshot: Snapshot, draft: Draft, interpre
         if new is None or not path.endswith(".py"):
             continue
         old = mirror.read(snapshot, path)
-        fault = _syntax_fault(new, old or b"")
-        if fault and interpreter is not None and await anyio.to_thread.run_sync(_compiles, interpreter, new):
+        fault = syntax_fault(new, old or b"")
+        if fault and interpreter is not None and await anyio.to_thread.run_sync(compiles, interpreter, new):
             continue
         if fault and not _was_broken(old):
             raise _Refused(Code.DOES_NOT_PARSE, f"{path} does not parse: {fault}.")
 
 
 def _was_broken(old: bytes | None) -> bool:
-    return old is not None and bool(_syntax_fault(old))
-
-
-def _syntax_fault(source: bytes, known: bytes = b"") -> str:
-    """Return what our own parser says against a text, empty when nothing.
-
-    Runs on the event loop's thread: the filter of warnings belongs to the whole process.
-
-    Args:
-        source: the text.
-        known: what it was made from.
-    """
-    try:
-        check_file(source, known)
-    except SyntaxError as error:
-        where = f" (line {error.lineno})" if error.lineno else ""
-        return f"{error.msg}{where}"
-    return ""
-
-
-def _compiles(interpreter: Path, source: bytes) -> bool:
-    """Ask the project's Python, which may be newer than ours; nothing is executed."""
-    try:
-        done = subprocess.run(
-            (interpreter, "-I", "-S", "-c", _COMPILE, "candidate.py"),
-            input=source,
-            capture_output=True,
-            timeout=_COMPILE_DEADLINE_S,
-            check=False,
-            env={"PYTHONWARNINGS": "ignore"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    return old is not None and bool(syntax_fault(old))

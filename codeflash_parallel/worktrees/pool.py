@@ -7,7 +7,6 @@ replaced; when that fails, too, the pool is smaller and says so.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -21,6 +20,7 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.isolation import Policy
 from codeflash_parallel.worktrees.kinds import Pristine
 from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
+from codeflash_parallel.worktrees.line import Line
 from codeflash_parallel.worktrees.maker import EnvironmentFor, SlotMaker
 from codeflash_parallel.worktrees.mirror import Mirror, mend
 from codeflash_parallel.worktrees.owner import Owner
@@ -32,17 +32,6 @@ from codeflash_parallel.worktrees.trace import Trace
 __all__ = ["Pool", "Slot", "open_pool"]
 
 _T = TypeVar("_T")
-
-
-class _Waiter:
-    """Somebody in line. `every`: wants all slots there are, else one."""
-
-    __slots__ = ("event", "every", "granted")
-
-    def __init__(self, *, every: bool) -> None:
-        self.every = every
-        self.granted: list[Slot] | None = None
-        self.event = anyio.Event()
 
 
 class Pool:
@@ -59,18 +48,15 @@ class Pool:
         self.baseline = baseline
         self.warnings = list(warnings)
         self._maker = maker
-        self._free = deque(slots)
-        self._size = len(slots)
-        self._line: deque[_Waiter] = deque()
+        self._line = Line(slots)
         self._quarantined: list[str] = []
         self._bytecode_from: Slot | None = None
-        self._taken: set[Slot] = set()
         self._restoring: dict[int, Trace] = {}
 
     @property
     def size(self) -> int:
         """How many slots for candidates there are, free or taken."""
-        return self._size
+        return self._line.size
 
     @property
     def quarantined(self) -> tuple[str, ...]:
@@ -86,7 +72,7 @@ class Pool:
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken.
         """
-        slots = await self._wait(_Waiter(every=False))
+        slots = self._granted(await self._line.wait_for_one())
         try:
             yield slots[0]
         finally:
@@ -95,11 +81,16 @@ class Pool:
     @asynccontextmanager
     async def acquire_all(self) -> AsyncIterator[tuple[Slot, ...]]:
         """Wait for all slots and hold them, in the order of their numbers; see `acquire`."""
-        slots = await self._wait(_Waiter(every=True))
+        slots = self._granted(await self._line.wait_for_all())
         try:
             yield tuple(sorted(slots, key=lambda slot: slot.number))
         finally:
             await self._give_back(slots)
+
+    def _granted(self, slots: list[Slot]) -> list[Slot]:
+        if not slots:
+            raise _all_lost(self._quarantined)
+        return slots
 
     async def share_bytecode(self) -> None:
         """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
@@ -108,38 +99,6 @@ class Pool:
         async with self.acquire_all() as slots:
             for slot in slots:
                 await slot.take_bytecode(self.baseline)
-
-    async def _wait(self, waiter: _Waiter) -> list[Slot]:
-        self._line.append(waiter)
-        self._serve()
-        try:
-            await waiter.event.wait()
-        except BaseException:
-            self._leave_line(waiter)
-            raise
-        if waiter.granted is None:
-            raise _all_lost(self._quarantined)
-        return waiter.granted
-
-    def _leave_line(self, waiter: _Waiter) -> None:
-        """Undo a wait that was cancelled, before or after it was served; the slots were not used."""
-        if waiter in self._line:
-            self._line.remove(waiter)
-        self._free.extendleft(reversed(waiter.granted or ()))
-        self._taken.difference_update(waiter.granted or ())
-        self._serve()
-
-    def _serve(self) -> None:
-        """Serve the line strictly in order: nobody overtakes one who waits for all slots."""
-        while self._line:
-            needed = self._size if self._line[0].every else 1
-            if self._size and len(self._free) < needed:
-                return
-            waiter = self._line.popleft()
-            if self._size:
-                waiter.granted = [self._free.popleft() for _ in range(needed)]
-                self._taken.update(waiter.granted)
-            waiter.event.set()
 
     async def _give_back(self, slots: Sequence[Slot]) -> None:
         """Restore slots and hand them on; a cancellation waits for that."""
@@ -156,17 +115,16 @@ class Pool:
         except Exception as error:  # noqa: BLE001 - the slot boundary: those in line must not wait for ever
             self.warnings.append(f"Slot {slot.number} is lost and could not be replaced. {error}")
         if whole is None:
-            self._size -= 1
+            self._line.lose_one()
         else:
             # The next one gets it: servers that stand there are warm, and others need not be started.
-            self._free.appendleft(whole)
-        self._serve()
+            self._line.put_back(whole)
         if whole is slot:
             await slot.sweep()
 
     async def _restored(self, slot: Slot) -> Slot:
         """Return the slot, or the one that takes its place."""
-        self._taken.discard(slot)
+        self._line.give_up(slot)
         self._restoring[slot.number] = slot.trace
         try:
             await slot.discard()
@@ -182,7 +140,7 @@ class Pool:
         if not wrong:
             return
         self.warnings.append(f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}.")
-        for trace in (self._restoring[slot.number], *(one.trace for one in self._taken)):
+        for trace in (self._restoring[slot.number], *(one.trace for one in self._line.taken)):
             trace.mirror = wrong
 
     async def _replacement(self, slot: Slot) -> Slot:
