@@ -37,16 +37,24 @@ class EvalQueueClient:
     Args:
         folder: the queue's folder, `engine.places.queue_folder`.
         settings: rules of the queue, for what is done without a daemon; a daemon goes by its own.
+        on_rebuilt: called with one sentence when a damaged queue has been made anew because we opened it.
 
     Raises:
-        EnvironmentFault: from every call: `DAEMON_STALLED` after 5 s of silence, or the files are unfit.
+        EnvironmentFault: from every call: `DAEMON_STALLED` after 3.5 s of silence, or the files are unfit.
+        NoQueue: from every call but `submit` and `pause`, which make a queue where there is none.
 
     .. versionadded:: 0.1.0
     """
 
-    def __init__(self, folder: Path | str, settings: QueueSettings | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        settings: QueueSettings | None = None,
+        on_rebuilt: Callable[[str], None] = lambda _said: None,
+    ) -> None:
         self.folder = Path(folder).absolute()
         self._settings = settings or QueueSettings()
+        self._on_rebuilt = on_rebuilt
         self._stack = ExitStack()
         self._opened: Store | None = None
         self._lock = threading.Lock()  # a store serves one thread at a time
@@ -78,7 +86,7 @@ class EvalQueueClient:
             receipt = submit_anew(store, request, now())
             return replace(receipt, place=without_daemon(receipt.place))
 
-        receipt: Receipt = self._write(calls.Submit(request=request), directly)
+        receipt: Receipt = self._make(calls.Submit(request=request), directly)
         return JobFuture(client=self, receipt=receipt)
 
     def submit_new(self, request: JobRequest) -> JobFuture:
@@ -230,7 +238,7 @@ class EvalQueueClient:
 
     def pause(self) -> None:
         """Start no more jobs; what runs goes on."""
-        self._write(calls.Pause(), lambda store: store.pause(now()))
+        self._make(calls.Pause(), lambda store: store.pause(now()))
 
     def unpause(self) -> None:
         """Start jobs again."""
@@ -244,6 +252,16 @@ class EvalQueueClient:
     def _write(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
         return self._asked(request, lambda: self._written(directly))
 
+    def _make(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
+        """Change a queue that need not be there yet."""
+
+        def made() -> Any:
+            with self._lock:
+                self._store()
+            return self._written(directly)
+
+        return self._asked(request, made)
+
     def _asked(self, request: calls.Request, otherwise: Callable[[], Any]) -> Any:
         """Have something done by the daemon; without one, do it."""
         link = Link.open(self.folder)
@@ -254,7 +272,11 @@ class EvalQueueClient:
         return otherwise()
 
     def _directly(self, act: Callable[[Store], Any]) -> Any:
+        from codeflash_parallel.evalqueue.opening import must_be_there
+
         with self._lock:
+            if self._opened is None:
+                must_be_there(self.folder)
             return act(self._store())
 
     def _written(self, act: Callable[[Store], Any]) -> Any:
@@ -271,5 +293,6 @@ class EvalQueueClient:
         if self._opened is None:
             from codeflash_parallel.evalqueue.store import Store
 
-            self._opened = self._stack.enter_context(Store.open(self.folder, self._settings))
+            opening = Store.open(self.folder, self._settings, on_rebuilt=self._on_rebuilt)
+            self._opened = self._stack.enter_context(opening)
         return self._opened

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
+from codeflash_parallel.evalqueue import rebuilt
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.figures import Health, spread
 
@@ -53,6 +54,7 @@ def read_health(database: Database, slots: int, now_ms: int) -> Health:
         states=MappingProxyType(states),
         results=MappingProxyType(_results(database)),
         attempts=database.number("SELECT SUM(fence) FROM jobs"),
+        rebuilt=rebuilt.told(database.folder),
     )
 
 

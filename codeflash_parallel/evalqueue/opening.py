@@ -6,20 +6,23 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
-from codeflash_parallel.evalqueue import journal, schema
+from codeflash_parallel.evalqueue import journal, rebuilt, schema
 from codeflash_parallel.evalqueue.database import NAME, Database, connect, understood
 from codeflash_parallel.evalqueue.filesystems import NameOf, refuse_network
 from codeflash_parallel.evalqueue.rebuilding import rebuild
-from codeflash_parallel.evalqueue.refusals import NewerQueue, QueueBusy, QueueDamaged
+from codeflash_parallel.evalqueue.refusals import NewerQueue, NoQueue, QueueBusy, QueueDamaged
 
 #: Opening takes milliseconds, a rebuild seconds; who holds the lock for longer is stopped.
 _PATIENCE_S = 60.0
 _RETRY_S = 0.002
+
+#: Called with one sentence when a damaged file has been made anew.
+OnRebuilt = Callable[[str], None]
 
 #: What SQLite keeps beside its file belongs to it.
 _ASIDE = ("", "-wal", "-shm")
@@ -34,8 +37,22 @@ class Check(StrEnum):
     FULL = "full"
 
 
+def must_be_there(folder: Path) -> None:
+    """Refuse a folder that holds no queue: who only looks makes none.
+
+    Raises:
+        NoQueue: nothing has ever been handed in there.
+        EnvironmentFault: `QUEUE_UNFIT`, the folder cannot be read.
+    """
+    with understood(folder):
+        if not any((folder / name).exists() for name in (NAME, journal.NAME)):
+            raise NoQueue(folder)
+
+
 @contextmanager
-def open_database(folder: Path, check: Check, name_of: NameOf | None = None) -> Iterator[Database]:
+def open_database(
+    folder: Path, check: Check, name_of: NameOf | None = None, on_rebuilt: OnRebuilt = lambda _said: None
+) -> Iterator[Database]:
     """Open the queue in a folder, and make it if there is none.
 
     Raises:
@@ -49,7 +66,7 @@ def open_database(folder: Path, check: Check, name_of: NameOf | None = None) -> 
     try:
         with understood(folder), _alone(folder / "opening.lock"):
             fcntl.flock(users, fcntl.LOCK_SH)
-            database = _opened(folder, check, users)
+            database = _opened(folder, check, users, on_rebuilt)
         try:
             if check is Check.FULL:
                 database.tend_journal()
@@ -81,15 +98,15 @@ def _locked(handle: int) -> bool:
     return False
 
 
-def _opened(folder: Path, check: Check, users: int) -> Database:
+def _opened(folder: Path, check: Check, users: int, on_rebuilt: OnRebuilt) -> Database:
     """Return the open file, made or mended; called by one process at a time."""
     path = folder / NAME
     try:
         _prepare(folder, check, users)
     except QueueDamaged as damage:
         with _only_user(users, damage):
-            _move_aside(path)
-            rebuild(folder)
+            rebuild(folder, damage.why, _move_aside(path))
+            on_rebuilt(rebuilt.told(folder))
     return Database(folder)
 
 
@@ -155,12 +172,16 @@ def _only_user(users: int, otherwise: Exception) -> Iterator[None]:
         fcntl.flock(users, fcntl.LOCK_SH)
 
 
-def _move_aside(path: Path) -> None:
-    """Give a damaged file, and what belongs to it, another name: somebody may want to look at it."""
+def _move_aside(path: Path) -> str:
+    """Give a damaged file, and what belongs to it, another name: somebody may want to look at it.
+
+    Returns:
+        Where it lies now; empty where there was none.
+    """
     number = 1
-    while path.with_name(f"{NAME}.damaged-{number}").exists():
+    while (aside := path.with_name(f"{NAME}.damaged-{number}")).exists():
         number += 1
-    for suffix in _ASIDE:
-        part = path.with_name(NAME + suffix)
-        if part.exists():
-            part.rename(path.with_name(f"{NAME}.damaged-{number}{suffix}"))
+    moved = [suffix for suffix in _ASIDE if path.with_name(NAME + suffix).exists()]
+    for suffix in moved:
+        path.with_name(NAME + suffix).rename(aside.with_name(aside.name + suffix))
+    return str(aside.with_name(aside.name + moved[0])) if moved else ""

@@ -8,12 +8,14 @@ holds one).
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.evalqueue import journal, schema
 from codeflash_parallel.evalqueue.database import NAME, connect
+from codeflash_parallel.evalqueue.rebuilt import Rebuilt, leave_note
 
 _OF_QUEUE = frozenset({"sequence", "paused", "boot_id", "offset_ms", "seen_ms", "seen_wall_ms", "queued_ms"})
 
@@ -35,22 +37,52 @@ UPDATE queue SET
 """
 
 
-def rebuild(folder: Path) -> None:
-    """Make the queue's file from its journal, which stays as it was: the next change begins another one."""
+def rebuild(folder: Path, why: str, aside: str) -> None:
+    """Make the queue's file from its journal, which stays as it was: the next change begins another one.
+
+    A note says so before it is done (`rebuilt`).
+
+    Args:
+        why: what was wrong with the old one.
+        aside: where that lies now.
+    """
     path = folder / journal.NAME
     connection = connect(folder / NAME)
     try:
         connection.execute("BEGIN IMMEDIATE")
         schema.create(connection)
-        if path.exists():
-            for change in journal.read(path):
-                _apply(connection, change)
+        has_journal, damaged_lines = path.exists(), 0
+        if has_journal:
+            damaged_lines = _apply_all(connection, path)
             _keep(path)
         for statement in _ACCOUNTS.split(";\n"):
             connection.execute(statement)
+        jobs = connection.execute("SELECT COUNT(*) FROM jobs").fetchone()[0]
+        note = Rebuilt(
+            at_s=time.time(),
+            why=why,
+            aside=aside,
+            jobs=jobs,
+            has_journal=has_journal,
+            damaged_lines=damaged_lines,
+        )
+        leave_note(folder, note)
         connection.execute("COMMIT")
     finally:
         connection.close()
+
+
+def _apply_all(connection: sqlite3.Connection, path: Path) -> int:
+    """Do what a journal says, and return how many of its lines could not be read."""
+    damaged = 0
+    with path.open("rb") as file:
+        for line in file:
+            change = journal.body(line)
+            if change is None:
+                damaged += 1
+            elif "journal" not in change:
+                _apply(connection, change)
+    return damaged
 
 
 def _apply(connection: sqlite3.Connection, change: Mapping[str, Any]) -> None:

@@ -18,11 +18,11 @@ from codeflash_parallel.evalqueue.figures import Health
 from codeflash_parallel.evalqueue.filesystems import NameOf
 from codeflash_parallel.evalqueue.loading import load_hint
 from codeflash_parallel.evalqueue.measuring import read_health
-from codeflash_parallel.evalqueue.opening import Check, open_database
+from codeflash_parallel.evalqueue.opening import Check, OnRebuilt, open_database
 from codeflash_parallel.evalqueue.picture import Painter
 from codeflash_parallel.evalqueue.placing import Placing
 from codeflash_parallel.evalqueue.policy import cost_us, pick
-from codeflash_parallel.evalqueue.sweeping import Sweep
+from codeflash_parallel.evalqueue.sweeping import DAEMON_DIED, Sweep
 from codeflash_parallel.evalqueue.transitions import Transitions
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import (
@@ -66,18 +66,20 @@ class Store:
         settings: QueueSettings,
         check: Check = Check.HEADER,
         name_of: NameOf | None = None,
+        on_rebuilt: OnRebuilt = lambda _said: None,
     ) -> Iterator[Store]:
         """Open the queue in a folder, and make it if there is none.
 
         Args:
             check: how far the file is looked at; a damaged one is made anew from its journal.
             name_of: how the name of the folder's file system is found out.
+            on_rebuilt: called with one sentence when a damaged file has been made anew.
 
         Raises:
             EnvironmentFault: `NETWORK_FILE_SYSTEM`, `NEWER_QUEUE`, `QUEUE_BUSY`, `QUEUE_DISK_FULL`,
                 `QUEUE_UNFIT`, or `QUEUE_DAMAGED` where others have the damaged file open.
         """
-        with open_database(folder, check, name_of) as database:
+        with open_database(folder, check, name_of, on_rebuilt) as database:
             yield cls(database, settings)
 
     def submit(self, request: JobRequest, now: Instant) -> Receipt:
@@ -175,6 +177,19 @@ class Store:
             return self._transitions.crash(
                 row, clock.at(now), max(1, cost_us(cpu_s, wall_s)), **said, **spent
             )
+
+    def abandon(self, job_id: str, fence: int, now: Instant) -> JobState:
+        """End an attempt whose daemon died without a word: it crashed, unless the machine went down.
+
+        Returns:
+            `QUEUED`, or `DEAD` when the attempts are used up.
+
+        Raises:
+            LeaseLost: the job is not that daemon's any more.
+        """
+        with self._database.changing(now) as clock:
+            row = jobrows.find_held(self._database, job_id, fence)
+            return self._sweep.take_back(row, clock.at(now), DAEMON_DIED)
 
     def release(self, job_id: str, fence: int, now: Instant) -> None:
         """Send a job back to its place in the queue; the attempt is not counted, and not charged.

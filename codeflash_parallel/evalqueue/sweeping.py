@@ -9,6 +9,11 @@ from codeflash_parallel.evalqueue.transitions import MINUTE_MS, Transitions
 from codeflash_parallel.model.jobs import JobState
 from codeflash_parallel.model.queue_settings import QueueSettings
 
+#: Codes of the faults of those who ended without a word.
+LEASE_EXPIRED = "LEASE_EXPIRED"
+DAEMON_DIED = "DAEMON_DIED: the daemon died while it ran"
+_RESTARTED = "MACHINE_RESTARTED: the machine was started anew, or the queue rebuilt, while it ran"
+
 #: A job that has not begun to wait for its turn does not expire.
 _EXPIRED = """
 SELECT * FROM jobs WHERE state = 'queued' AND queued_ms <= ? AND (ready = 1 OR fence > 0)
@@ -47,7 +52,7 @@ class Sweep:
             fault = f"QUEUE_TIMEOUT: it has waited for {self._settings.queue_timeout:g} s"
             self._transitions.end(row, "expired", JobState.EXPIRED, now_ms, fault=fault)
         for row in self._database.rows(_LOST, (now_ms,)):
-            self._take_back(row, now_ms)
+            self.take_back(row, now_ms, f"{LEASE_EXPIRED}: no sign of life for {self._settings.lease:g} s")
         for row in self._database.rows(_DUE, (now_ms,)):
             self._admit(row, now_ms)
 
@@ -59,15 +64,12 @@ class Sweep:
     def _expired(self, now_ms: int) -> list[sqlite3.Row]:
         return self._database.rows(_EXPIRED, (now_ms - self._timeout_ms,)) if self._timeout_ms else []
 
-    def _take_back(self, row: sqlite3.Row, now_ms: int) -> None:
+    def take_back(self, row: sqlite3.Row, now_ms: int, fault: str) -> JobState:
         """End the attempt of a worker that is dead, or stopped; what it cost is what the clock says."""
         if row["lease_ms"] == 0:
-            fault = "MACHINE_RESTARTED: the machine was started anew, or the queue rebuilt, while it ran"
-            self._transitions.break_off(row, now_ms, fault=fault)
-        else:
-            fault = f"LEASE_EXPIRED: its worker gave no sign of life for {self._settings.lease:g} s"
-            alive_us = (row["beat_ms"] - row["claimed_ms"]) * 1000
-            self._transitions.crash(row, now_ms, max(1, alive_us), fault=fault)
+            return self._transitions.break_off(row, now_ms, fault=_RESTARTED)
+        alive_us = (row["beat_ms"] - row["claimed_ms"]) * 1000
+        return self._transitions.crash(row, now_ms, max(1, alive_us), fault=fault)
 
     def _admit(self, row: sqlite3.Row, now_ms: int) -> None:
         """Let a job wait for its turn: one that comes back has kept its place."""

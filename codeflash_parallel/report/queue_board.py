@@ -60,6 +60,8 @@ def _says_something(name: str, rows: Sequence[Sequence[str]], place: int) -> boo
 def figures_table(rows: Sequence[tuple[str, str]]) -> Table:
     """Return names and values, one pair a line."""
     grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column()
+    grid.add_column(overflow="fold")  # of a path that is cut nobody can do anything with it
     for name, value in rows:
         grid.add_row(Text(name, style="dim"), Text(one_line(value)))
     return grid

@@ -27,8 +27,11 @@ from codeflash_parallel.service.performing import Assignment, error_result
 _AGAIN_S = 1.0
 #: For how long. The lease runs out then, and the job is done once more.
 _TELLING_S = 120.0
-#: A worker that was told to break off has so long before it is killed.
+#: A worker that was told to break off has so long before it is killed: it puts its slots in order.
 _STOP_S = 15.0
+#: Somebody waits for the end of a cancelled job. It takes some 0.1 s, unless the worker is stuck; one that is
+#: killed costs a new one, and what it leaves is removed by that.
+_CANCEL_S = 0.5
 
 
 class Broken(StrEnum):
@@ -46,8 +49,8 @@ class Broken(StrEnum):
     LOST = "lost"
 
 
-#: Reasons that leave the worker a moment to put its slots in order.
-_GENTLE = frozenset({Broken.CANCELLED, Broken.DRAINED, Broken.TIMEOUT})
+#: Reasons that leave the worker a moment, and how long that is.
+_GENTLE = {Broken.CANCELLED: _CANCEL_S, Broken.DRAINED: _STOP_S, Broken.TIMEOUT: _STOP_S}
 
 
 @dataclass(slots=True)
@@ -164,7 +167,7 @@ class Attending:
         await self._breaking.wait()
         if self._why in _GENTLE:
             await worker.stop(assignment)
-            await anyio.sleep(_STOP_S)
+            await anyio.sleep(_GENTLE[self._why])
         await self.crew.dismiss(worker)
 
     # --- the end ---------------------------------------------------------------------------------------

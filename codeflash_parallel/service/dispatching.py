@@ -14,6 +14,7 @@ from codeflash_parallel import __version__
 from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
 from codeflash_parallel.evalqueue.refusals import LeaseLost, QueueDamaged, UnknownJob
 from codeflash_parallel.evalqueue.store import Store
+from codeflash_parallel.evalqueue.sweeping import DAEMON_DIED, LEASE_EXPIRED
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.jobs import Instant, Job, JobId, JobKind, JobState, Overflow
 from codeflash_parallel.model.queue_settings import QueueSettings
@@ -30,6 +31,8 @@ _AGAIN_S = 1.0
 _BY_THEMSELVES = frozenset({JobState.EXPIRED, JobState.DROPPED, JobState.DEAD})
 #: How many of the latest of them are looked at.
 _ENDS = 100
+#: Faults that a job has which ran when its daemon died: it may be the one that killed it.
+_SUSPECT = (DAEMON_DIED, LEASE_EXPIRED)
 
 
 class Dispatching:
@@ -74,7 +77,7 @@ class Dispatching:
     async def _fill(self, group: TaskGroup) -> float | None:
         """Start what may start; return after how many seconds time alone changes something."""
         try:
-            while len(self._running) < self._desk.slots and not self._draining:
+            while self._has_room() and not self._draining:
                 job = await self._desk.do(partial(_claim, f"daemon {os.getpid()}"))
                 if job is None:
                     break
@@ -85,6 +88,11 @@ class Dispatching:
         except EnvironmentFault as fault:  # the disk is full, or a stopped process holds the store
             self._last_fault = str(fault)
             return _AGAIN_S
+
+    def _has_room(self) -> bool:
+        """Say whether one more may start; beside one that may have killed a daemon, none does."""
+        alone = any(attending.job.fault.startswith(_SUSPECT) for attending in self._running.values())
+        return len(self._running) < self._desk.slots and not alone
 
     def _start(self, group: TaskGroup, job: Job) -> None:
         attending = Attending(
@@ -138,13 +146,13 @@ class Dispatching:
         """Go on where a daemon that was killed has left off: what it ran goes back, what it owes is written.
 
         We are the only daemon of this folder, so whoever ran these jobs is dead or about to end, and his
-        claims end here.
+        claims end here. One that drained has none; so a job may have killed this one, and its attempt counts.
         """
         running = await self._desk.do(
             lambda store, _now: store.jobs(states=frozenset({JobState.RUNNING}), limit=0)
         )
         for job in running:
-            await self._desk.do(partial(_release, job))
+            await self._desk.do(partial(_abandon, job))
         latest = await self._desk.do(lambda store, _now: store.jobs(limit=LATEST))
         for job in [job for job in latest if self._files.lacks(job)]:
             await anyio.to_thread.run_sync(self._files.write, job)
@@ -235,6 +243,6 @@ def _claim(worker: str, store: Store, now: Instant) -> Job | None:
     return store.claim(worker, now, kinds=frozenset(JobKind))
 
 
-def _release(job: Job, store: Store, now: Instant) -> None:
+def _abandon(job: Job, store: Store, now: Instant) -> None:
     with suppress(LeaseLost):  # cancelled meanwhile, by somebody who works on the files
-        store.release(job.job_id, job.fence, now)
+        store.abandon(job.job_id, job.fence, now)

@@ -11,6 +11,9 @@ import pytest
 from harness import Place, assert_nothing_left, assert_same, picture
 from queue_support import TARGET, answer, job_of, submit, with_queue
 
+from codeflash_parallel.evalqueue.store import Store
+from codeflash_parallel.model.queue_settings import QueueSettings
+
 
 @pytest.fixture
 def place(build_once: Callable[[str], Place], tmp_path: Path) -> Place:
@@ -55,6 +58,22 @@ def test_without_a_daemon_jobs_are_taken_looked_after_and_kept(place: Place) -> 
     assert_nothing_left(place)
 
 
+def test_a_queue_that_was_damaged_is_not_taken_for_an_empty_one(place: Place) -> None:
+    queue = place.cache / "queue"
+    assert answer(place.run("queue", "status", "--json"), 2)["error"]["code"] == "NO_QUEUE"
+    assert not queue.exists()
+    job_id = job_of(submit(place, "right", "--json"))["job_id"]
+    (queue / "queue.sqlite3").write_bytes(b"no database" * 1000)
+
+    first = place.run("queue", "list", "--json")
+    assert job_of(first)["job_id"] == job_id
+    assert first.errors.startswith("warning: The queue's file was made anew")
+    second = place.run("queue", "status", "--json")
+    assert second.errors == ""
+    assert answer(second)["health"]["rebuilt"] in first.errors
+    assert "queue.sqlite3.damaged-1" in "".join(place.run("queue", "status").stdout.decode().split())
+
+
 def test_a_paused_queue_says_so_until_it_is_not(place: Place) -> None:
     submit(place, "right")
     assert "paused" in place.run("queue", "pause").stdout.decode()
@@ -79,6 +98,7 @@ MISTAKES = {
     "unknown job": (("queue", "wait", "nobody", "--max", "1s"), 2, "UNKNOWN_JOB"),
     "nothing to cancel": (("queue", "cancel", "nobody"), 2, "UNKNOWN_JOB"),
     "retry of a job that is unknown": (("queue", "retry", "\x1b[2J"), 2, "UNKNOWN_JOB"),
+    "a queue that is not there": (("queue", "list", "--queue-dir", "{state}/none"), 2, "NO_QUEUE"),
     "a queue that is a file": (("queue", "list", "--queue-dir", "{right}"), 4, "NOT_YOUR_QUEUE"),
     "a submitter that is no name": (("queue", "list", "--submitter", "a\nb"), 2, "BAD_ARGUMENTS"),
 }  # fmt: skip
@@ -87,11 +107,17 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_as_a_document(place: Place, name: str) -> None:
     arguments, status, code = MISTAKES[name]
+    make_queue(place)
     told = place.run(*given(place, arguments), "--json")
     error = answer(told, status)["error"]
     assert error["message"]
     assert error["code"] == code
     assert told.errors == ""
+
+
+def make_queue(place: Place) -> None:
+    with Store.open(place.cache / "queue", QueueSettings()):
+        pass
 
 
 def given(place: Place, arguments: Sequence[str]) -> list[str]:
@@ -101,6 +127,7 @@ def given(place: Place, arguments: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("name", ["unknown kind", "retry of a job that is unknown"])
 def test_a_mistake_is_told_in_one_line(place: Place, name: str) -> None:
     arguments, status, _ = MISTAKES[name]
+    make_queue(place)
     told = place.run(*given(place, arguments))
     assert (told.status, told.stdout) == (status, b"")
     message, hint = told.errors.splitlines()
