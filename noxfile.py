@@ -218,13 +218,13 @@ def campaign(session: nox.Session) -> None:
     options, rest = parser.parse_known_args(session.posargs)
     tests = (
         "tests/acceptance/test_kill.py",
-        "tests/integration/test_slots.py::test_the_same_with_many_files",
+        "tests/integration/test_slots_restored.py::test_the_same_with_many_files",
     )
     sizes = {"CODEFLASH_PARALLEL_KILLS": options.kills, "CODEFLASH_PARALLEL_FILES": options.files}
     pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
     pytest(
         session, *PARALLEL, "-m", "campaign", "tests/integration", "tests/acceptance/test_fixtures.py",
-        "tests/acceptance/test_troubles.py", *rest,
+        "tests/acceptance/test_troubles.py", "tests/acceptance/test_streams.py", *rest,
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
     drawn += ("tests/integration/test_swapping.py", "tests/integration/test_diffs.py")

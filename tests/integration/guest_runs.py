@@ -157,3 +157,11 @@ def _run(
         output, _ = process.communicate(timeout=120)
         reader.join()
     return GuestRun(records=list(parse_records(b"".join(chunks))), output=output, status=process.returncode)
+
+
+def calls_of(run: GuestRun, target: int) -> list[dict[str, Any]]:
+    return [record for record in run.named("call") if record["target"] == target]
+
+
+def budget(calls: int = 2000, size: int = 1 << 26, seconds: float = 30.0) -> dict[str, float]:
+    return {"calls": calls, "bytes": size, "seconds": seconds}

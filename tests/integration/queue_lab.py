@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.evalqueue.store import Check, Store
-from codeflash_parallel.model.jobs import Instant, Job, JobKind, JobRequest
+from codeflash_parallel.model.jobs import Budget, Instant, Job, JobKind, JobRequest, JobState
 from codeflash_parallel.model.queue_settings import QueueSettings
 
 ALL = frozenset(JobKind)
@@ -75,3 +75,21 @@ def open_lab(
     chosen = QueueSettings(**{"max_concurrent": 4, **settings})
     with Store.open(folder, chosen, check) as store:
         yield Lab(store=store, now=now or SetClock(), folder=folder)
+
+
+def request(key: str) -> JobRequest:
+    """Return a request that says as little as can be."""
+    return JobRequest(kind=JobKind.CHECK, key=key, payload="{}", submitter="a")
+
+
+def lived_in(lab: Lab) -> tuple[Job, ...]:
+    """Let a queue have one job in each state, and return them."""
+    done, dead, running = lab.submit("a", run="r", budget=Budget(jobs=9)), lab.submit("b"), lab.submit("c")
+    claimed = {job.job_id: job for job in (lab.claimed(), lab.claimed(), lab.claimed())}
+    lab.complete(claimed[done.job_id], '{"verdict": 1}')
+    assert lab.fail(claimed[dead.job_id], output="its last words") == JobState.DEAD
+    assert lab.state(running) == JobState.RUNNING
+    gone = lab.submit("b")
+    lab.store.cancel(gone.job_id, lab.now())
+    lab.submit("a"), lab.submit("b", start_after_s=1000.0)
+    return lab.store.jobs()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from guest_runs import PYTHONS, GuestRun, run_guest, write_files
+from guest_runs import PYTHONS, calls_of, run_guest, write_files
 
 from codeflash_parallel._guest import inputs
 
@@ -162,10 +161,6 @@ SHAPE = {"Shop.prop": "property", "Shop.cached": "property", "managed": "generat
 SHAPE |= {name: name for name in ("generator", "coroutine", "asyncgen")}
 
 
-def calls_of(run: GuestRun, target: int) -> list[dict[str, Any]]:
-    return [record for record in run.named("call") if record["target"] == target]
-
-
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_shape_is_counted_and_captured(tmp_path: Path, python: str) -> None:
     root = write_files(tmp_path / "root", {"mod.py": SHAPES, "test_it.py": SUITE})
@@ -269,85 +264,6 @@ def test_only_outermost_calls_count(tmp_path: Path, python: str) -> None:
     assert (failed["kind"], failed["type"], failed["captured"]) == ("raise", "builtins.LookupError", False)
 
 
-BUDGET_SUITE = """
-import mod
-def test_few(): assert [mod.f(n) for n in range(10)] == list(range(10))
-def test_many():
-    for n in range({many}): mod.f(n)
-"""
-
-
-def budget(calls: int = 2000, size: int = 1 << 26, seconds: float = 30.0) -> dict[str, float]:
-    return {"calls": calls, "bytes": size, "seconds": seconds}
-
-
-def test_counts_are_exact_when_calls_are_sampled(tmp_path: Path) -> None:
-    files = {"mod.py": "def f(x): return x\n", "test_it.py": BUDGET_SUITE.replace("{many}", "50_000")}
-    root = write_files(tmp_path / "root", files)
-    runs = [
-        run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(100), seed=seed)
-        for seed in (1, 1, 2)
-    ]
-    for run in runs:
-        assert run.executed == {("test_few", 0): 10, ("test_many", 0): 50_000}
-        assert run.one("budget") == {
-            "t": "budget",
-            "reason": "calls",
-            "target": 0,
-            "seen": 50_010,
-            "kept": 100,
-        }
-        assert [call["nth"] for call in run.named("call")] == sorted(
-            call["nth"] for call in run.named("call")
-        )
-    samples = [[call["text"] for call in run.named("call")] for run in runs]
-    assert samples[0] == samples[1] != samples[2]
-    assert len(samples[0]) == 100
-    numbers = [int(text) for text in samples[0]]
-    # A uniform sample of 100: about a quarter lies in each quarter (5 sigma: 21).
-    assert 4 < sum(number < 12_500 for number in numbers) < 47
-
-
-def test_no_calls_are_recorded_when_none_are_wanted(tmp_path: Path) -> None:
-    files = {"mod.py": "def f(x): return x\n", "test_it.py": BUDGET_SUITE.replace("{many}", "100")}
-    root = write_files(tmp_path / "root", files)
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="digest", budget=budget(0))
-    assert run.executed == {("test_few", 0): 10, ("test_many", 0): 100}
-    assert not run.named("call")
-
-
-def test_spent_bytes_leave_digests_and_spent_seconds_leave_counts(tmp_path: Path) -> None:
-    suite = "import mod\ndef test_many():\n    for n in range(300): mod.f(b'x' * 1000)\n"
-    root = write_files(tmp_path / "root", {"mod.py": "def f(x): return len(x)\n", "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(size=20_500))
-    captured = [call["captured"] for call in run.named("call")]
-    assert len(captured) == 300
-    assert 15 <= sum(captured) <= 20
-    assert {c["why"] for c in run.named("call") if not c["captured"]} == {"the budget of bytes is spent"}
-    assert len(inputs.read_calls(tmp_path / "private" / "inputs")) == sum(captured)
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.0))
-    assert run.executed == {("test_many", 0): 300}
-    assert {r["reason"] for r in run.named("budget")} == {"seconds", "calls"}
-    assert len(run.named("call")) <= 1
-
-
-def test_a_test_that_is_costly_to_record_leaves_time_for_the_others(tmp_path: Path) -> None:
-    suite = """
-import mod
-def test_costly():
-    value = [[n] for n in range(1_000)]
-    for n in range(1_500): mod.f(value)
-def test_after(): assert mod.f(1) == 1
-"""
-    root = write_files(tmp_path / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.5))
-    assert run.executed == {("test_costly", 0): 1_500, ("test_after", 0): 1}
-    tests = [call["test"].partition("::")[2] for call in run.named("call")]
-    assert 0 < tests.count("test_costly") < 1_500
-    assert tests.count("test_after") == 1
-    assert "seconds" in {r["reason"] for r in run.named("budget")}
-
-
 ODD = """
 import threading, sys
 class Hostile:
@@ -448,160 +364,3 @@ def test_lines():
     root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
     run = run_guest(tmp_path, root, targets=("mod.py::f", "mod.py::g"), wrap="digest")
     assert run.outcomes == {"test_lines": "passed"}, run.output
-
-
-def test_a_million_calls_are_passed_by_quickly(tmp_path: Path) -> None:
-    suite = """
-import time, mod
-def cost(function):
-    best = float("inf")
-    for _ in range(5):
-        started = time.process_time()
-        for n in range(100_000): function(n)
-        best = min(best, time.process_time() - started)
-    return best / 100_000
-def test_cost():
-    wrapped, plain = cost(mod.f), cost(mod.f.__wrapped__)
-    print("COST", round(1e9 * (wrapped - plain)))
-    assert wrapped - plain < 1e-6
-"""
-    root = write_files(tmp_path / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
-    run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(50), args=["-s"])
-    assert run.outcomes == {"test_cost": "passed"}, run.output
-    assert run.executed == {("test_cost", 0): 500_000}
-
-
-def test_a_reservoir_is_uniform() -> None:
-    from codeflash_parallel._guest.sampling import NEVER, Reservoir
-
-    hits = [0] * 50
-    for seed in range(2_000):
-        reservoir = Reservoir(5, seed)
-        for number in range(50):
-            if number >= reservoir.due[0]:
-                assert reservoir.admit(number, number)
-        assert len(reservoir.kept) == 5
-        for number in reservoir.kept:
-            hits[number] += 1
-    # 200 expected each, standard deviation 13.4.
-    assert 130 < min(hits) <= max(hits) < 270
-    assert Reservoir(0, 1).due == [NEVER]
-    full = Reservoir(1, 1)
-    full.close()
-    assert not full.admit(0, 0)
-
-
-ROUND_TRIP = """
-import collections, json, threading, types
-class Service:
-    __slots__ = ("lock", "again", "module", "table", "n")
-    def __init__(self, n):
-        self.lock, self.again, self.module = threading.Lock(), threading.RLock(), json
-        self.table, self.n = types.MappingProxyType({"a": n}), n
-    def __reduce__(self): return _service, (self.n,)
-    def get(self): return self.n
-def _service(n): return Service(n)
-def held(x): return 1
-"""
-
-
-def test_modules_locks_and_unmade_objects_can_be_captured(tmp_path: Path) -> None:
-    suite = """
-import json, threading, types, mod
-def test_a():
-    assert mod.Service(3).get() == 3
-    lock, held = threading.Lock(), threading.Lock()
-    held.acquire()
-    mod.held([json, lock, threading.RLock(), types.MappingProxyType({1: 2})])
-    mod.held(held)
-"""
-    root = write_files(tmp_path / "root", {"mod.py": ROUND_TRIP, "test_it.py": suite})
-    targets = tuple(f"mod.py::{name}" for name in ("Service.__init__", "Service.get", "held"))
-    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
-    assert run.outcomes == {"test_a": "passed"}, run.output
-    captured = [(call["target"], call["captured"]) for call in run.named("call")]
-    assert captured == [(0, True), (1, True), (2, True), (2, False)]
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
-    assert [call["text"] for call in replay.named("call")] == ["None", "3", "1"], replay.records
-
-
-def test_generators_are_passed_by_and_driven_with_every_message(tmp_path: Path) -> None:
-    module = """
-def echo():
-    got = None
-    while True:
-        try: got = yield got
-        except ValueError as error: got = "caught %s" % error
-def lot(n): yield from range(n)
-"""
-    suite = """
-import pytest, mod
-@pytest.mark.parametrize("number", range(4))
-def test_echo(number):
-    found = mod.echo()
-    assert next(found) is None and found.send(1) == 1
-    assert found.throw(ValueError("x")) == "caught x" and found.send(2) == 2
-    with pytest.raises(KeyError): found.throw(KeyError())
-    with pytest.raises(StopIteration): next(found)
-def test_lot():
-    assert sum(mod.lot(30_000)) == sum(range(30_000))
-    assert list(zip(mod.lot(3), mod.lot(3))) == [(0, 0), (1, 1), (2, 2)]
-"""
-    root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
-    targets = ("mod.py::echo", "mod.py::lot")
-    few = run_guest(tmp_path, root, targets=targets, wrap="digest", budget=budget(2))
-    many = run_guest(tmp_path, root, targets=targets, wrap="digest")
-    for run in (few, many):
-        assert set(run.outcomes.values()) == {"passed"}, run.output
-        assert sum(run.executed.values()) == 7
-    assert len(many.named("call")) == 7
-    digests = {call["digest"] for call in calls_of(many, 0)}
-    assert len(digests) == 1
-
-
-def test_nameless_functions_are_captured_by_their_code(tmp_path: Path) -> None:
-    module = "def apply(function, *args, **kwargs): return function(*args, **kwargs)\n"
-    suite = """
-import mod
-FACTOR = 10
-def test_a():
-    seen = []
-    def count(n):
-        seen.append(n)
-        return 0 if n == 0 else FACTOR + count(n - 1)
-    def first(): seen.append("first")
-    def second(): return list(seen)
-    assert mod.apply(lambda x, *, y=2: x * y, 3) == 6
-    assert mod.apply(count, 2) == 20
-    seen.clear()
-    assert mod.apply(lambda: [first(), second()]) == [None, ["first"]]
-    assert mod.apply(sorted, [2, 1], key=lambda x: -x) == [2, 1]
-"""
-    root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
-    targets = ("mod.py::apply",)
-    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
-    assert run.outcomes == {"test_a": "passed"}, run.output
-    assert [call["captured"] for call in run.named("call")] == [True] * 4
-    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[0, 1, 2, 3])
-    texts = [call["text"] for call in replay.named("call")]
-    assert texts == ["6", "20", "[None, ['first']]", "[2, 1]"], replay.records
-
-
-def test_functions_of_doctests_are_captured_when_they_need_no_globals(tmp_path: Path) -> None:
-    module = '''
-def apply(function, x):
-    """Apply.
-
-    >>> apply(lambda x: len([x]), 3)
-    1
-    >>> factor = 2
-    >>> apply(lambda x: x * factor, 3)
-    6
-    """
-    return function(x)
-'''
-    root = write_files(tmp_path / "root", {"mod.py": module})
-    args = ["--doctest-modules", "mod.py"]
-    run = run_guest(tmp_path, root, targets=("mod.py::apply",), wrap="capture", args=args)
-    assert run.outcomes == {"mod.apply": "passed"}, run.output
-    assert [call["captured"] for call in run.named("call")] == [True, False]

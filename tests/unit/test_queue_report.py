@@ -52,6 +52,8 @@ JOB = Job(
     payload="{}",
 )
 
+VALIDATOR = jsonschema.Draft202012Validator(queue_schema())
+
 
 def done(result: object) -> Job:
     return replace(JOB, state=JobState.DONE, result=json.dumps(result))
@@ -62,7 +64,7 @@ def view(job: Job = JOB, place: Place = NOWHERE, newness: Newness = Newness.NEW)
 
 
 def assert_valid(document: dict) -> None:
-    jsonschema.validate(document, queue_schema(), cls=jsonschema.Draft202012Validator)
+    VALIDATOR.validate(document)
     json.dumps(document, allow_nan=False).encode("utf-8")
 
 

@@ -1,0 +1,111 @@
+"""In which order the store serves, and the figures that it tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from queue_lab import open_lab
+
+from codeflash_parallel.evalqueue.figures import prometheus
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.jobs import (
+    Priority,
+    Strategy,
+)
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_the_store_serves_by_its_strategy(tmp_path: Path, strategy: Strategy):
+    with open_lab(tmp_path, strategy=strategy, max_concurrent=100) as lab:
+        who = [("a", Priority.LOW), ("a", Priority.CRITICAL), ("a", Priority.NORMAL), ("b", Priority.NORMAL)]
+        jobs = [lab.submit(name, priority=priority) for name, priority in who]
+        told = [lab.store.place(job.job_id, lab.now()).position for job in jobs]
+        claims = [lab.claimed().job_id for _ in jobs]
+        served = [claims.index(job.job_id) + 1 for job in jobs]
+        expected = {
+            Strategy.FAIR: [4, 1, 3, 2],
+            Strategy.FIFO: [1, 2, 3, 4],
+            Strategy.PRIORITY: [4, 1, 2, 3],
+        }
+        assert served == told == expected[strategy]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_equals_are_served_in_the_order_of_insertion_whatever_their_clocks_say(
+    tmp_path: Path, strategy: Strategy
+):
+    with open_lab(tmp_path, strategy=strategy) as lab:
+        first = lab.submit("a")
+        lab.now(later_s=-5.0)  # looked at the clock before, and came to the line after
+        second = lab.submit("a")
+        assert [lab.store.place(job.job_id, lab.now()).position for job in (first, second)] == [1, 2]
+        assert lab.claimed().job_id == first.job_id
+
+
+def test_hints_change_the_order_of_the_strategy_priority(tmp_path: Path):
+    hint = {"strategy": Strategy.PRIORITY, "priority_hint": "recently-improved", "max_concurrent": 1}
+    with open_lab(tmp_path, **hint) as lab:
+        lab.submit("a"), lab.submit("b")
+        for winner in (None, "candidate"):
+            lab.complete(lab.claimed(), json.dumps({"document": {"winner": winner}}))
+        first, second = lab.submit("a"), lab.submit("b")
+        assert [lab.claimed().job_id, lab.store.place(first.job_id, lab.now()).position] == [second.job_id, 1]
+
+
+def test_a_hint_of_the_users_is_loaded_and_its_failures_stop_nothing(tmp_path: Path):
+    with (
+        pytest.raises(UsageError, match="cannot be loaded"),
+        open_lab(tmp_path, strategy=Strategy.PRIORITY, priority_hint="no_such_module:hint"),
+    ):
+        pass
+    with open_lab(tmp_path, strategy=Strategy.PRIORITY, priority_hint="json:loads") as lab:
+        job = lab.submit()
+        assert lab.claimed().job_id == job.job_id
+
+
+# Figures
+
+
+def test_health_comes_from_the_rows(tmp_path: Path):
+    with open_lab(tmp_path, max_concurrent=2, max_attempts=1) as lab:
+        jobs = [lab.submit() for _ in range(4)]
+        first = lab.claimed()
+        lab.now(later_s=10)
+        lab.complete(first)
+        lab.fail(lab.claimed(), fault="OUT_OF_MEMORY: too much")
+        lab.claimed()
+        lab.now(later_s=5)
+        health = lab.store.health(lab.now())
+        assert (health.depth, health.running, health.slots, health.attempts) == (1, 1, 2, 3)
+        assert (health.waits.count, health.waits.p50_s, health.services.p95_s) == (1, 0.0, 10.0)
+        assert health.oldest_s == 15.0
+        assert health.last_error == "OUT_OF_MEMORY: too much"
+        assert health.lease_ages_s == {jobs[2].job_id: 5.0}
+        assert health.results == {"done": 1, "dead OUT_OF_MEMORY": 1}
+        text = prometheus(health)
+        assert 'codeflash_parallel_queue_ended_jobs_total{state="dead",code="OUT_OF_MEMORY"} 1\n' in text
+        assert "codeflash_parallel_queue_lease_age_seconds 5\n" in text
+
+
+def test_waits_are_counted_once_however_many_attempts_there_are(tmp_path: Path):
+    with open_lab(tmp_path) as lab:
+        lab.submit()
+        lab.now(later_s=3)
+        lab.fail(lab.claimed())
+        lab.now(later_s=100)
+        lab.complete(lab.claimed())
+        assert lab.store.health(lab.now()).waits.p50_s == 3.0
+
+
+def test_labels_stay_bounded_whatever_faults_say(tmp_path: Path):
+    with open_lab(tmp_path, max_attempts=1) as lab:
+        for number in range(60):
+            lab.submit()
+            lab.fail(lab.claimed(), fault=f"CODE_{number}: x" if number % 6 else f"no code {number}")
+        results = lab.store.health(lab.now()).results
+        assert sum(results.values()) == 60
+        assert len(results) <= 42
+        assert results["dead"] == 10
+        assert results["dead OTHER"] >= 9

@@ -1,0 +1,185 @@
+"""Processes that use the queue and are stopped, or die."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from linearizable import check_journal
+from queue_lab import open_lab
+
+from codeflash_parallel.evalqueue import journal
+from codeflash_parallel.evalqueue.handover import turn
+from codeflash_parallel.evalqueue.refusals import (
+    QueueBusy,
+)
+
+HERE = Path(__file__).resolve().parent
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from queue_lab import open_lab
+from codeflash_parallel.evalqueue.clock import now
+with open_lab(Path(sys.argv[1]), now) as lab:
+{body}
+"""
+
+
+@contextmanager
+def child(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
+    script = CHILD.format(
+        paths=[str(HERE), str(HERE.parent)], body=textwrap.indent(textwrap.dedent(body), "    ")
+    )
+    command = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: Path):
+    body = """
+        job = lab.claimed()
+        print(job.job_id, flush=True)
+        sys.stdin.readline()
+        try:
+            lab.complete(job, "too late")
+        except Exception as error:
+            print(error.code, flush=True)
+    """
+    from codeflash_parallel.evalqueue.clock import now
+
+    with open_lab(tmp_path, now, lease=0.2, heartbeat=0.1) as lab:
+        lab.submit()
+    with child(tmp_path, body) as worker, open_lab(tmp_path, now, lease=0.2, heartbeat=0.1) as lab:
+        name = said(worker)
+        worker.send_signal(signal.SIGSTOP)
+        lab.store._database.execute("UPDATE jobs SET lease_ms = 1")  # it has been stopped for long
+        taken = lab.claimed()
+        assert (taken.job_id, taken.fence) == (name, 2)
+        lab.complete(taken, "in time")
+        worker.send_signal(signal.SIGCONT)
+        print(file=worker.stdin, flush=True)
+        assert said(worker) == "LEASE_LOST"
+        assert lab.store.job(name).result == "in time"
+
+
+def test_a_process_that_dies_within_a_transaction_leaves_nothing_of_it(tmp_path: Path):
+    body = """
+        with lab.store._database.changing(now()) as clock:
+            lab.store._admission._insert(__import__("queue_lab").request("half"), "alone a", 5, now())
+            lab.store._database._write_journal()
+            print("inside", flush=True)
+            sys.stdin.readline()
+    """
+    with open_lab(tmp_path) as lab:
+        lab.submit()
+    with child(tmp_path, body) as writer:
+        assert said(writer) == "inside"
+        writer.kill()
+        writer.wait()
+    assert len(list(journal.read(tmp_path / journal.NAME))) > 1
+    with open_lab(tmp_path) as lab:
+        assert len(lab.store.jobs()) == 1
+        lab.submit()
+    history = check_journal(tmp_path)
+    assert len(history.submitted) == 2
+    assert "half" not in history.submitted.values()
+
+
+def test_one_that_is_stopped_in_the_line_holds_nobody_up_for_long(tmp_path: Path):
+    script = f"""
+import sys
+from pathlib import Path
+from codeflash_parallel.evalqueue.handover import turn
+with turn(Path({str(tmp_path / "turns")!r}), 5.0):
+    print("mine", flush=True)
+    sys.stdin.readline()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert said(holder) == "mine"
+        holder.send_signal(signal.SIGSTOP)
+        passed = False
+        with turn(tmp_path / "turns", 0.05):
+            passed = True
+        assert passed
+        holder.send_signal(signal.SIGKILL)
+    with turn(tmp_path / "turns", 60.0):
+        pass
+
+
+def test_turns_are_given_in_the_order_in_which_processes_came(tmp_path: Path):
+    tail, order = tmp_path / "turns", tmp_path / "order"
+    script = f"""
+import sys
+from pathlib import Path
+from codeflash_parallel.evalqueue import handover
+waiting = handover._wait_for_end
+def told(name, longest_s):
+    print("joined", flush=True)
+    waiting(name, longest_s)
+handover._wait_for_end = told
+with handover.turn(Path({str(tail)!r}), 30.0), open({str(order)!r}, "a") as file:
+    file.write(sys.argv[1])
+"""
+    processes = []
+    with turn(tail, 1.0):
+        for name in "abcde":
+            process = subprocess.Popen(
+                [sys.executable, "-c", script, name], stdout=subprocess.PIPE, text=True
+            )
+            processes.append(process)
+            assert said(process) == "joined"
+        assert not order.exists(), "somebody has not waited"
+    for process in processes:
+        with process:
+            assert process.wait(30) == 0
+    assert order.read_text() == "abcde"
+
+
+def test_the_file_held_by_one_that_is_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("codeflash_parallel.evalqueue.database._TURN_S", 0.05)
+    monkeypatch.setattr("codeflash_parallel.evalqueue.database._BUSY_S", 0.05)
+    body = """
+        with lab.store._database.changing(now()):
+            print("inside", flush=True)
+            sys.stdin.readline()
+    """
+    with open_lab(tmp_path) as lab, child(tmp_path, body) as writer:
+        assert said(writer) == "inside"
+        with pytest.raises(QueueBusy):
+            lab.submit()
+        assert lab.store.jobs() == ()
+        print(file=writer.stdin, flush=True)
+        writer.wait(30)
+        lab.submit()
+
+
+def test_two_that_open_at_once_make_one_queue(tmp_path: Path):
+    body = """
+        lab.store.submit(__import__("queue_lab").request(sys.argv[1] + str(__import__("os").getpid())), now())
+        print("done", flush=True)
+    """
+    folder = tmp_path / "deep" / "queue"
+    with child(folder, body) as one, child(folder, body) as two, child(folder, body) as three:
+        assert [said(one), said(two), said(three)] == ["done"] * 3
+    with open_lab(folder) as lab:
+        assert len(lab.store.jobs()) == 3
+    assert not list(folder.glob("*damaged*"))
