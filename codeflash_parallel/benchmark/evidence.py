@@ -95,15 +95,16 @@ class Evidence:
         return (first + last) / 2
 
     def _scores(self, m: float) -> list[float]:
+        # Evaluated a hundred times for each bound of each look: comparisons cost a third of what calls do.
         return [
-            min(1.0, max(-1.0, (value - m) / scale))
+            1.0 if (score := (value - m) / scale) >= 1.0 else score if score > -1.0 else -1.0
             for value, scale in zip(self._values, self._scales, strict=True)
         ]
 
 
 def _wealth(scores: Sequence[float]) -> float:
     """Return what the bets have made of one."""
-    return sum(prod(1 + bet * score for score in scores) for bet in BETS) / len(BETS)
+    return sum(prod([1 + bet * score for score in scores]) for bet in BETS) / len(BETS)
 
 
 def scales(values: Sequence[float]) -> tuple[float, ...]:
