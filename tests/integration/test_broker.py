@@ -5,7 +5,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +22,8 @@ pytestmark = pytest.mark.anyio
 
 #: Generous: the machine may be busy; nothing here takes that long by itself.
 LONG_S = 60.0
+#: Whoever waited for this would never end.
+FOR_EVER_S = 1e6
 SHORT_S = 0.2
 
 
@@ -127,8 +128,11 @@ async def test_requests_are_worked_on_at_once():
 
 
 async def test_a_hanging_provider_is_abandoned_and_its_answer_ignored(gate):
+    hanging = []
+
     def repairer(request):
         if request.candidate == "hang":
+            hanging.append(threading.current_thread())
             gate.wait()
         return patch()
 
@@ -137,8 +141,8 @@ async def test_a_hanging_provider_is_abandoned_and_its_answer_ignored(gate):
         assert outcome == Failed(reason=f"The repairer gave no answer within {SHORT_S:g} s.")
         assert broker.repairs
         assert isinstance(await broker.request_repair(repair("next")), Answered)
-        started_s = time.monotonic()
-    assert time.monotonic() - started_s < LONG_S / 2  # the gate opens after the test
+    # The gate opens after the test: it was left while somebody still hangs.
+    assert hanging[0].is_alive()
 
 
 async def test_an_endless_answer_hangs_in_its_own_thread(gate):
@@ -169,18 +173,18 @@ async def test_too_many_hanging_providers_switch_them_off(gate):
 
 
 async def test_leaving_and_cancelling_wait_for_nobody(gate):
-    asked = threading.Event()
+    asked, hanging = threading.Event(), []
 
     def repairer(_request):
+        hanging.append(threading.current_thread())
         asked.set()
         gate.wait()
 
-    started_s = time.monotonic()
-    async with open_broker(repairer, deadline_s=LONG_S) as broker, anyio.create_task_group() as group:
+    async with open_broker(repairer, deadline_s=FOR_EVER_S) as broker, anyio.create_task_group() as group:
         group.start_soon(broker.request_repair, repair())
         await anyio.to_thread.run_sync(asked.wait)
         group.cancel_scope.cancel()
-    assert time.monotonic() - started_s < LONG_S / 2
+    assert hanging[0].is_alive()
 
 
 async def test_a_provider_that_comes_back_after_the_loop_has_ended_disturbs_nobody(gate, capfd):

@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import anyio
@@ -111,14 +110,12 @@ for _ in range(3): os.wait()
 
 
 async def test_a_daemon_that_holds_stdout_is_killed_and_named(mark):
-    begun = time.monotonic()
     async with open_launcher() as launcher:
         end = await launcher.run(python(DAEMON.format(hide="", then=""), mark=mark))
     pid = end.stdout.strip()
     assert (end.ended, end.status) == (Ended.EXITED, 0)
     assert [name.split()[0] for name in end.leaked] == [pid]
     assert not running(int(pid))
-    assert time.monotonic() - begun < 20
 
 
 async def test_a_daemon_with_another_environment_is_charged_to_its_own_job(mark):

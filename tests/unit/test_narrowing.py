@@ -138,7 +138,7 @@ async def test_meanwhile_others_go_by_what_is_known(tmp_path: Path, tried: Tried
         plans.append(await judge(found, ONLY_F))
 
     tried.during = another
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await judge(found, ONLY_F)
     assert [plan.front for plan in plans] == [()]
     assert len(tried.runs) == 1
