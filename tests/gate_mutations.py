@@ -153,13 +153,16 @@ MUTATIONS = (
         attack="reports_beside_the_target",
     ),
     Mutation(
-        # Who puts other code in the place of his own is found in the slot, too.
         check="the source that ran",
-        seams=(f"{BEHAVIOR}.judging:wrong_source", "codeflash_parallel.engine.judging:with_trace"),
-        made=lambda original: (
-            always(None)(original) if original.__name__ == "wrong_source" else lambda outcome, *_left: outcome
-        ),
-        attack="original_in_its_own_place",
+        seams=(f"{BEHAVIOR}.judging:wrong_source",),
+        made=always(None),
+        attack="original_by_another_reader",
+    ),
+    Mutation(
+        check="what is left in the slot",
+        seams=("codeflash_parallel.engine.judging:with_trace",),
+        made=lambda _original: lambda outcome, *_left: outcome,
+        attack="module_for_the_next_one",
     ),
     Mutation(
         check="processes left behind", seams=(f"{BEHAVIOR}.judging:leak",), made=always(None), attack="daemon"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.plan import CheckOutcome
@@ -22,16 +24,24 @@ _SHOWN_RECORDS = ("1", "")
 def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome: CheckOutcome) -> str:
     """Write a spec beside the slot's tree and return the shell command that runs it.
 
-    A differing call is replayed alone and printed as a JSON record; otherwise the failing tests are run. Sets
-    have the order that they had: the hash seed is that of the workspace.
+    A differing call is replayed alone and printed as a JSON record, while the tests lie elsewhere if they did
+    so in the check; otherwise the failing tests are run. Sets have the order that they had: the hash seed is
+    that of the workspace.
+
+    Args:
+        guest, baseline: what the candidate was held against.
+        workspace: where it is staged.
+        outcome: of its check.
     """
     difference = outcome.difference
+    aside: tuple[str, ...] = ()
     if difference is not None and difference.call in baseline.known.all:
         call = (difference.call,)
         captured, derived = ((), call) if difference.derived else (call, ())
         made = (baseline.derived_inputs, derived)
         spec = replay_spec(guest, baseline.inputs, (), captured, texts=call, derived=made)
         descriptor, redirection = _SHOWN_RECORDS
+        aside = next(part.aside for part in baseline.parts if difference.call in part.known.all)
     else:
         failing = (*outcome.tests.failed_ids, *outcome.tests.missing_ids)[:_TESTS]
         run = SelectedRun(only=failing or None)
@@ -40,4 +50,15 @@ def reproduction(guest: Guest, baseline: Baseline, workspace: Workspace, outcome
     command = guest_command(workspace, spec, Limits(wall_s=0), guest.directory)
     words = [descriptor if word == "{records}" else word for word in command.argv]
     seed = f"PYTHONHASHSEED={workspace.environment['PYTHONHASHSEED']}"
-    return shlex.join(["env", seed, *words]) + redirection
+    return _without(workspace.root, aside, shlex.join(["env", seed, *words]) + redirection)
+
+
+def _without(tree: Path, paths: Sequence[str], command: str) -> str:
+    """Return a shell command that runs another one while files of a tree lie beside it, Ctrl-C or not."""
+    if not paths:
+        return command
+    folder = tree.with_name(f"{tree.name}-aside")
+    pairs = [(shlex.quote(str(tree / path)), shlex.quote(f"{folder}/{n}")) for n, path in enumerate(paths)]
+    away = " && ".join([f"mkdir -p {shlex.quote(str(folder))}", *(f"mv {at} {to}" for at, to in pairs)])
+    back = "; ".join(f"mv {to} {at}" for at, to in pairs)
+    return f"(trap : INT; {away} && {command}; status=$?; {back}; exit $status)"

@@ -14,10 +14,11 @@ from typing import Any
 
 import anyio
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import confirm, rest
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Ground, Point, furthest
-from codeflash_parallel.behavior.session import hashed
+from codeflash_parallel.behavior.session import Guest, hashed
 from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.engine.happened import Look
 from codeflash_parallel.engine.judging import INFRA
@@ -144,6 +145,10 @@ class Admission:
         reason = f"it was equivalent in its first check and is not in a clean process: {outcome.reason}"
         return Out(status=Status.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason=reason)
 
+    def ground(self) -> tuple[Guest, Baseline]:
+        """Return what candidates are held against."""
+        return self._plan.guest, self._plan.baseline
+
     # --- tests that the preflight saw only once --------------------------------------------------------
 
     async def examine(self, entry: Entry, slot: Slot, check: _Check) -> CheckOutcome:
@@ -193,6 +198,9 @@ class _All:
 
     def workspace(self, slot: Slot, /) -> Workspace:
         return _workspace(slot)
+
+    def ground(self, _entry: Entry, _outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
+        return self.admission.ground()
 
 
 async def _each(work: Callable[[Entry], Coroutine[Any, Any, None]], entries: Sequence[Entry]) -> None:

@@ -12,9 +12,11 @@ from typing import Protocol
 
 import anyio
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.faults import contested
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.reproduction import reproduction
+from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.aftermath import with_trace
 from codeflash_parallel.engine.context import RunContext
@@ -52,6 +54,10 @@ class Examination(Protocol):
 
     def workspace(self, slot: Slot, /) -> Workspace:
         """Return the slot as what is run there sees it."""
+        ...
+
+    def ground(self, entry: Entry, outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
+        """Return what a rejected candidate was held against."""
         ...
 
 
@@ -212,7 +218,8 @@ class Judging:
     async def _keep(self, case: _Case, slot: Slot, outcome: CheckOutcome) -> None:
         """Put the slot aside, with a spec that runs again what went wrong there."""
         context, workspace = self._context, case.examination.workspace(slot)
-        command = reproduction(context.guest, context.baseline, workspace, outcome)
+        guest, baseline = case.examination.ground(case.entry, outcome)
+        command = reproduction(guest, baseline, workspace, outcome)
         await slot.keep()
         await context.fleet.dismiss(slot.number)
         case.entry.kept_slot = str(workspace.root)

@@ -86,6 +86,19 @@ class Neighbours:
         got = await replays_alone(plan, slot.workspace, candidate, slot)
         return with_neighbours(outcome, got, uncompared)
 
+    def ground(self, candidate: Candidate, outcome: CheckOutcome) -> tuple[Guest, Baseline]:
+        """Return what the call that differs was held against: calls have numbers here, too.
+
+        Args:
+            candidate: it was judged.
+            outcome: what was said of it; the run's own ground unless a neighbour's call differs.
+        """
+        context, difference = self._context, outcome.difference
+        known = self._known.get(self._beside(candidate))
+        if known is None or difference is None or difference.target in context.baseline.targets:
+            return context.guest, context.baseline
+        return self._guest(self._beside(candidate)), known
+
     def _beside(self, candidate: Candidate) -> tuple[Target, ...]:
         context, changes = self._context, self._changes
         if context.settings.compare is not Compare.VALUES or not context.guest.targets:

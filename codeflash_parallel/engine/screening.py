@@ -14,8 +14,10 @@ from typing import Protocol
 
 import anyio
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import check, evidence
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
+from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext
@@ -100,6 +102,10 @@ class Screening:
     def workspace(self, slot: Slot, /) -> Workspace:
         """Return the slot as it is."""
         return slot.workspace
+
+    def ground(self, entry: Entry, outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
+        """Return the run's own, or what knows the calls beside the targets if one of these differs."""
+        return self._neighbours.ground(entry.staged, outcome)
 
     def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
