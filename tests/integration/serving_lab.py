@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from guest_runs import GuestRun, shared_guest, write_files
 
 from codeflash_parallel.model.workspace import Exit, Limits, Workspace
@@ -150,3 +151,34 @@ async def open_lab(base: Path, **options: Any) -> AsyncIterator[ServingLab]:
 def last_words(run: Run) -> Mapping[str, Any]:
     """Return the last record, or what there is instead of one."""
     return run.records[-1] if run.records else {"t": "nothing", "output": run.output}
+
+
+MODULE = '''
+def f(x):
+    """Add one.
+
+    >>> f(2)
+    3
+    """
+    return x + 1
+'''
+
+
+def by_kind(records: list[dict]) -> dict[str, list[dict]]:
+    """Sort records by kind: at F2, a module's source is told before the collection instead of within it."""
+    kinds: dict[str, list[dict]] = {}
+    for record in records:
+        kinds.setdefault(record["t"], []).append(record)
+    return kinds
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop will do: what is tested here are the guest's processes."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[ServingLab]:
+    async with open_lab(tmp_path) as made:
+        yield made

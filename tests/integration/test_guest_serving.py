@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from hashlib import sha256
 from pathlib import Path
 
-import anyio
 import pytest
 from guest_runs import PYTHONS, write_files
-from serving_lab import LIMITS, ServingLab, open_lab
+from serving_lab import MODULE, ServingLab, anyio_backend, by_kind, lab, open_lab
 
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Limits, ServerGone
-from codeflash_parallel.process import proctable
-from codeflash_parallel.process.warm import WarmServer
+from codeflash_parallel.model.workspace import ServerGone
 
+__all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
 
-MODULE = '''
-def f(x):
-    """Add one.
 
-    >>> f(2)
-    3
-    """
-    return x + 1
-'''
 EVERY_KIND = {
     "conftest.py": """
 import pytest
@@ -79,18 +66,6 @@ class Case(unittest.TestCase):
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """One event loop will do: what is tested here are the guest's processes."""
-    return "asyncio"
-
-
-@pytest.fixture
-async def lab(tmp_path: Path):
-    async with open_lab(tmp_path) as made:
-        yield made
-
-
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("until", ["F0", "F1", "F2"])
 async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, python: str, until: str) -> None:
@@ -107,14 +82,6 @@ async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, pytho
                 assert forked.exit.leaked == ()
                 assert by_kind(forked.essence) == by_kind(fresh.essence)
                 assert forked.status == fresh.status
-
-
-def by_kind(records: list[dict]) -> dict[str, list[dict]]:
-    """Sort records by kind: at F2, a module's source is told before the collection instead of within it."""
-    kinds: dict[str, list[dict]] = {}
-    for record in records:
-        kinds.setdefault(record["t"], []).append(record)
-    return kinds
 
 
 async def test_asynchronous_plugins(lab: ServingLab) -> None:
@@ -292,143 +259,3 @@ def test_capsys(capsys):
                     assert json.loads(sections.read_text()) == kept
                     assert ("from print" in run.output) == ("from print" in fresh.output)
                     assert run.output.count("from a child") == fresh.output.count("from a child")
-
-
-@pytest.mark.parametrize(
-    ("body", "ended", "limits"),
-    [
-        ("import os; os._exit(3)", Ended.EXITED, LIMITS),
-        ("import os; os.abort()", Ended.SIGNALLED, LIMITS),
-        ("while True: pass", Ended.CPU_DEADLINE, Limits(wall_s=60, cpu_s=0.5)),
-        ("import time; time.sleep(600)", Ended.WALL_DEADLINE, Limits(wall_s=1)),
-        (
-            "x = [0] * 10**6\n    while True: x += x",
-            Ended.MEMORY_LIMIT,
-            Limits(wall_s=60, memory_bytes=2**28),
-        ),
-        ("import os\n    for _ in range(400): os.write(1, b'x' * 65536)", Ended.EXITED, LIMITS),
-        ("import os; os.closerange(3, 1000)", Ended.EXITED, LIMITS),
-        ("import os; os.kill(os.getppid(), 0)", Ended.EXITED, LIMITS),
-    ],
-)
-async def test_no_fork_harms_a_later_one(lab: ServingLab, body: str, ended: Ended, limits: Limits) -> None:
-    suite = "from mod import f\ndef test_f(capfd):\n  with capfd.disabled(): f()\n"
-    lab.write(mod="def f(): pass\n", test_it=suite)
-    async with lab.server() as server:
-        first = await lab.fork(server)
-        lab.write(mod=f"def f():\n    {body}\n")
-        bad = await lab.fork(server, limits)
-        assert bad.exit.ended is ended, bad.exit
-        lab.write(mod="def f(): pass\n")
-        last = await lab.fork(server)
-        assert last.essence == first.essence
-        assert last.outcomes == {"test_f": "passed"}
-
-
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
-async def test_what_a_finder_brings_from_the_users_checkout(lab: ServingLab, until: str) -> None:
-    conftest = """
-import importlib.util, sys
-class Finder:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name in ("mod", "other"):
-            return importlib.util.spec_from_file_location(name, PLACE + name + ".py")
-sys.meta_path.insert(0, Finder)
-"""
-    elsewhere = write_files(
-        lab.base / "elsewhere", {"mod.py": "PLACE = 'user'\n", "other.py": "PLACE = 'user'\n"}
-    )
-    lab.write(
-        conftest=conftest.replace("PLACE", repr(f"{elsewhere}/")),
-        mod="PLACE = 'slot'\ndef f(x): return x\n",
-        other="PLACE = 'slot'\n",
-        test_it="import other, mod\ndef test_it(): assert mod.PLACE == other.PLACE == 'slot'\n",
-    )
-    fresh = await lab.fresh()
-    assert len(fresh.named("remapped")) == 2
-    async with lab.server(until) as server:
-        for _ in range(2):
-            run = await lab.fork(server)
-            assert by_kind(run.essence) == by_kind(fresh.essence)
-
-
-async def test_a_template_does_not_grow(lab: ServingLab) -> None:
-    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        pid = server._channel.pid
-        await lab.fork(server)
-        await waiting(server)
-        before, files = server.rss_bytes(), descriptors(pid)
-        for _ in range(40):
-            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-        with anyio.fail_after(30):
-            while len(descriptors(pid)) > len(files):  # noqa: ASYNC110 - the next fork is being made
-                await anyio.sleep(0.01)
-        assert server.rss_bytes() - before < 2**20
-
-
-#: So many functions, compiled ahead, take some 30 MiB.
-MANY = "".join(f"def f{n}(x): return x + {n}\n" for n in range(3000))
-
-
-async def test_what_later_checks_need_is_compiled_while_the_first_one_runs(lab: ServingLab) -> None:
-    lab.write(mod=MODULE + MANY, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        start = server.rss_bytes()
-        second = await server.advance("F2", 60)
-        await waiting(server)
-        before = server.rss_bytes()
-        await lab.fork(server)
-        await waiting(server)
-        assert before - start < 2**20 < server.rss_bytes() - before
-        await second.close()
-
-
-async def test_of_a_large_file_nothing_is_compiled_ahead(lab: ServingLab) -> None:
-    about = "# about\n" * 64 * 1024
-    lab.write(mod=MODULE + MANY + about, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        before = server.rss_bytes()
-        for _ in range(2):
-            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-        await waiting(server)
-        assert server.rss_bytes() - before < 2**20
-
-
-async def test_the_next_fork_waits_for_its_order_and_ends_with_its_template(lab: ServingLab) -> None:
-    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        for _ in range(3):
-            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-            await waiting(server)
-    assert not forks_of(server)
-
-
-async def test_who_kills_the_fork_that_waits_harms_no_check(lab: ServingLab) -> None:
-    lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        await lab.fork(server)
-        for proc in await waiting(server):
-            os.kill(proc.pid, signal.SIGKILL)
-        for _ in range(2):
-            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-
-
-async def waiting(server: WarmServer) -> list[proctable.Proc]:
-    """Return the forks that wait for an order; there is one as soon as it has been made."""
-    with anyio.fail_after(30):
-        while len(found := forks_of(server)) != 1:  # noqa: ASYNC110 - nobody says so
-            await anyio.sleep(0.01)
-    return found
-
-
-def forks_of(server: WarmServer) -> list[proctable.Proc]:
-    """Return the living forks of a template that have not become checks: they are in its session."""
-    pid = server._channel.pid
-    below = proctable.descendants(os.getpid())
-    return [proc for proc in below if proc.session == pid and proc.pid != pid and not proc.gone]
-
-
-def descriptors(pid: int) -> list[Path]:
-    return sorted(Path(f"/proc/{pid}/fd").iterdir())

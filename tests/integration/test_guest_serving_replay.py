@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from guest_runs import PYTHONS
-from serving_lab import Run, ServingLab, open_lab
+from serving_lab import Run, ServingLab, anyio_backend, open_lab
 
+__all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio
 
 MODULE = """
@@ -34,12 +35,6 @@ class Own(Thing): pass
 def test_f(x): f(x, things=(Thing(), Own())); cached(x)
 def test_raises(): pytest.raises(TypeError, f, "a")
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """One event loop will do: what is tested here are the guest's processes."""
-    return "asyncio"
 
 
 @pytest.fixture(params=PYTHONS)

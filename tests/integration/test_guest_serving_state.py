@@ -7,25 +7,14 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS
-from serving_lab import ServingLab, last_words, open_lab
+from serving_lab import ServingLab, anyio_backend, lab, last_words, open_lab
 
 from codeflash_parallel.model.workspace import ServerGone
 
+__all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
 
 MODULE = "def f(x): return x + 1\n"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """One event loop will do: what is tested here are the guest's processes."""
-    return "asyncio"
-
-
-@pytest.fixture
-async def lab(tmp_path: Path):
-    async with open_lab(tmp_path) as made:
-        yield made
 
 
 #: Each test prints what it sees, and fails so that the text is in its record.

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS
-from serving_lab import Run, open_lab
+from serving_lab import Run, anyio_backend, open_lab
 
 from codeflash_parallel.model.workspace import ServerGone
 
+__all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio
 
 MODULE = '''
@@ -64,12 +65,6 @@ CHANGED = (
     MODULE.replace("x + 1", "1 + x").replace("yield x * 2", "twice = x * 2\n    yield twice"),
     MODULE.replace("x + 1", "x + 2").replace("return 5", "return plain(5)"),
 )
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """One event loop will do: what is tested here are the guest's processes."""
-    return "asyncio"
 
 
 def told(run: Run) -> list[str]:

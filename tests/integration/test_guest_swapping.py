@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS, write_files
-from serving_lab import ServingLab, open_lab
+from serving_lab import ServingLab, anyio_backend, lab, open_lab
 
+__all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
 
 MODULE = '''"""A module."""
@@ -51,17 +52,6 @@ import subprocess, sys
 OUT = subprocess.run([sys.executable, "-c", "import mod; mod.f(1)"])
 def test_f(): import mod
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-async def lab(tmp_path: Path):
-    async with open_lab(tmp_path) as made:
-        yield made
 
 
 async def assert_swapped(lab: ServingLab, changed: str, file: str = "mod.py", **fields: object) -> None:
