@@ -26,6 +26,8 @@ from codeflash_parallel.benchmark.record import RaceRecord, from_json, to_json
 from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
 from codeflash_parallel.benchmark.scales import calibrate
+from codeflash_parallel.benchmark.together import may_run_together
+from codeflash_parallel.process.machine import read_machine
 
 #: Candidates of a campaign at most.
 RACING = 8
@@ -113,6 +115,7 @@ class Recorder:
     def __init__(self, course: Course, baseline: Arm, arms: Sequence[Arm], plan: RacePlan) -> None:
         self._course, self._plan = course, plan
         self._baseline, self._arms = baseline, arms
+        self._first: tuple[Round, ...] = ()
 
     @classmethod
     async def on(cls, course: Course) -> Recorder:
@@ -123,9 +126,13 @@ class Recorder:
 
     async def sit(self, random: Random) -> list[Layout]:
         """Record one layout of the race and some of the confirmation."""
+        if not self._first:
+            # A race's first round tells how the others are run; it is like none of them, and not kept.
+            once = replace(self._plan, layout_rounds=1)
+            self._first = (await self._layout(once, self._arms, (), random)).raced.rounds
         again = self._plan.confirmation(self._plan.budget_ns)
-        layouts = [await self._layout(self._plan, self._arms, [], random)]
-        confirmed: list[Round] = []
+        layouts = [await self._layout(self._plan, self._arms, self._first, random)]
+        confirmed = [*self._first]
         for _ in range(CONFIRMATIONS):
             layout = await self._layout(again, self._arms[:CONFIRMING], confirmed, random)
             confirmed.extend(layout.raced.rounds)
@@ -135,7 +142,7 @@ class Recorder:
     async def _layout(
         self, plan: RacePlan, arms: Sequence[Arm], earlier: Sequence[Round], random: Random
     ) -> Layout:
-        """Record one layout; which of its rounds are void depends on those before it, as in a race."""
+        """Record one layout; what its rounds are like depends on those before it, as in a race."""
         began, load = time.perf_counter_ns(), os.getloadavg()[0]
         rounds = [*earlier]
         bench, hash_seed = self._course.bench, random.randrange(HASH_SEEDS)
@@ -143,7 +150,11 @@ class Recorder:
             scales = await calibrate(field, plan, random.choice(plan.cores))
             for number in range(len(earlier), len(earlier) + plan.layout_rounds):
                 core = random.choice(plan.cores)
-                place = RoundPlace(number=number, layout=number, core=core, stage=plan.stage)
+                free_bytes = read_machine().memory_bytes
+                together = may_run_together(rounds, field.templates.keys(), plan, free_bytes)
+                place = RoundPlace(
+                    number=number, layout=number, core=core, stage=plan.stage, together=together
+                )
                 rounds.append(judged(rounds, await run_round(field, scales, place, random)))
             if field.lost:
                 raise SystemExit(f"Arms were lost: {field.lost}")

@@ -76,8 +76,9 @@ def confirmation_of(
     arms = [entry for name, entry in entries(races).items() if name in ids]
     gain = max(exp(entry.bound.estimate) for entry in arms)
     is_uneven = any(entry.raced.tracks[entry.id].is_uneven for entry in arms)
+    together = all(entry.raced.rounds[-1:] and entry.raced.rounds[-1].together for entry in arms)
     again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven)
-    return replace(again, share=SHARES[len(confirmations)])
+    return replace(again, share=SHARES[len(confirmations)], together=together)
 
 
 def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:

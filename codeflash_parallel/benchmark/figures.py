@@ -13,6 +13,7 @@ from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
 from codeflash_parallel.benchmark.suspicion import cpu_per_call
+from codeflash_parallel.benchmark.together import without_line
 from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.result import RaceFigures, Speedup
 
@@ -110,7 +111,7 @@ def _calls_per_s(raced: Raced, arm: str) -> float | None:
     if raced.plan.work not in _COUNTED:
         return None
     cost = channel_cost(raced.rounds)
-    timed = blocks_of([r for r in raced.rounds if not r.void], arm, BlockKind.TIMED)
+    timed = blocks_of([without_line(r) for r in raced.rounds if not r.void], arm, BlockKind.TIMED)
     return (
         median([SECOND * block.calls / net_ns(block, cost, Clock.WALL) for block in timed] or [0.0]) or None
     )

@@ -131,17 +131,18 @@ class SharedMemory:
     def __init__(self, read: Callable[[], frozenset[str]]) -> None:
         self._read = read
         self._before = read()
-        self._by: dict[str, str] = {}
+        self._by: dict[str, frozenset[str]] = {}
 
-    def note(self, arm: str) -> None:
-        """Attribute what is new to an arm, which has just run."""
+    def note(self, arms: Iterable[str]) -> None:
+        """Attribute what is new to the arms that have just run."""
+        ran = frozenset(arms)
         for name in self._read() - self._before - self._by.keys():
-            self._by[name] = arm
+            self._by[name] = ran
 
     def unclean(self) -> frozenset[str]:
         """Return the arms of which something still lies there."""
         left = self._read()
-        return frozenset(arm for name, arm in self._by.items() if name in left)
+        return frozenset[str]().union(*(arms for name, arms in self._by.items() if name in left))
 
 
 def read_shared() -> frozenset[str]:

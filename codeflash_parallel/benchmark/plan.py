@@ -104,6 +104,7 @@ class RacePlan:
         least_rounds: rounds before which nothing but the loss of all candidates ends it.
         max_rounds: rounds at most.
         dear: one call is long, or the budget short: the field is cut while the race goes on.
+        together: long calls of all arms may run at once from the first round on.
         share: part of the error budget `1 - confidence` that this race may spend.
         cores: the cores that rounds may be put on; empty: the arms are not pinned.
     """
@@ -124,6 +125,7 @@ class RacePlan:
     least_rounds: int = 1
     max_rounds: int = 72
     dear: bool = False
+    together: bool = False
     share: float = 1.0
     cores: tuple[int, ...] = ()
 

@@ -23,8 +23,10 @@ from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
 from codeflash_parallel.benchmark.scales import Scale, calibrate, predicted_ns
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.benchmark.together import may_run_together
 from codeflash_parallel.benchmark.tracks import Track, track
 from codeflash_parallel.benchmark.unit import SECOND
+from codeflash_parallel.process.machine import read_machine
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
 LEAST_ROUNDS = 8
@@ -157,12 +159,17 @@ class _Race:
             core=self._random.choice(self._plan.cores or (-1,)),
             stage=self._plan.stage,
             left_s=self._left_ns() / SECOND,
+            together=self._may_run_together(field),
         )
         # Arms may share the core, so that one block takes as long as all of theirs.
         longest_s = len(field.templates) * max(scale.block_ns for scale in self._scales) / SECOND
         with anyio.move_on_after(place.left_s + longest_s + LAST_BLOCK_S):
             return await run_round(field, self._scales, place, self._random)
         return None
+
+    def _may_run_together(self, field: Field) -> bool:
+        free_bytes = read_machine().memory_bytes
+        return may_run_together(self._rounds, field.templates.keys(), self._plan, free_bytes)
 
     async def _prepare(self, field: Field) -> None:
         """Find the size of blocks; leave the null arm out, or stop, where time does not suffice."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from random import Random
 
+import anyio
+
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
@@ -29,6 +31,7 @@ class RoundPlace:
 
     Attributes:
         left_s: of the race's budget when the round begins.
+        together: long calls of all arms run at once.
     """
 
     number: int
@@ -36,6 +39,7 @@ class RoundPlace:
     core: int
     stage: RaceStage
     left_s: float = inf
+    together: bool = False
 
 
 class _BudgetSpent(Exception):  # noqa: N818 - the end of a round, not an error
@@ -84,6 +88,10 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
     for group in turns(scales, random):
         scale = scales[group]
         order = block_order(candidates, random)
+        if scale.is_lean and play.place.together:
+            job = _timed(group, scale, random)
+            await play.together(random.sample([*play.units], len(play.units)), job, scale)
+            continue
         for arm in order[: len(order) // 2] if scale.is_lean else order:
             await play.block(arm, _timed(group, scale, random), scale)
     for arm in tuple(play.units):
@@ -148,22 +156,43 @@ class _Play:
         Raises:
             _BudgetSpent: there is nothing left, or this block takes longer than what is left and one block.
         """
-        if arm not in self.units:
-            return
+        await self.together([arm], job, scale)
+
+    async def together(self, arms: Sequence[str], job: Job, scale: Scale) -> None:
+        """Run one block of each arm that has not been lost, all of them at once.
+
+        Raises:
+            _BudgetSpent: as in `block`.
+        """
+        timed = [arm for arm in arms if arm in self.units]
         left_s = self._end_s - time.monotonic()
         if left_s <= 0:
             raise _BudgetSpent
-        own_s = scale.deadline_s * (SLOW_FACTOR if arm == BASELINE else 1)
+        found: dict[str, Block | ArmLost] = {}
+        async with anyio.create_task_group() as tasks:
+            for arm in timed:
+                own_s = scale.deadline_s * (SLOW_FACTOR if arm == BASELINE else 1)
+                once_s = scale.block_ns / SECOND
+                deadline_s = min(len(timed) * own_s, left_s + len(timed) * once_s)
+                tasks.start_soon(self._tried, arm, job, deadline_s, found)
+        self._shared.note(timed)
+        for arm in timed:
+            await self._take(arm, found[arm], job, scale)
+
+    async def _tried(self, arm: str, job: Job, deadline_s: float, found: dict[str, Block | ArmLost]) -> None:
         try:
-            block = await self.units[arm].block(job, min(own_s, left_s + scale.block_ns / SECOND))
+            found[arm] = await self.units[arm].block(job, deadline_s)
         except ArmLost as error:
-            if isinstance(error, ArmSlow) and time.monotonic() > self._end_s:
-                raise _BudgetSpent from None
-            await self._lose(arm, error)
-        else:
+            found[arm] = error
+
+    async def _take(self, arm: str, found: Block | ArmLost, job: Job, scale: Scale) -> None:
+        if isinstance(found, Block):
             kept = min(job.calls, scale.cycle) if job.is_checked else 0
-            self._blocks.append(replace(block, kept=kept))
-            self._shared.note(arm)
+            self._blocks.append(replace(found, kept=kept))
+        elif isinstance(found, ArmSlow) and time.monotonic() > self._end_s:
+            raise _BudgetSpent
+        else:
+            await self._lose(arm, found)
 
     async def end(self, arm: str) -> None:
         try:
@@ -190,4 +219,5 @@ class _Play:
             peak_bytes={arm: ending.peak_bytes for arm, ending in endings.items()},
             start_ns={arm: self._field.start_ns[arm] for arm in endings},
             unclean=tuple(sorted(self._field.tidy() | self._shared.unclean())),
+            together=place.together,
         )

@@ -99,6 +99,7 @@ class Round:
         start_ns: by arm, CPU time that its process of this layout needed to become ready.
         load: what else went on, by name (`quiet.LOADS`): pressure, preemptions, other load.
         unclean: arms whose units left something behind that a later unit could find.
+        together: long calls of all arms ran at once (`together.py`).
     """
 
     number: int
@@ -112,6 +113,7 @@ class Round:
     start_ns: Mapping[str, int] = field(default_factory=dict)
     load: Mapping[str, float] = field(default_factory=dict)
     unclean: tuple[str, ...] = ()
+    together: bool = False
 
 
 def blocks_of(

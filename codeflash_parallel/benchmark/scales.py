@@ -139,6 +139,6 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
 
 
 def _turn_ns(scale: Scale, arms: int) -> int:
-    """Return about how long one palindrome takes; where nothing is repeated there is one half of it."""
-    blocks = arms + (arms + 1) // 2
-    return scale.block_ns * blocks * (1 if scale.is_lean else 2)
+    """Return about how long one palindrome takes; where nothing is repeated, every arm has one block."""
+    blocks = arms + 1 if scale.is_lean else 2 * (arms + (arms + 1) // 2)
+    return scale.block_ns * blocks

@@ -30,6 +30,7 @@ from codeflash_parallel.benchmark.samples import (
     clock_of,
     net_ns,
 )
+from codeflash_parallel.benchmark.together import counting, without_line
 
 #: An arm's blocks differ among themselves when their mean exceeds their median by this share more than the
 #: baseline's do, with this error over all looks.
@@ -66,6 +67,8 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     counted = [r for r in rounds if not r.void]
     taken = [r for r in counted if any(b.arm == arm and b.kind is BlockKind.TIMED for b in r.blocks)]
     used = clock or clock_of(taken, arm)
+    asked_for_wall = clock is Clock.WALL
+    taken = [without_line(round_) for round_ in taken] if asked_for_wall else counting(taken, used)
     cost = channel_cost(counted)
     lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
     rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]

@@ -202,6 +202,8 @@ async def test_the_field_is_cut_where_one_call_is_long(project):
 
     assert raced.plan.dear
     assert not confirmations[0].plan.dear
+    assert not raced.rounds[0].together
+    assert all(round_.together for round_ in raced.rounds[1:])
     assert max(raced.looks.dropped_after.values()) <= DUEL_AFTER
     assert len(raced.looks.living) == 1
     assert ranking.winner == "most", ranking

@@ -273,12 +273,14 @@ def test_shared_memory_is_attributed_to_who_ran():
     names = {"old"}
     shared = SharedMemory(lambda: frozenset(names))
     names.add("a")
-    shared.note("one")
+    shared.note(["one"])
     names.add("b")
-    shared.note("two")
+    shared.note(["two"])
     names.remove("b")
+    names.add("c")
+    shared.note(["three", "four"])
 
-    assert shared.unclean() == {"one"}
+    assert shared.unclean() == {"one", "three", "four"}
 
 
 def test_shared_memory_of_this_machine_can_be_read():
