@@ -97,7 +97,7 @@ class Evidence:
     def _scores(self, m: float) -> list[float]:
         # Evaluated a hundred times for each bound of each look: comparisons cost a third of what calls do.
         return [
-            1.0 if (score := (value - m) / scale) >= 1.0 else score if score > -1.0 else -1.0
+            1.0 if (score := (value - m) / scale) >= 1.0 else score if score > -1.0 else -1.0  # noqa: FURB136
             for value, scale in zip(self._values, self._scales, strict=True)
         ]
 
