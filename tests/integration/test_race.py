@@ -12,15 +12,16 @@ from random import Random
 import pytest
 
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
-from codeflash_parallel.benchmark.decide import DUEL_AFTER
+from codeflash_parallel.benchmark.cutting import DUEL_AFTER
 from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.referee import judge
+from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.outcome import Status, Verdict
-from codeflash_parallel.model.result import LineProfile
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
 from codeflash_parallel.process.launcher import open_launcher
@@ -207,6 +208,24 @@ async def test_the_field_is_cut_where_one_call_is_long(project):
     assert max(raced.looks.dropped_after.values()) <= DUEL_AFTER
     assert len(raced.looks.living) == 1
     assert ranking.winner == "most", ranking
+
+
+@pytest.mark.campaign
+async def test_long_calls_that_are_left_to_a_child_are_not_run_with_others(project):
+    inputs, calls = await project.capture()
+    work = "    sum(range(50 * 300_000))"
+    to_a_child = f"import os\n    pid = os.fork()\n    if not pid:\n    {work}\n        os._exit(0)\n    os.waitpid(pid, 0)"
+    project.baseline = project.workspace("dear", dear(50) + "# baseline")
+
+    ranking, raced, _ = await project.decide(
+        {"child": BASELINE.replace("seen = []", f"seen = []\n    {to_a_child}")},
+        replace(plan_of(calls[:1]), max_rounds=8),
+        {**project.spec, "inputs": inputs},
+    )
+
+    assert raced.tracks["child"].clock is Clock.WALL
+    assert not any(round_.together for round_ in raced.rounds)
+    assert not ranking.winner, ranking
 
 
 async def test_lines_of_the_target_are_profiled(project):
