@@ -23,6 +23,7 @@ from codeflash_parallel.cli.setting_sources import (
 )
 from codeflash_parallel.evalqueue.submitters import RUN_OF, SUBMITTER
 from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
+from codeflash_parallel.process.environment import QUIET_VARIABLE
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -74,6 +75,10 @@ _KINDS = {
 KINDS: Mapping[str, Kind] = MappingProxyType({f.name: _KINDS[str(f.type)] for f in fields(Settings)})
 
 
+#: What is no key with two dashes before it.
+_FLAGS: Mapping[str, str] = MappingProxyType({f.name: f.metadata["flag"] for f in fields(Settings)})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Configured:
     """Settings, and for each one the place it came from, in words."""
@@ -89,8 +94,7 @@ def variable_of(name: str) -> str:
 
 def flag_of(name: str) -> str:
     """Return how a setting is spelled on the command line."""
-    flag = next(f.metadata["flag"] for f in fields(Settings) if f.name == name)
-    return flag or f"--{key_of(name)}"
+    return _FLAGS[name] or f"--{key_of(name)}"
 
 
 def read_settings(
@@ -182,7 +186,7 @@ _VOCABULARY = Vocabulary(
     names=SETTING_NAMES,
     prefix=PREFIX,
     foreign=QUEUE_PREFIX,
-    known=(SUBMITTER, RUN_OF),
+    known=(SUBMITTER, RUN_OF, QUIET_VARIABLE),
     variable_of=variable_of,
     flag_of=flag_of,
     words_of=lambda name: WORDS[KINDS[name]],

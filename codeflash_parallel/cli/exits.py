@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -103,11 +101,14 @@ def exit_code_of(result: RunResult) -> ExitCode:
     return BY_VERDICT[result.verdict]
 
 
-@dataclass(slots=True)
 class Ending:
-    """How the command ends; set inside `reporting_errors`."""
+    """How the command ends; set inside `reporting_errors`.
 
-    code: int = ExitCode.OK
+    No dataclass: `--help` would load what those are made with, half of what it takes.
+    """
+
+    def __init__(self) -> None:
+        self.code: int = ExitCode.OK
 
 
 @contextmanager
@@ -179,6 +180,7 @@ def _with_log(error: BaseException, arguments: Sequence[str]) -> InternalError:
 def _write_log(error: BaseException, arguments: Sequence[str]) -> Path | None:
     """Write what is known about a defect into the cache, else a temporary folder; `None`: neither works."""
     import tempfile
+    import traceback
 
     text = "".join(traceback.format_exception(error))
     about = f"command: {sys.argv}\npython: {sys.version}\nplatform: {sys.platform}\n\n{text}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -50,6 +53,25 @@ _SEVERAL = frozenset({"tests", "include_ignored"})
 SHARED = ("cache_dir",)
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Make the formatter that argparse would make: left to itself it loads `shutil` for every option."""
+    return argparse.HelpFormatter(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Return how wide the terminal is, as `shutil.get_terminal_size` does."""
+    with suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _COLUMNS  # type: ignore[union-attr]
+    return _COLUMNS
+
+
+#: How wide what is no terminal is.
+_COLUMNS = 80
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises instead of printing, and says which option may have been meant."""
 
@@ -84,7 +106,12 @@ def opposite_of(flag: str) -> str:
 
 def make_parser(name: str, description: str) -> Parser:
     """Return a parser with what every command understands."""
-    parser = Parser(prog=f"codeflash-parallel {name}", description=description, allow_abbrev=False)
+    parser = Parser(
+        prog=f"codeflash-parallel {name}",
+        description=description,
+        allow_abbrev=False,
+        formatter_class=_formatter,
+    )
     parser.add_argument(
         "--project", metavar="DIR", default=".", help="Folder of the project. Default: the current one."
     )

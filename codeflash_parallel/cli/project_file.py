@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,11 +55,17 @@ def _up_to_repository_root(folder: Path) -> Iterator[Path]:
 
 def _table(path: Path) -> Mapping[str, Any] | None:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    import tomllib
+
+    try:
+        content = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _unreadable(path, error) from error
     tools = content.get("tool", {})
     if not isinstance(tools, dict):
         raise UsageError("BAD_CONFIG", f"{path}: tool must be a table.")
@@ -68,3 +73,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
     if table is not None and not isinstance(table, dict):
         raise UsageError("BAD_CONFIG", f"{path}: tool.{TABLE} must be a table.")
     return table
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    return UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.")

@@ -6,7 +6,6 @@ from typing import Any
 
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.model.errors import CodeflashParallelError
-from codeflash_parallel.report.queue_document import refusal_document
 
 
 class QueueOutput(Output):
@@ -14,6 +13,8 @@ class QueueOutput(Output):
 
     def write_error_document(self, error: CodeflashParallelError) -> None:
         """Write the document of an error."""
+        from codeflash_parallel.report.queue_document import refusal_document
+
         self.write_values(refusal_document(error, figures_of(error)))
 
 

@@ -17,7 +17,7 @@ from codeflash_parallel.cli.project_file import find_table
 from codeflash_parallel.cli.queue_config import read_queue_settings
 from codeflash_parallel.cli.setting_sources import Tables
 from codeflash_parallel.evalqueue.submitters import submitter_of, why_not_name
-from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.model.jobs import JobState, Receipt
 from codeflash_parallel.report.queue_document import (
     JobView,
     Newness,
@@ -154,7 +154,7 @@ def say_rebuilt(said: str) -> None:
     sys.stderr.flush()
 
 
-def view_of(status: JobStatus, newness: Newness = Newness.NEW) -> JobView:
+def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobView:
     """Return a job as it is shown."""
     from codeflash_parallel.evalqueue.clock import now
 
@@ -184,8 +184,8 @@ def _rank(view: JobView) -> tuple[int, int, int]:
 
 
 def daemon_of(client: EvalQueueClient) -> str:
-    """Return whether somebody takes jobs, in the document's word."""
-    return "none" if client.daemon is None else "running"
+    """Return whether somebody takes jobs, in the document's word: by the last call, without one more."""
+    return "running" if client.is_served else "none"
 
 
 def jobs_words(views: Iterable[JobView]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -22,6 +21,8 @@ def choose_interpreter(asked: str, project: Path, repository: Path) -> Path:
         UsageError: `BAD_PYTHON`: what was asked for is not an executable file.
     """
     if asked:
+        import shutil
+
         found = shutil.which(os.path.expanduser(asked))  # noqa: PTH111 - `asked` may be a bare command name
         if found is None:
             raise UsageError(

@@ -34,8 +34,8 @@ from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.worktrees.git import GitFailed, list_tree, user_git
 from codeflash_parallel.worktrees.listing import list_work_tree
 from codeflash_parallel.worktrees.repository import Repository, find_repository
-from codeflash_parallel.worktrees.snapshot import SnapshotRequest, resolve
 from codeflash_parallel.worktrees.stamp import stamp_of
+from codeflash_parallel.worktrees.wanted import SnapshotRequest, resolve
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

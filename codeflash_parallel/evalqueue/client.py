@@ -11,21 +11,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from codeflash_parallel.evalqueue import calls
-from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
 from codeflash_parallel.evalqueue.clock import now
 from codeflash_parallel.evalqueue.direct import listed, without_daemon
-from codeflash_parallel.evalqueue.figures import Health, prometheus
 from codeflash_parallel.evalqueue.futures import JobFuture, Patience
-from codeflash_parallel.evalqueue.link import Link, no_daemon
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of, submit_anew
 from codeflash_parallel.evalqueue.refusals import Duplicate
+from codeflash_parallel.evalqueue.socketfile import may_be_served
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.jobs import Job, JobId, JobRequest, JobState, Place, Receipt
 from codeflash_parallel.model.queue_settings import QueueSettings
 
 if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue import calls
+    from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
+    from codeflash_parallel.evalqueue.figures import Health
+    from codeflash_parallel.evalqueue.link import Link
     from codeflash_parallel.evalqueue.store import Store
+
+# `queue submit` answers at once: what is said to a daemon (`calls`, `link`) is imported where there may be
+# one, the store where there is none.
+
+#: Makes what a daemon is asked, where there is one.
+_Asked = Callable[[], "calls.Request"]
 
 
 class EvalQueueClient:
@@ -58,6 +65,7 @@ class EvalQueueClient:
         self._stack = ExitStack()
         self._opened: Store | None = None
         self._lock = threading.Lock()  # a store serves one thread at a time
+        self._served = False
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +94,12 @@ class EvalQueueClient:
             receipt = submit_anew(store, request, now())
             return replace(receipt, place=without_daemon(receipt.place))
 
-        receipt: Receipt = self._make(calls.Submit(request=request), directly)
+        def asked() -> calls.Request:
+            from codeflash_parallel.evalqueue import calls
+
+            return calls.Submit(request=request)
+
+        receipt: Receipt = self._make(asked, directly)
         return JobFuture(client=self, receipt=receipt)
 
     def submit_new(self, request: JobRequest) -> JobFuture:
@@ -115,8 +128,13 @@ class EvalQueueClient:
     @property
     def daemon(self) -> DaemonInfo | None:
         """Return what the daemon says of itself, `None` if there is none."""
-        info: DaemonInfo | None = self._asked(calls.Ping(), lambda: None)
+        info: DaemonInfo | None = self._asked(_ping, lambda: None)
         return info
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the last call was answered by a daemon."""
+        return self._served
 
     def status(self, job_id: str) -> JobStatus:
         """Return a job and where it stands.
@@ -124,12 +142,14 @@ class EvalQueueClient:
         Raises:
             UnknownJob: the queue has none of that id.
         """
+        from codeflash_parallel.evalqueue import calls
+
         name = JobId(job_id)
 
         def directly(store: Store) -> JobStatus:
-            return JobStatus(job=store.job(name), place=without_daemon(store.place(name, now())))
+            return calls.JobStatus(job=store.job(name), place=without_daemon(store.place(name, now())))
 
-        found: JobStatus = self._read(calls.Status(job_id=name), directly)
+        found: JobStatus = self._read(lambda: calls.Status(job_id=name), directly)
         return found
 
     def list(
@@ -140,8 +160,10 @@ class EvalQueueClient:
         Args:
             limit: the latest so many.
         """
+        from codeflash_parallel.evalqueue import calls
+
         wanted = calls.List(states=frozenset(states), submitter=submitter, run=run, limit=limit)
-        found: calls.Jobs = self._read(wanted, lambda store: listed(store, wanted))
+        found: calls.Jobs = self._read(lambda: wanted, lambda store: listed(store, wanted))
         return found.jobs
 
     def dead(self, limit: int = 100) -> tuple[Job, ...]:
@@ -150,11 +172,15 @@ class EvalQueueClient:
 
     def health(self) -> Health:
         """Return the queue's figures, counted from its rows."""
-        found: Health = self._read(calls.GetHealth(), lambda store: store.health(now()))
+        from codeflash_parallel.evalqueue import calls
+
+        found: Health = self._read(calls.GetHealth, lambda store: store.health(now()))
         return found
 
     def metrics(self) -> str:
         """Return the queue's figures as Prometheus reads them."""
+        from codeflash_parallel.evalqueue.figures import prometheus
+
         return prometheus(self.health())
 
     # --- waiting ---------------------------------------------------------------------------------------
@@ -179,7 +205,9 @@ class EvalQueueClient:
 
     def _waited(self, job_id: JobId, patience: Patience) -> JobStatus:
         """Wait for as long as the daemon is there, and return how the job is."""
-        link = Link.open(self.folder)
+        from codeflash_parallel.evalqueue import calls
+
+        link = self._link()
         if link is not None:
             wanted = calls.Wait(job_id=job_id, max_s=patience.left_s(time.monotonic()))
             with link, suppress(ConnectionError):
@@ -199,13 +227,16 @@ class EvalQueueClient:
         Raises:
             EnvironmentFault: `NO_DAEMON`: there is none, or it went away.
         """
-        link = Link.open(self.folder)
+        from codeflash_parallel.evalqueue import calls
+        from codeflash_parallel.evalqueue.link import no_daemon
+
+        link = self._link()
         if link is None:
             raise no_daemon(self.folder)
         with link:
             try:
                 for reply in link.replies(calls.Watch(job_id=JobId(job_id))):
-                    if isinstance(reply, JobEvent):
+                    if isinstance(reply, calls.JobEvent):
                         yield reply
             except ConnectionError as error:
                 raise no_daemon(self.folder) from error
@@ -218,12 +249,14 @@ class EvalQueueClient:
         Raises:
             UnknownJob: the queue has none of that id.
         """
+        from codeflash_parallel.evalqueue import calls
+
         name = JobId(job_id)
 
         def directly(store: Store) -> calls.NewState:
             return calls.NewState(state=store.cancel(name, now()))
 
-        found: calls.NewState = self._write(calls.Cancel(job_id=name), directly)
+        found: calls.NewState = self._write(lambda: calls.Cancel(job_id=name), directly)
         return found.state
 
     def retry(self, job_id: str) -> Place:
@@ -232,27 +265,34 @@ class EvalQueueClient:
         Raises:
             UsageError: it is not dead, or not known.
         """
+        from codeflash_parallel.evalqueue import calls
+
         name = JobId(job_id)
-        place: Place = self._write(calls.Retry(job_id=name), lambda store: store.retry(name, now()))
+        asked = calls.Retry(job_id=name)
+        place: Place = self._write(lambda: asked, lambda store: store.retry(name, now()))
         return place
 
     def pause(self) -> None:
         """Start no more jobs; what runs goes on."""
-        self._make(calls.Pause(), lambda store: store.pause(now()))
+        from codeflash_parallel.evalqueue import calls
+
+        self._make(calls.Pause, lambda store: store.pause(now()))
 
     def unpause(self) -> None:
         """Start jobs again."""
-        self._write(calls.Unpause(), lambda store: store.unpause(now()))
+        from codeflash_parallel.evalqueue import calls
+
+        self._write(calls.Unpause, lambda store: store.unpause(now()))
 
     # --- by the daemon, or on the files ------------------------------------------------------------------
 
-    def _read(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
+    def _read(self, request: _Asked, directly: Callable[[Store], Any]) -> Any:
         return self._asked(request, lambda: self._directly(directly))
 
-    def _write(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
+    def _write(self, request: _Asked, directly: Callable[[Store], Any]) -> Any:
         return self._asked(request, lambda: self._written(directly))
 
-    def _make(self, request: calls.Request, directly: Callable[[Store], Any]) -> Any:
+    def _make(self, request: _Asked, directly: Callable[[Store], Any]) -> Any:
         """Change a queue that need not be there yet."""
 
         def made() -> Any:
@@ -262,14 +302,24 @@ class EvalQueueClient:
 
         return self._asked(request, made)
 
-    def _asked(self, request: calls.Request, otherwise: Callable[[], Any]) -> Any:
+    def _asked(self, request: _Asked, otherwise: Callable[[], Any]) -> Any:
         """Have something done by the daemon; without one, do it."""
-        link = Link.open(self.folder)
+        link = self._link()
         if link is not None:
             # One that went away has done it or not; every call may be made twice.
             with link, suppress(ConnectionError):
-                return link.ask(request)
+                answer = link.ask(request())
+                self._served = True
+                return answer
+        self._served = False
         return otherwise()
+
+    def _link(self) -> Link | None:
+        if not may_be_served(self.folder):
+            return None
+        from codeflash_parallel.evalqueue.link import Link
+
+        return Link.open(self.folder)
 
     def _directly(self, act: Callable[[Store], Any]) -> Any:
         from codeflash_parallel.evalqueue.opening import must_be_there
@@ -286,7 +336,7 @@ class EvalQueueClient:
         """
         done = self._directly(act)
         with suppress(ConnectionError, EnvironmentFault):
-            self._asked(calls.Look(), lambda: None)
+            self._asked(_look, lambda: None)
         return done
 
     def _store(self) -> Store:
@@ -296,3 +346,15 @@ class EvalQueueClient:
             opening = Store.open(self.folder, self._settings, on_rebuilt=self._on_rebuilt)
             self._opened = self._stack.enter_context(opening)
         return self._opened
+
+
+def _ping() -> calls.Request:
+    from codeflash_parallel.evalqueue import calls
+
+    return calls.Ping()
+
+
+def _look() -> calls.Request:
+    from codeflash_parallel.evalqueue import calls
+
+    return calls.Look()

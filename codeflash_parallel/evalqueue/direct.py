@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.evalqueue import calls
 from codeflash_parallel.model.jobs import Place, Waiting
 
 if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue import calls
     from codeflash_parallel.evalqueue.store import Store
 
 
 def listed(store: Store, wanted: calls.List) -> calls.Jobs:
     """Return the jobs that are asked for, without what may be large."""
+    from codeflash_parallel.evalqueue import calls
+
     found = store.jobs(states=wanted.states, submitter=wanted.submitter, run=wanted.run, limit=wanted.limit)
     return calls.Jobs(jobs=tuple(replace(job, payload="", result="") for job in found))
 

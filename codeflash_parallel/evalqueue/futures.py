@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codeflash_parallel.evalqueue.calls import JobStatus
-from codeflash_parallel.evalqueue.link import no_daemon
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import JobId, JobState, Receipt
 
 if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue.calls import JobStatus
     from codeflash_parallel.evalqueue.client import EvalQueueClient
 
 #: How long a waiting client waits for a daemon that went away to come back, in seconds.
@@ -94,5 +93,7 @@ class Patience:
         if at >= self.end:
             raise TimeoutError("the job is not final yet")
         if self.seen < 0 or at - self.seen > PATIENCE_S:
+            from codeflash_parallel.evalqueue.link import no_daemon
+
             raise no_daemon(folder)
         return min(RETRY_S, self.end - at)

@@ -13,13 +13,13 @@ from typing import Any, Self
 from codeflash_parallel.evalqueue.calls import JobEvent, Request
 from codeflash_parallel.evalqueue.protocol import (
     MAX_LINE,
-    SOCKET_NAME,
     STALLED_S,
     Alive,
     Answer,
     read_reply,
     request_line,
 )
+from codeflash_parallel.evalqueue.socketfile import SOCKET_NAME
 from codeflash_parallel.model.errors import EnvironmentFault
 
 #: What a caller does with events; most calls have none.

@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
-from codeflash_parallel.evalqueue import journal, rebuilt, schema
+from codeflash_parallel.evalqueue import journal, schema
 from codeflash_parallel.evalqueue.database import NAME, Database, connect, understood
 from codeflash_parallel.evalqueue.filesystems import NameOf, refuse_network
-from codeflash_parallel.evalqueue.rebuilding import rebuild
 from codeflash_parallel.evalqueue.refusals import NewerQueue, NoQueue, QueueBusy, QueueDamaged
 
 #: Opening takes milliseconds, a rebuild seconds; who holds the lock for longer is stopped.
@@ -104,6 +103,9 @@ def _opened(folder: Path, check: Check, users: int, on_rebuilt: OnRebuilt) -> Da
     try:
         _prepare(folder, check, users)
     except QueueDamaged as damage:
+        from codeflash_parallel.evalqueue import rebuilt
+        from codeflash_parallel.evalqueue.rebuilding import rebuild
+
         with _only_user(users, damage):
             rebuild(folder, damage.why, _move_aside(path))
             on_rebuilt(rebuilt.told(folder))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from codeflash_parallel.evalqueue.protocol import error_of
 from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
 from codeflash_parallel.model.jobs import Instant, Job, JobRequest, JobState, Receipt
@@ -68,7 +67,11 @@ def result_of(job: Job) -> dict[str, Any]:
 def error_in(job: Job) -> CodeflashParallelError | None:
     """Return the error that is a job's result, `None` for a verdict."""
     data = json.loads(job.result).get("error") if job.result else None
-    return error_of(data) if data else None
+    if not data:
+        return None
+    from codeflash_parallel.evalqueue.protocol import error_of  # most have none, and it loads all calls
+
+    return error_of(data)
 
 
 class Submits(Protocol):

@@ -36,8 +36,6 @@ ALIVE_S: Final = 1.0
 #: A daemon that says nothing for so long is stalled, in seconds. With the start of a command, and on a busy
 #: machine, it is noticed within 5 s.
 STALLED_S: Final = 3.5
-#: Name of the socket in the queue's folder.
-SOCKET_NAME: Final = "daemon.socket"
 
 _NAMES = {asked: name for name, (asked, _) in CALLS.items()}
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeflash_parallel.evalqueue import jobrows
 from codeflash_parallel.evalqueue.accounts import Accounts
 from codeflash_parallel.evalqueue.admission import Admission
 from codeflash_parallel.evalqueue.database import Database
-from codeflash_parallel.evalqueue.figures import Health
 from codeflash_parallel.evalqueue.filesystems import NameOf
-from codeflash_parallel.evalqueue.loading import load_hint
-from codeflash_parallel.evalqueue.measuring import read_health
+from codeflash_parallel.evalqueue.hints import Hint
 from codeflash_parallel.evalqueue.opening import Check, OnRebuilt, open_database
 from codeflash_parallel.evalqueue.picture import Painter
 from codeflash_parallel.evalqueue.placing import Placing
@@ -35,7 +34,9 @@ from codeflash_parallel.model.jobs import (
     Receipt,
 )
 from codeflash_parallel.model.queue_settings import QueueSettings
-from codeflash_parallel.process.machine import auto_slots, read_machine
+
+if TYPE_CHECKING:
+    from codeflash_parallel.evalqueue.figures import Health
 
 __all__ = ["Check", "Store"]
 
@@ -54,7 +55,7 @@ class Store:
         self._transitions = Transitions(database, self._accounts, settings)
         self._sweep = Sweep(database, self._transitions, settings)
         self._admission = Admission(database, self._accounts, self._transitions, settings)
-        hint = load_hint(settings.priority_hint)
+        hint = _hint(settings.priority_hint)
         self._painter = Painter(database, self._accounts, settings, self.slots, hint)
         self._placing = Placing(database, self._painter)
 
@@ -280,11 +281,23 @@ class Store:
     def health(self, now: Instant) -> Health:
         """Return how the queue does."""
         with self._database.reading():
+            from codeflash_parallel.evalqueue.measuring import read_health
+
             return read_health(self._database, self.slots, self._database.clock().at(now))
+
+
+def _hint(name: str) -> Hint | None:
+    if not name:
+        return None
+    from codeflash_parallel.evalqueue.loading import load_hint
+
+    return load_hint(name)
 
 
 def _bearable() -> int:
     try:
+        from codeflash_parallel.process.machine import auto_slots, read_machine
+
         return auto_slots(read_machine())
     except OSError:
         return _FEW_SLOTS

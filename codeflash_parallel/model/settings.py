@@ -11,8 +11,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.isolation import IsolationLevel
-from codeflash_parallel.model.variables import why_not_pattern
 
 
 class Compare(StrEnum):
@@ -220,10 +218,18 @@ class Settings:
             raise UsageError("BAD_SETTING", f"{name} must be a finite number, not {value}.")
 
     def _check_pass_env(self) -> None:
+        if not self.pass_env:
+            return
+        from codeflash_parallel.model.variables import why_not_pattern
+
         for why in filter(None, map(why_not_pattern, self.pass_env)):
             raise UsageError("BAD_SETTING", f"pass_env {why}.")
 
     def _check_isolation(self) -> None:
+        if (self.isolation, self.require_isolation) == (AUTO, ""):
+            return  # and nothing to import: settings are made at every start
+        from codeflash_parallel.model.isolation import IsolationLevel
+
         for name, more in (("isolation", AUTO), ("require_isolation", "")):
             allowed = (more, *IsolationLevel)
             if getattr(self, name) not in allowed:

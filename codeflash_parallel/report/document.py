@@ -5,21 +5,11 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from codeflash_parallel.model.document import Document, check_invariants, document, error_document
+from codeflash_parallel.report.json_text import dumps, line
 
 __all__ = ["Document", "check_invariants", "document", "dumps", "error_document", "line", "schema"]
-
-
-def dumps(data: Any) -> str:
-    """Return JSON text, ASCII only: what others wrote cannot act on a terminal in this form, either."""
-    return json.dumps(data, indent=2, allow_nan=False)
-
-
-def line(data: Any) -> str:
-    """Return JSON text as `dumps` does, on one line."""
-    return json.dumps(data, allow_nan=False)
 
 
 @cache

@@ -15,7 +15,7 @@ from anyio.abc import Listener, SocketStream
 
 from codeflash_parallel.evalqueue.calls import DaemonInfo
 from codeflash_parallel.evalqueue.link import socket_of
-from codeflash_parallel.evalqueue.protocol import SOCKET_NAME
+from codeflash_parallel.evalqueue.socketfile import SOCKET_NAME
 from codeflash_parallel.evalqueue.store import Check, Store
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.queue_settings import QueueSettings

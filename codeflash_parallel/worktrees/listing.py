@@ -7,7 +7,6 @@ files are looked for where environments, caches and build folders are not. Nothi
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -75,6 +74,8 @@ def without_shared_index(git: Git, repository: Repository, scratch: Path) -> Git
     shared = list(repository.git_dir.glob("sharedindex.*"))
     if not shared:
         return git
+    import shutil
+
     shadow = scratch / "shadow"
     shadow.mkdir(parents=True, exist_ok=True)
     for path in (*shared, repository.git_dir / "HEAD", repository.git_dir / "index"):

@@ -29,9 +29,10 @@ from codeflash_parallel.worktrees.drafts import Change, DoesNotApply, Draft, dra
 from codeflash_parallel.worktrees.git import GitFailed, user_git
 from codeflash_parallel.worktrees.layout import cache_faults, is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
-from codeflash_parallel.worktrees.snapshot import Snapshot, resolve
+from codeflash_parallel.worktrees.snapshot import Snapshot
 from codeflash_parallel.worktrees.syntax import compiles, syntax_fault
 from codeflash_parallel.worktrees.texts import SourceText
+from codeflash_parallel.worktrees.wanted import resolve
 
 _REGULAR = frozenset({"100644", "100755", "000000"})
 
@@ -117,19 +118,23 @@ async def _draft(
 
 
 def _make(mirror: Mirror, snapshot: Snapshot, make: Callable[[], Draft]) -> Draft:
-    """Make a draft; if the mirror lost something, put that back and try again."""
     try:
         with cache_faults(mirror.home.path):
-            try:
-                return make()
-            except GitFailed as error:
-                if is_trouble_of_the_disk(error):
-                    raise
-                mirror.heal(snapshot)
-                return make()
+            return _healing(mirror, snapshot, make)
     except DoesNotApply as error:
         code = Code.PATH_NOT_ALLOWED if "invalid path" in str(error) else Code.DOES_NOT_APPLY
         raise _Refused(code, f"It does not apply: {error}.") from error
+
+
+def _healing(mirror: Mirror, snapshot: Snapshot, make: Callable[[], Draft]) -> Draft:
+    """Make a draft; if the mirror lost something, put that back and try again."""
+    try:
+        return make()
+    except GitFailed as error:
+        if is_trouble_of_the_disk(error):
+            raise
+        mirror.heal(snapshot)
+        return make()
 
 
 def _patch_of_ref(mirror: Mirror, snapshot: Snapshot, ref: str) -> bytes:

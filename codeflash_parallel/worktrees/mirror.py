@@ -30,7 +30,8 @@ from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, lock_shared, locked
 from codeflash_parallel.worktrees.repository import Repository
 from codeflash_parallel.worktrees.seen import names_in
-from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest, Taking
+from codeflash_parallel.worktrees.snapshot import Snapshot, Taking
+from codeflash_parallel.worktrees.wanted import SnapshotRequest
 
 __all__ = ["Mirror", "Snapshot", "open_mirror"]
 

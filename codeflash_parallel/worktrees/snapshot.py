@@ -15,6 +15,7 @@ from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.worktrees.git import Git, GitFailed, names, split_names, user_git
 from codeflash_parallel.worktrees.listing import Listing, list_folder, list_work_tree, without_shared_index
 from codeflash_parallel.worktrees.repository import Repository
+from codeflash_parallel.worktrees.wanted import SnapshotRequest, no_work_tree, resolve
 
 #: Author and date of every snapshot, so that equal content has an equal id.
 _SIGNATURE = {
@@ -26,21 +27,6 @@ _GITLINK = "160000"
 #: More new files than this go into one pack: thousands of little files are slow to make on any disk.
 _MANY = 200
 _INTO_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SnapshotRequest:
-    """What a snapshot is taken of.
-
-    Attributes:
-        base: a ref of the user's repository; empty: the tree as it is on disk.
-        include_ignored: patterns of ignored files that are wanted.
-        extra_tests: folder of tests that are overlaid; empty: none.
-    """
-
-    base: str = ""
-    include_ignored: tuple[str, ...] = ()
-    extra_tests: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,22 +196,6 @@ class Taking:
         _drop(git, there)
         git.run("read-tree", f"--prefix={place}/", "-i", extra.text("write-tree"))
         return git.text("write-tree")
-
-
-def no_work_tree(repository: Repository) -> UsageError:
-    """Return the error of a bare repository where nothing is named to start from."""
-    hint = "Name what to start from with --base."
-    return UsageError("BAD_BASE", f"{repository.root} is bare: it has no work tree.", hint)
-
-
-def resolve(repository: Repository, ref: str) -> str:
-    """Return the commit that a ref of the user's repository names; empty if there is none."""
-    try:
-        return user_git(repository.root).text(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"
-        )
-    except GitFailed:
-        return ""
 
 
 def _gitlinks(git: Git) -> dict[str, str]:

@@ -7,15 +7,15 @@ import json
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.worktrees.git import Git, GitFailed, blob_id, split_names, user_git
 from codeflash_parallel.worktrees.listing import list_folder, list_work_tree, without_shared_index
 from codeflash_parallel.worktrees.repository import Repository
-from codeflash_parallel.worktrees.snapshot import SnapshotRequest, no_work_tree, resolve
+from codeflash_parallel.worktrees.wanted import SnapshotRequest, no_work_tree, resolve
 
 #: A file that is larger is named by its size and time: nobody waits for the digest of a data set.
 _LARGEST_READ_BYTES = 4 * 1024 * 1024
@@ -45,7 +45,7 @@ def stamp_of(repository: Repository, request: SnapshotRequest) -> str:
 
 
 def _parts(repository: Repository, request: SnapshotRequest) -> Iterator[object]:
-    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
+    with _scratch(repository) as scratch:
         if request.base:
             commit = resolve(repository, request.base)
             if not commit:
@@ -54,12 +54,24 @@ def _parts(repository: Repository, request: SnapshotRequest) -> Iterator[object]
         elif repository.is_bare:
             raise no_work_tree(repository)
         if not repository.is_bare:
-            yield from _on_disk(repository, request, Path(scratch))
+            yield from _on_disk(repository, request, scratch)
     if request.extra_tests:
         folder = Path(request.extra_tests).resolve()
         if not folder.is_dir():
             raise UsageError("EXTRA_TESTS_MISSING", f"--extra-tests {folder} is not a folder.")
         yield [str(folder), [[name, _content(folder / name)] for name in list_folder(folder)]]
+
+
+@contextmanager
+def _scratch(repository: Repository) -> Iterator[Path]:
+    """Give a folder for the copy of a split index; where there is none, a place that cannot be written to."""
+    if next(repository.git_dir.glob("sharedindex.*"), None) is None:
+        yield Path(os.devnull)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
+        yield Path(scratch)
 
 
 def _on_disk(repository: Repository, request: SnapshotRequest, scratch: Path) -> Iterator[object]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from projects import FAST_TOTAL, make_project
 
 from codeflash_parallel.cli.main import QUEUE_COMMANDS
 
@@ -17,10 +19,16 @@ REPORT = (
 )
 
 
-def loaded(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", REPORT + code], capture_output=True, text=True, check=False)
+#: The same with whole names.
+REPORT_ALL = REPORT.replace("m.partition('.')[0] for m", "m for m")
+
+
+def loaded(code: str, report: str = REPORT, cwd: Path | None = None) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", report + code], capture_output=True, text=True, check=False, cwd=cwd
+    )
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stderr))
+    return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 def command(*arguments: str) -> str:
@@ -55,3 +63,38 @@ def test_only_the_command_that_is_called_is_loaded() -> None:
 
 def test_the_probe_sees_what_is_loaded() -> None:
     assert "rich" in loaded("import rich")
+
+
+#: What a command of the queue that answers at once does without: each of these took milliseconds of its answer.
+SPARED = {"shutil", "tempfile", "traceback", "importlib.resources", "codeflash_parallel.model.result"}
+#: What is said to a daemon, and what is asked of the store only where there is none.
+OF_A_DAEMON = {f"codeflash_parallel.evalqueue.{name}" for name in ("calls", "protocol", "link", "plain")}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make_project(tmp_path_factory.mktemp("light") / "project")
+    (made.parent / "fast.py").write_text(FAST_TOTAL)
+    return made
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_who_hands_in_loads_what_that_needs(project: Path, form: tuple[str, ...]) -> None:
+    given = ("--candidates", "../fast.py", "--function", "shop/sums.py::total", "--cache-dir", "../cache")
+    submit = command("queue", "submit", *given, *form)
+    names = loaded(submit, REPORT_ALL, project)
+    assert {name.partition(".")[0] for name in names} & set(HEAVY) == set()
+    assert names & (SPARED | OF_A_DAEMON) == set()
+    assert "codeflash_parallel.engine.submitting" in names
+
+
+@pytest.mark.parametrize("words", [("queue", "list", "--json"), ("queue", "status", "--json")], ids=" ".join)
+def test_who_looks_loads_what_that_needs(project: Path, words: tuple[str, ...]) -> None:
+    loaded(command("queue", "pause", "--cache-dir", "../cache"), cwd=project)
+    names = loaded(command(*words, "--cache-dir", "../cache"), REPORT_ALL, project)
+    assert {name.partition(".")[0] for name in names} & set(HEAVY) == set()
+    assert names & SPARED == set()
+
+
+def test_the_version_is_said_without_anything_made() -> None:
+    assert {"dataclasses", "argparse", "traceback"} & loaded(command("--version")) == set()

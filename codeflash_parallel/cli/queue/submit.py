@@ -29,7 +29,7 @@ from codeflash_parallel.cli.queueing import (
 from codeflash_parallel.cli.setting_sources import Tables
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, JobState, Priority, Receipt
+from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, JobState, Priority
 from codeflash_parallel.model.settings import SETTING_NAMES
 from codeflash_parallel.report.queue_document import JobView, Newness
 
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     with open_queue(args, tables) as client:
         receipt = client.submit(request).receipt
         daemon = daemon_of(client)
-    view = _view(receipt)
+    view = view_of(receipt, Newness.NEW if receipt.is_new else Newness.KNOWN)
     write_jobs(output, [view], daemon, lambda: jobs_words([view]))
     if output.form == Format.TEXT:
         sys.stderr.write(_next(view))
@@ -156,13 +156,6 @@ def _command(args: argparse.Namespace) -> tuple[str, ...]:
         return tuple(shlex.split(args.command))
     except ValueError as error:
         raise UsageError("BAD_ARGUMENTS", f"--command cannot be taken apart: {error}.") from error
-
-
-def _view(receipt: Receipt) -> JobView:
-    from codeflash_parallel.evalqueue.calls import JobStatus
-
-    newness = Newness.NEW if receipt.is_new else Newness.KNOWN
-    return view_of(JobStatus(job=receipt.job, place=receipt.place), newness)
 
 
 def _next(view: JobView) -> str:

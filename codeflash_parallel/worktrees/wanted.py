@@ -1,0 +1,40 @@
+"""What a snapshot is to be taken of, and what a ref names. Light: `queue submit` asks, and takes none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.worktrees.git import GitFailed, user_git
+from codeflash_parallel.worktrees.repository import Repository
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnapshotRequest:
+    """What a snapshot is taken of.
+
+    Attributes:
+        base: a ref of the user's repository; empty: the tree as it is on disk.
+        include_ignored: patterns of ignored files that are wanted.
+        extra_tests: folder of tests that are overlaid; empty: none.
+    """
+
+    base: str = ""
+    include_ignored: tuple[str, ...] = ()
+    extra_tests: str = ""
+
+
+def no_work_tree(repository: Repository) -> UsageError:
+    """Return the error of a bare repository where nothing is named to start from."""
+    hint = "Name what to start from with --base."
+    return UsageError("BAD_BASE", f"{repository.root} is bare: it has no work tree.", hint)
+
+
+def resolve(repository: Repository, ref: str) -> str:
+    """Return the commit that a ref of the user's repository names; empty if there is none."""
+    try:
+        return user_git(repository.root).text(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"
+        )
+    except GitFailed:
+        return ""
