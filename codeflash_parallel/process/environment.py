@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from codeflash_parallel.model.variables import passed_names
-
 #: Tells tests which slot they are in, so that they can choose ports and database names.
 SLOT_VARIABLE = "CODEFLASH_PARALLEL_SLOT"
+
+#: Names the folder of the locks that keep checks away from what is timed (`quiet`), for those who want to be
+#: apart from the rest of the host.
+QUIET_VARIABLE = "CODEFLASH_PARALLEL_QUIET_DIR"
 
 #: Hash seeds of the two baseline runs: fixed, so that the same snapshot gives the same findings. Checks have
 #: no others: two runs do not find out everything that depends on the order of a set, and what they miss would
@@ -81,6 +83,8 @@ def private_folders(private: Path) -> tuple[Path, ...]:
 
 def _taken_over(base: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
     """Return what comes from the user's environment."""
+    from codeflash_parallel.model.variables import passed_names  # not for those who want a name of this module
+
     passed = {name: base[name] for name in passed_names(base, pass_env)}
     return {**passed, **_numeric_threads(base), **_user_base(base)}
 
