@@ -4,18 +4,23 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
+from compiled_guest import keep_guests_in
 from effort import TIMES
 from hypothesis import settings
 from mounts import READ_ONLY, kept_read_only
 
+from codeflash_parallel.process.environment import QUIET_VARIABLE
+
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
 # Every run draws other examples: fifty of each in the gate, more in a campaign.
 settings.register_profile("without-database", database=None, deadline=None, max_examples=50 * TIMES)
+# `nox -s newer`: what one Python has drawn many examples of is tried with some under the others.
+settings.register_profile("few", settings.get_profile("without-database"), max_examples=10)
 settings.load_profile("without-database")
 
 # What it asserts is asserted for tests: they shall say what differs.
@@ -29,6 +34,19 @@ ALL_BACKENDS = os.environ.get("CODEFLASH_PARALLEL_BACKENDS") == "all"
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run every async test under both event loops (those marked `engine` under asyncio, unless asked)."""
     return str(request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_of_one_s_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep away from races of others on this machine, and of the other test processes: they would be waited for."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(QUIET_VARIABLE, str(tmp_path_factory.mktemp("quiet")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _guests_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    keep_guests_in(tmp_path_factory.mktemp("guests"))
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Choose what is run, and in which order: after pytest-randomly has shuffled."""
     if not ALL_BACKENDS:
         _leave_out_second_loop(config, items)
-    items[:] = _long_ones_first(items)
+    workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    items[:] = _long_ones_first(items, workers)
 
 
 def _leave_out_second_loop(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -89,17 +108,21 @@ def _backend(item: pytest.Item) -> str:
     return str(callspec.params.get("anyio_backend", "")) if callspec else ""
 
 
-def _long_ones_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Put long tests first in either half, so that no worker begins one when the other has nothing left.
+def _long_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Put long tests first in each worker's share, so that none begins one when the others have nothing left.
 
-    `--dist worksteal` gives two workers a half each, as it comes. Modules stay whole: some share a project.
+    `--dist worksteal` gives each worker an equal share, as it comes. Modules stay whole: some share a project.
     """
     long, short = [one for one in items if _is_long(one)], [one for one in items if not _is_long(one)]
-    halves: tuple[list[pytest.Item], list[pytest.Item]] = [], []
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
     for _, module in groupby(long, key=lambda item: item.path):
-        min(halves, key=len).extend(module)
-    room = max(0, len(items) // 2 - len(halves[0]))
-    return [*halves[0], *short[:room], *halves[1], *short[room:]]
+        min(shares, key=len).extend(module)
+    size = len(items) // workers
+    for share in shares:
+        room = max(0, size - len(share))
+        share.extend(short[:room])
+        del short[:room]
+    return [*chain.from_iterable(shares), *short]
 
 
 def _is_long(item: pytest.Item) -> bool:

@@ -22,8 +22,11 @@ from typing import IO, Any
 import jsonschema
 import pytest
 from aftermath import assert_same, picture, processes_of, worktrees_left
+from compiled_guest import put_into
 from expectations import assert_known
 from mounts import READ_ONLY, mounting, read_only
+
+from codeflash_parallel.process.environment import QUIET_VARIABLE
 
 __all__ = [
     "Finished",
@@ -205,10 +208,18 @@ class Finished:
 
 def assert_sound(data: dict[str, Any]) -> None:
     """Hold a document against the schema that ships, and against the rules between fields."""
-    from codeflash_parallel.report.document import check_invariants, schema
+    from codeflash_parallel.report.document import check_invariants
 
-    jsonschema.validate(data, schema(), cls=jsonschema.Draft202012Validator)
+    _validator().validate(data)
     assert check_invariants(data) == []
+
+
+@functools.cache
+def _validator() -> jsonschema.Draft202012Validator:
+    """Made once a process: to hold the schema itself against its own costs more than most documents."""
+    from codeflash_parallel.report.document import schema
+
+    return jsonschema.Draft202012Validator(schema())
 
 
 def load_fixture(name: str) -> Fixture:
@@ -250,10 +261,12 @@ def make_place(folder: Path, **environment: str) -> Place:
     place = {name: folder / name for name in ("repository", "cache", "home", "state")}
     for name in ("repository", "home", "state"):
         place[name].mkdir(parents=True)
+    put_into(place["cache"])
     own = {k: v for k, v in os.environ.items() if not k.startswith(_PRIVATE_PREFIXES)}
     # Every plugin that the developers of *this* project have installed would cost a second of each start.
     own |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(place["home"])}
     state = str(place["state"])
+    own |= {name: os.environ[name] for name in (QUIET_VARIABLE,) if name in os.environ}
     own |= {"FIXTURE_STATE": state, "CODEFLASH_PARALLEL_ALLOW_WRITE": state, **_importable(), **environment}
     return Place(**place, cwd=place["repository"], environment=own)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.process.token import hold_benchmark_token
@@ -19,11 +19,6 @@ async def machine_alone(context: RunContext) -> AsyncIterator[None]:
     Raises:
         EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
     """
-    async with AsyncExitStack() as stack:
-        context.quiet.waits("another race has this machine")
-        try:
-            await stack.enter_async_context(hold_benchmark_token(_TOKEN_DEADLINE_S))
-        finally:
-            context.quiet.waits("")
-        async with context.quiet.exclusive():
-            yield
+    token = hold_benchmark_token(_TOKEN_DEADLINE_S, on_wait=context.quiet.waits)
+    async with token, context.quiet.exclusive():
+        yield

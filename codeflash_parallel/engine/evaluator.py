@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,7 +29,7 @@ from codeflash_parallel.model.events import CandidateFinished, Event, Observer
 from codeflash_parallel.model.providers import Refiner, Repairer
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.model.settings import Executor, Settings
-from codeflash_parallel.process.quiet import Quiet
+from codeflash_parallel.process.quiet import Quiet, host_quiet
 
 
 class RaceMode(StrEnum):
@@ -54,7 +55,9 @@ class Evaluator:
     Args:
         repository: a path inside the user's repository; it is only read.
         settings: of every call.
-        quiet: keeps what is timed apart from the checks of other processes that share it; none by default.
+        quiet: keeps what is timed apart from the checks of other processes that share it; by default that of
+            the host, `process.quiet.host_quiet`.
+        sharers: how many evaluators share the machine's memory.
 
     Raises:
         UsageError: on entering: not a repository, a bad interpreter.
@@ -62,11 +65,16 @@ class Evaluator:
     """
 
     def __init__(
-        self, repository: Path | str = ".", settings: Settings | None = None, quiet: Quiet | None = None
+        self,
+        repository: Path | str = ".",
+        settings: Settings | None = None,
+        quiet: Quiet | None = None,
+        sharers: int = 1,
     ) -> None:
         self._path = Path(repository)
         self._settings = settings or Settings()
         self._quiet = quiet
+        self._sharers = sharers
         self._stack = AsyncExitStack()
         self._turn = anyio.Lock()
         self._surroundings: Surroundings | None = None
@@ -79,7 +87,12 @@ class Evaluator:
         try:
             with disk_faults(cache_root(self._settings)):
                 self._surroundings = await self._stack.enter_async_context(
-                    Surroundings.open(self._path, self._settings, self._quiet)
+                    Surroundings.open(
+                        self._path,
+                        self._settings,
+                        self._quiet or host_quiet(os.environ, self._waits),
+                        self._sharers,
+                    )
                 )
         except BaseException as error:
             await self._stack.__aexit__(type(error), error, error.__traceback__)
@@ -204,6 +217,10 @@ class Evaluator:
         async with self._turn:
             with ungrouped(), disk_faults(around.setup.cache):
                 return await grade(around, candidate, command, new_run_id())
+
+    def _waits(self, why: str) -> None:
+        if self._run is not None:
+            self._run.wait(why)
 
     def _must_fit(self, known: Recollection) -> None:
         must_have_same_settings(known, self._settings)

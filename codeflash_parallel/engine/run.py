@@ -34,7 +34,7 @@ from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
 from codeflash_parallel.model.candidate import Submission
-from codeflash_parallel.model.events import Observer, RunFinished, RunStarted
+from codeflash_parallel.model.events import Observer, RunFinished, RunStarted, RunWaits
 from codeflash_parallel.model.result import RunResult
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.target import Target
@@ -107,6 +107,10 @@ class Run:
         """Stop: kill what runs, keep what is finished."""
         self._interrupted = self._interrupted or code
         self._scope.cancel()
+
+    def wait(self, why: str) -> None:
+        """Tell the observers that somebody else on this machine is waited for; empty: not any more."""
+        self._announce(RunWaits(run_id=self._run_id, why=why))
 
     async def evaluate(self, source: Source) -> RunResult:
         """Judge every candidate of the source.

@@ -23,7 +23,8 @@ from codeflash_parallel.process.machine import Machine, read_machine
 from codeflash_parallel.process.quiet import Quiet
 from codeflash_parallel.worktrees.mirror import Mirror
 from codeflash_parallel.worktrees.repository import Repository
-from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest
+from codeflash_parallel.worktrees.snapshot import Snapshot
+from codeflash_parallel.worktrees.wanted import SnapshotRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +106,7 @@ def set_up(
     mirror: Mirror,
     guest_dir: Path,
     quiet: Quiet,
+    sharers: int = 1,
 ) -> Setup:
     """Look at the machine, choose interpreter and isolation level. Blocks: it may try levels.
 
@@ -113,7 +115,7 @@ def set_up(
         EnvironmentFault: `NO_ISOLATION`.
     """
     cache, machine = cache_root(settings), read_machine()
-    shares = shares_of(machine, settings)
+    shares = shares_of(machine, settings, sharers)
     project = repository.root / repository.project
     interpreter = choose_interpreter(settings.python, project, repository.root)
     place = (interpreter, guest_dir, cache)

@@ -31,11 +31,15 @@ class Shares:
     memory_bytes: int
 
 
-def shares_of(machine: Machine, settings: Settings) -> Shares:
-    """Return what the settings ask for, else a fair share of what is available."""
+def shares_of(machine: Machine, settings: Settings, sharers: int = 1) -> Shares:
+    """Return what the settings ask for, else a fair share of what is available.
+
+    Args:
+        sharers: how many evaluators share the machine's memory: a daemon's workers.
+    """
     wanted = settings.parallel_candidates
     slots = auto_slots(machine) if wanted == "auto" else wanted
-    free_bytes = max(0, machine.memory_bytes - _RESERVED_BYTES)
+    free_bytes = max(0, machine.memory_bytes - _RESERVED_BYTES) // sharers
     fair_bytes = max(free_bytes // (slots + 1), _LEAST_BYTES)
     return Shares(
         slots=slots,

@@ -49,9 +49,13 @@ class Surroundings:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, settings: Settings, quiet: Quiet | None = None
+        cls, path: Path, settings: Settings, quiet: Quiet | None = None, sharers: int = 1
     ) -> AsyncIterator[Surroundings]:
         """Find the repository, clean up after dead runs, start the launcher; leaving undoes all of it.
+
+        Args:
+            quiet: none by default.
+            sharers: how many evaluators share the machine's memory.
 
         Raises:
             UsageError: not a repository, a bad interpreter.
@@ -65,7 +69,7 @@ class Surroundings:
             mirror = await stack.enter_async_context(open_mirror(cache, repository))
             guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
             make = partial(set_up, settings, repository, launcher, mirror, guest_dir, quiet or NotKept())
-            surroundings = cls(await anyio.to_thread.run_sync(make))
+            surroundings = cls(await anyio.to_thread.run_sync(partial(make, sharers)))
             try:
                 yield surroundings
             finally:

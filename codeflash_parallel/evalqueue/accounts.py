@@ -146,12 +146,12 @@ class Accounts:
     def submitter_account(self, row: sqlite3.Row, mean_us: int) -> Account:
         """Return a submitter's account, with what its next claim is charged."""
         guess = row["cost_us"] if row["measured"] else mean_us or FIRST_GUESS_US
-        return Account(
-            vtime=row["vtime"],
-            since=row["since"],
-            step=ticks(guess, self._weights.get(row["submitter"], 1.0)),
-            share_step=ticks(guess, self.weight_of(row["share"])),
-        )
+        if not self._weights:
+            step = share_step = ticks(guess, 1.0)
+        else:
+            step = ticks(guess, self._weights.get(row["submitter"], 1.0))
+            share_step = ticks(guess, self.weight_of(row["share"]))
+        return Account(row["vtime"], row["since"], step, share_step)
 
     def count_submission(self, share: str) -> None:
         """Count a job against the budget of a share."""

@@ -13,6 +13,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def line_of(change: Change) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
+@lru_cache(maxsize=8)
 def head_of(generation: str) -> bytes:
     """Return the first line of a journal."""
     return line_of({"journal": VERSION, "generation": generation})

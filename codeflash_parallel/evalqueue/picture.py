@@ -29,6 +29,19 @@ FROM lanes JOIN jobs ON jobs.number = (
     ORDER BY first.urgency_ms, first.turn LIMIT 1
 ) WHERE lanes.ready > 0
 """
+_SUBMITTERS = """
+SELECT share, submitter, vtime, since, measured, cost_us FROM submitters
+WHERE EXISTS (
+    SELECT 1 FROM lanes WHERE lanes.share = submitters.share AND lanes.submitter = submitters.submitter
+)
+"""
+#: With what only hints ask for.
+_SUBMITTERS_COUNTED = """
+SELECT submitters.*, of_lanes.queued, of_lanes.running FROM submitters JOIN (
+    SELECT share, submitter, SUM(queued) AS queued, SUM(running) AS running FROM lanes
+    GROUP BY share, submitter
+) AS of_lanes USING (share, submitter)
+"""
 _RUNNING = """
 SELECT submitter, kind, COUNT(*) AS n FROM jobs WHERE state = 'running' GROUP BY submitter, kind
 """
@@ -121,14 +134,10 @@ class Painter:
         rows = self._database.rows(
             "SELECT share, vtime, since FROM shares WHERE share IN (SELECT share FROM lanes)"
         )
-        return {row["share"]: Account(vtime=row["vtime"], since=row["since"]) for row in rows}
+        return {row[0]: Account(row[1], row[2]) for row in rows}
 
     def _submitters(self) -> list[sqlite3.Row]:
-        return self._database.rows(
-            "SELECT submitters.*, of_lanes.queued, of_lanes.running FROM submitters JOIN "
-            "(SELECT share, submitter, SUM(queued) AS queued, SUM(running) AS running FROM lanes "
-            "GROUP BY share, submitter) AS of_lanes USING (share, submitter)"
-        )
+        return self._database.rows(_SUBMITTERS if self._hint is None else _SUBMITTERS_COUNTED)
 
     def _starts(self, now_ms: int) -> dict[str, int]:
         if not self._settings.rate_limit:
@@ -158,15 +167,8 @@ def standing(row: sqlite3.Row) -> Standing:
 
 
 def _lane(row: sqlite3.Row) -> Lane:
-    return Lane(
-        share=row["share"],
-        submitter=row["submitter"],
-        kind=_KINDS[row["kind"]],
-        priority=_PRIORITIES[row["priority"]],
-        ready=row["ready"],
-        turn=row["turn"],
-        urgency_ms=row["urgency_ms"],
-    )
+    share, submitter, kind, priority, ready, turn, urgency_ms = row
+    return Lane(share, submitter, _KINDS[kind], _PRIORITIES[priority], ready, turn, urgency_ms)
 
 
 def _hint_row(row: sqlite3.Row, now_ms: int) -> HintRow:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
 
@@ -34,9 +36,8 @@ LEVELS = {priority: level for level, priority in enumerate(Priority)}
 TIMED = frozenset({JobKind.EVALUATE, JobKind.RACE})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lane:
-    """Jobs that differ in their age only.
+class Lane(NamedTuple):
+    """Jobs that differ in their age only. A tuple, as `Account` is: every decision makes one of each row.
 
     Args:
         ready: those that may start.
@@ -53,8 +54,7 @@ class Lane:
     urgency_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """Virtual time of a share, or of a submitter in its share.
 
     Args:
@@ -128,6 +128,7 @@ def urgency_of(queued_ms: int, priority: Priority) -> int:
     return queued_ms + LEVELS[priority] * AGEING_MS
 
 
+@lru_cache(maxsize=1024)
 def ticks(cost_us: int, weight: float) -> int:
     """Return the virtual time that a cost takes."""
     return max(_LEAST_TICKS, round(cost_us / weight))
@@ -149,12 +150,10 @@ def closed(picture: Picture) -> Waiting | None:
 
 def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
     """Return which limit of its own keeps a submitter's job of a kind from starting."""
-    limits = picture.limits
-    of_kind = sum(count for (_, its_kind), count in picture.running.items() if its_kind == kind)
-    if kind in limits.kinds and of_kind >= limits.kinds[kind]:
+    limits, running = picture.limits, picture.running.items()
+    if kind in limits.kinds and sum(n for (_, its), n in running if its == kind) >= limits.kinds[kind]:
         return Waiting.KIND
-    of_submitter = sum(count for (who, _), count in picture.running.items() if who == submitter)
-    if limits.submitter and of_submitter >= limits.submitter:
+    if limits.submitter and sum(n for (who, _), n in running if who == submitter) >= limits.submitter:
         return Waiting.SUBMITTER
     if limits.starts and picture.starts.get(submitter, 0) >= limits.starts:
         return Waiting.RATE

@@ -11,10 +11,10 @@ without its limit, and the limit as the reason.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
+from typing import NamedTuple
 
 from codeflash_parallel.evalqueue.policy import (
     AGEING_MS,
@@ -41,8 +41,7 @@ class Standing:
     urgency_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """The jobs of one submitter, one after the other.
 
     Args:
@@ -91,7 +90,7 @@ def others_before(picture: Picture, job: Standing, own: int) -> int:
     """Return how many jobs of others are before one, of which its submitter has so many before it."""
     if picture.strategy is not Strategy.FAIR:
         return 0
-    shares = {share: list(flows) for share, flows in _flows(picture)}
+    shares = _flows(picture)
     account = picture.submitters[job.share, job.submitter]
     turn = (account.vtime + own * account.step, account.since)
     mates = [flow for flow in shares.pop(job.share, []) if flow.since != account.since]
@@ -104,22 +103,16 @@ def others_before(picture: Picture, job: Standing, own: int) -> int:
     )
 
 
-def _flows(picture: Picture) -> Iterator[tuple[str, Iterator[Flow]]]:
-    """Yield each share with the flows of its submitters that may start something."""
-    lanes = [lane for lane in picture.lanes if not held_back(lane.submitter, lane.kind, picture)]
-    for share, its in groupby(sorted(lanes, key=attrgetter("share", "submitter")), attrgetter("share")):
-        yield share, (_flow(picture, list(same)) for _, same in groupby(its, attrgetter("submitter")))
-
-
-def _flow(picture: Picture, lanes: Sequence[Lane]) -> Flow:
-    account = picture.submitters[lanes[0].share, lanes[0].submitter]
-    return Flow(
-        vtime=account.vtime,
-        since=account.since,
-        step=account.step,
-        share_step=account.share_step,
-        jobs=sum(lane.ready for lane in lanes),
-    )
+def _flows(picture: Picture) -> dict[str, list[Flow]]:
+    """Return the flows of all submitters that may start something, by share."""
+    jobs: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for lane in picture.lanes:
+        if not held_back(lane.submitter, lane.kind, picture):
+            jobs[lane.share, lane.submitter] += lane.ready
+    found: defaultdict[str, list[Flow]] = defaultdict(list)
+    for who, count in jobs.items():
+        found[who[0]].append(Flow(*picture.submitters[who], count))
+    return found
 
 
 def _turns(flows: Sequence[Flow], room: int) -> int:

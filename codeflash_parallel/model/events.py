@@ -55,6 +55,14 @@ class Warned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunWaits:
+    """Somebody else on this machine is waited for: why, one clause; empty: not any more."""
+
+    run_id: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinished:
     """The run is over."""
 
@@ -62,7 +70,7 @@ class RunFinished:
     result: RunResult
 
 
-Event = RunStarted | PhaseStarted | CandidateMoved | CandidateFinished | Warned | RunFinished
+Event = RunStarted | PhaseStarted | CandidateMoved | CandidateFinished | Warned | RunWaits | RunFinished
 
 
 class Observer(Protocol):

@@ -83,7 +83,9 @@ def private_folders(private: Path) -> tuple[Path, ...]:
 
 def _taken_over(base: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
     """Return what comes from the user's environment."""
-    from codeflash_parallel.model.variables import passed_names  # not for those who want a name of this module
+    from codeflash_parallel.model.variables import (
+        passed_names,
+    )  # not for those who want a name of this module
 
     passed = {name: base[name] for name in passed_names(base, pass_env)}
     return {**passed, **_numeric_threads(base), **_user_base(base)}

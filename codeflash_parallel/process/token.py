@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -31,24 +31,32 @@ _UNKNOWN = "process unknown"
 
 
 @asynccontextmanager
-async def hold_benchmark_token(deadline_s: float, *, name: str = TOKEN_NAME) -> AsyncIterator[None]:
+async def hold_benchmark_token(
+    deadline_s: float, *, name: str = TOKEN_NAME, on_wait: Callable[[str], None] = lambda _why: None
+) -> AsyncIterator[None]:
     """Hold the token inside the block; waiting for it can be cancelled.
 
     Args:
         deadline_s: how long to wait for it.
         name: another token than the host's, for tests.
+        on_wait: called with a clause when it is not free, and with "" when the wait is over.
 
     Raises:
         EnvironmentFault: `BENCHMARK_TOKEN_BUSY`, it did not come free in time.
     """
     holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with holder:
-        await _acquire(holder, name, deadline_s)
+        if not _bind(holder, _address(name)):
+            on_wait("another race has this machine")
+            try:
+                await _acquire(holder, name, deadline_s)
+            finally:
+                on_wait("")
         yield
 
 
 async def _acquire(token: socket.socket, name: str, deadline_s: float) -> None:
-    address = b"\0" + name.encode()
+    address = _address(name)
     with anyio.move_on_after(deadline_s):
         while not _bind(token, address):
             await _wait_for_release(address)
@@ -59,6 +67,10 @@ async def _acquire(token: socket.socket, name: str, deadline_s: float) -> None:
         f"Another benchmark ({who}) has had this machine for {deadline_s:g} s.",
         "Run again when it has finished.",
     )
+
+
+def _address(name: str) -> bytes:
+    return b"\0" + name.encode()
 
 
 def token_holder(*, name: str = TOKEN_NAME) -> str:
@@ -80,7 +92,7 @@ def _named(name: str, _inode: str) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as watch:
         watch.setblocking(False)
         try:
-            watch.connect(b"\0" + name.encode())
+            watch.connect(_address(name))
         except OSError:
             return _UNKNOWN
         credentials = watch.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

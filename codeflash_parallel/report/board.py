@@ -20,6 +20,7 @@ from codeflash_parallel.model.events import (
     Event,
     Observer,
     PhaseStarted,
+    RunWaits,
     Warned,
 )
 from codeflash_parallel.model.lifecycle import Stage
@@ -68,6 +69,8 @@ class PlainLines:
                 self._say(f"start {event.candidate} slot {event.slot}")
             case CandidateFinished():
                 self._finished(event)
+            case RunWaits():
+                self._say(f"waits: {event.why}" if event.why else "goes on")
             case Warned():
                 self._say(f"warning: {event.message}")
             case _:
@@ -103,6 +106,8 @@ class LiveBoard:
             self._progress.update(event)
         if isinstance(event, Warned):
             self._console.print(Text.assemble(("warning: ", "yellow"), one_line(event.message)))
+        if isinstance(event, RunWaits) and event.why and self._live is None:
+            self._console.print(Text(one_line(f"waits: {event.why}"), style="dim"))
         if isinstance(event, PhaseStarted) and event.phase == "race":
             self.close()
             self._console.print(Text(one_line(f"race {event.detail}"), style="dim"))
@@ -134,10 +139,11 @@ class LiveBoard:
     def _heading(self) -> Text:
         progress = self._progress
         seconds = int(progress.now() - progress.started)
+        waits = f"waits: {progress.waits}  " if progress.waits else ""
         judged = f"{progress.judged()} of {len(progress.rows)} judged  " if progress.rows else ""
         return Text.assemble(
             (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),
-            f"  {judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
+            f"  {one_line(waits)}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
             no_wrap=True,
             overflow="ellipsis",
         )

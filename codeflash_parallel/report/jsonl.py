@@ -14,6 +14,7 @@ from codeflash_parallel.model.events import (
     PhaseStarted,
     RunFinished,
     RunStarted,
+    RunWaits,
     Warned,
 )
 
@@ -46,6 +47,8 @@ class JsonLines:
                 self._write(event.run_id, "candidate_finished", event.candidate, result=result)
             case Warned():
                 self._write(event.run_id, "warned", message=encodable(event.message))
+            case RunWaits():
+                self._write(event.run_id, "run_waits", why=event.why)
             case RunFinished():
                 pass  # `finish` writes it, with the same line for runs that failed before they began
             case _:

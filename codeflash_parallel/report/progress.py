@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, PhaseStarted, RunStarted
+from codeflash_parallel.model.events import (
+    CandidateFinished,
+    CandidateMoved,
+    Event,
+    PhaseStarted,
+    RunStarted,
+    RunWaits,
+)
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.result import CandidateResult
 
@@ -37,6 +44,7 @@ class Progress:
         self.slots = 0
         self.phase = ""
         self.detail = ""
+        self.waits = ""
         self.rows: dict[CandidateId, Row] = {}
 
     def update(self, event: Event) -> None:
@@ -46,6 +54,8 @@ class Progress:
                 self.slots = event.slots
             case PhaseStarted():
                 self.phase, self.detail = event.phase, event.detail
+            case RunWaits():
+                self.waits = event.why
             case CandidateMoved():
                 self._moved(event)
             case CandidateFinished():

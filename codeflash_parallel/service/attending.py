@@ -108,6 +108,7 @@ class Attending:
             kind=self.job.kind,
             payload=self.job.payload,
             slots=slots,
+            sharers=self.desk.slots,
         )
         try:
             async with anyio.create_task_group() as group:

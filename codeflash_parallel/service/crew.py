@@ -237,7 +237,7 @@ class Crew:
         with theirs, log.open("wb") as output, self._book:
             try:
                 popen = subprocess.Popen(
-                    [*argv, str(self._cache), str(self._folder), *self._pass_env],
+                    [*argv, str(self._cache), *self._pass_env],
                     cwd="/",
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # a Ctrl-C on the daemon's terminal is for the daemon

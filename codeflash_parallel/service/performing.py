@@ -24,7 +24,7 @@ from codeflash_parallel.model.events import CandidateFinished, Event, PhaseStart
 from codeflash_parallel.model.jobs import JobKind
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.variables import uncovered
-from codeflash_parallel.process.quiet import HostQuiet
+from codeflash_parallel.process.quiet import HostQuiet, NotKept
 from codeflash_parallel.repair.commands import (
     CommandRefiner,
     CommandRepairer,
@@ -44,6 +44,7 @@ class Assignment:
     Attributes:
         payload: see `engine.submitting.Task`.
         slots: how many candidates it may evaluate at once.
+        sharers: how many workers share the machine's memory.
     """
 
     job_id: str
@@ -51,6 +52,7 @@ class Assignment:
     kind: JobKind
     payload: str
     slots: int
+    sharers: int
 
     @property
     def claim(self) -> str:
@@ -68,7 +70,10 @@ class Performer:
         pass_env: names and patterns of our variables that jobs may ask for.
     """
 
-    def __init__(self, cache: Path, quiet: HostQuiet, tell: Tell, pass_env: Sequence[str] = ()) -> None:
+    def __init__(
+        self, cache: Path, quiet: HostQuiet | NotKept, tell: Tell, pass_env: Sequence[str] = ()
+    ) -> None:
+        self._sharers = 1
         self._cache, self._quiet, self._tell = cache, quiet, tell
         self._pass_env = pass_env
         self._keeping = anyio.create_task_group()
@@ -101,6 +106,7 @@ class Performer:
             UsageError: the job asks for something that cannot be.
             EnvironmentFault: the project, or the machine.
         """
+        self._sharers = assignment.sharers
         self._quiet.take_intervals()  # of a job that was broken off
         began_s = time.monotonic()
         task = task_of(assignment.payload)
@@ -199,7 +205,7 @@ class Performer:
         if self._kept is None or self._kept.open_for != (task.repository, settings):
             await self.close()
             self._tell("opens the repository")
-            evaluator = Evaluator(task.repository, settings, self._quiet)
+            evaluator = Evaluator(task.repository, settings, self._quiet, self._sharers)
             kept = _Kept(evaluator=evaluator, open_for=(task.repository, settings))
             await self._keeping.start(kept.keep)
             self._kept = kept

@@ -21,7 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from codeflash_parallel.evalqueue.protocol import error_document
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import JobKind
-from codeflash_parallel.process.quiet import HostQuiet
+from codeflash_parallel.process.quiet import host_quiet
 from codeflash_parallel.process.wire import Message
 from codeflash_parallel.service.blame import Blame, blame, machine_fault
 from codeflash_parallel.service.channel import Channel
@@ -34,7 +34,7 @@ _IDLE_S = 300.0
 class _Worker:
     """The worker's side of its channel."""
 
-    def __init__(self, channel: Channel, cache: Path, folder: Path, pass_env: Sequence[str]) -> None:
+    def __init__(self, channel: Channel, cache: Path, pass_env: Sequence[str]) -> None:
         self._channel = channel
         self._outbox: MemoryObjectSendStream[Message]
         self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
@@ -42,7 +42,7 @@ class _Worker:
         self._job = anyio.CancelScope()
         self._claim = ""
         self._unwanted: set[str] = set()
-        self._performer = Performer(cache, HostQuiet(folder, self._waits), self._tell, pass_env)
+        self._performer = Performer(cache, host_quiet(os.environ, self._waits), self._tell, pass_env)
 
     async def run(self) -> None:
         """Serve until the daemon is gone."""
@@ -128,18 +128,18 @@ def main(arguments: list[str]) -> None:
     """Run a worker.
 
     Args:
-        arguments: number of the inherited end of the socket pair, the daemon's cache, the queue's folder, and
-            which of our variables jobs may ask for.
+        arguments: number of the inherited end of the socket pair, the daemon's cache, and which of our
+            variables jobs may ask for.
     """
-    number, cache, folder, *pass_env = arguments
+    number, cache, *pass_env = arguments
     end = socket.socket(fileno=int(number))
     os.set_inheritable(int(number), False)
-    anyio.run(_work, end, Path(cache), Path(folder), pass_env, backend="asyncio")
+    anyio.run(_work, end, Path(cache), pass_env, backend="asyncio")
 
 
-async def _work(end: socket.socket, cache: Path, folder: Path, pass_env: Sequence[str]) -> None:
+async def _work(end: socket.socket, cache: Path, pass_env: Sequence[str]) -> None:
     with end:
-        await _Worker(Channel(end), cache, folder, pass_env).run()
+        await _Worker(Channel(end), cache, pass_env).run()
 
 
 if __name__ == "__main__":

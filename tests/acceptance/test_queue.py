@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from harness import Place, assert_nothing_left, assert_same, picture
 from queue_support import TARGET, answer, job_of, submit, with_queue
 
+from codeflash_parallel.evalqueue.link import socket_of
 from codeflash_parallel.evalqueue.store import Store
 from codeflash_parallel.model.queue_settings import QueueSettings
 
@@ -72,6 +75,18 @@ def test_a_queue_that_was_damaged_is_not_taken_for_an_empty_one(place: Place) ->
     assert second.errors == ""
     assert answer(second)["health"]["rebuilt"] in first.errors
     assert "queue.sqlite3.damaged-1" in "".join(place.run("queue", "status").stdout.decode().split())
+
+
+@pytest.mark.campaign
+def test_a_command_notices_within_5_s_that_a_daemon_is_stalled(place: Place) -> None:
+    make_queue(place)
+    with socket.socket(socket.AF_UNIX) as silent, socket_of(place.cache / "queue") as address:
+        silent.bind(address)
+        silent.listen()
+        begun = time.monotonic()
+        told = place.run("queue", "status", "--json")
+        assert time.monotonic() - begun < 5.0
+    assert answer(told, 4)["error"]["code"] == "DAEMON_STALLED"
 
 
 def test_a_paused_queue_says_so_until_it_is_not(place: Place) -> None:

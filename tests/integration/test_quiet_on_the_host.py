@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
-from codeflash_parallel.process.quiet import HostQuiet, NotKept
+from codeflash_parallel.process.environment import QUIET_VARIABLE, SLOT_VARIABLE
+from codeflash_parallel.process.quiet import HostQuiet, NotKept, host_quiet
 
 pytestmark = pytest.mark.anyio
 
@@ -138,3 +143,94 @@ async def test_it_is_free_again_after_an_error(tmp_path: Path) -> None:
 async def test_without_locks_one_enters_at_once() -> None:
     async with NotKept().exclusive(), NotKept().exclusive(), NotKept().shared():
         pass
+
+
+# The host's
+
+
+def test_users_of_a_host_share_its_files_and_may_name_others(tmp_path: Path) -> None:
+    quiet = host_quiet({QUIET_VARIABLE: str(tmp_path)})
+    assert isinstance(quiet, HostQuiet)
+    names = sorted(tmp_path.iterdir())
+    assert [path.suffix for path in names] == [".room", ".turn"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in names} == {0o644}
+    space = Path("/proc/self/ns/net").stat().st_ino
+    assert all(
+        str(space) in path.name for path in names
+    )  # the benchmark token is of a network namespace, too
+    assert isinstance(host_quiet({QUIET_VARIABLE: str(tmp_path / "none")}), NotKept)
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:  # below pytest's own folders nobody else comes
+        Path(name).chmod(0o1777)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_file_of_somebody_else_can_be_locked(open_to_all: Path) -> None:
+    environment = {QUIET_VARIABLE: str(open_to_all)}
+    ours = host_quiet(environment)
+
+    async def lock() -> None:
+        async with host_quiet(environment).exclusive():
+            with anyio.move_on_after(0.05) as scope:
+                async with ours.shared():
+                    pytest.fail("it is not free")
+            assert scope.cancelled_caught
+
+    os.seteuid(12345)
+    try:
+        anyio.run(lock)
+    finally:
+        os.seteuid(0)
+
+
+async def test_a_run_inside_of_a_check_does_not_wait_for_the_check(tmp_path: Path) -> None:
+    environment = {QUIET_VARIABLE: str(tmp_path)}
+    async with host_quiet(environment).shared():
+        with anyio.fail_after(5):
+            async with host_quiet({**environment, SLOT_VARIABLE: "1"}).exclusive():
+                pass
+
+
+async def test_who_holds_a_lock_for_ever_holds_up_nobody_for_ever(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with HostQuiet(tmp_path).exclusive():
+        with anyio.fail_after(5):
+            async with HostQuiet(tmp_path, said.append, patience_s=0.02).shared():
+                assert said == ["something is timed on this machine", ""] * 2
+
+
+async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None:
+    quiet, entered = HostQuiet(tmp_path), anyio.Event()
+
+    async def race() -> None:
+        async with quiet.exclusive():
+            entered.set()
+
+    async with anyio.create_task_group() as tasks:
+        async with quiet.shared():
+            tasks.start_soon(race)
+            await anyio.sleep(0.02)
+            (tmp_path / "quiet.room").unlink()
+            async with HostQuiet(tmp_path).shared():  # as whoever comes later sees it
+                pass
+        with anyio.fail_after(5):
+            await entered.wait()
+
+
+async def test_all_who_wait_say_so_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    quiet = HostQuiet(tmp_path, said.append)
+
+    async def check() -> None:
+        async with quiet.shared():
+            pass
+
+    async with anyio.create_task_group() as tasks, HostQuiet(tmp_path).exclusive():
+        for _ in range(3):
+            tasks.start_soon(check)
+        await anyio.sleep(0.01)
+    assert said == ["something is timed on this machine", ""]

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from projects import FAST_TOTAL, WRONG_TOTAL, make_project
@@ -32,8 +33,8 @@ def other_race(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """Another race that has this machine, by a token of this test's own; closed, it is over."""
     name = f"codeflash-parallel/test/{uuid.uuid4().hex}"
 
-    def held(_deadline_s: float) -> AbstractAsyncContextManager[None]:
-        return hold_benchmark_token(SHORT_S, name=name)
+    def held(_deadline_s: float, **more: Any) -> AbstractAsyncContextManager[None]:
+        return hold_benchmark_token(SHORT_S, name=name, **more)
 
     monkeypatch.setattr(alone, "hold_benchmark_token", held)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as token:
