@@ -15,8 +15,8 @@ from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.values import ValueComparison
 from codeflash_parallel.behavior.wording import and_more, outcome_text
+from codeflash_parallel.model.evidence import MAX_IDS, FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import MAX_IDS, FailedTest, FirstDifference, TestCounts, ValueCounts
 
 #: Outcomes of a known test that end a screening.
 DECISIVE = frozenset({"failed", "error"})

@@ -11,8 +11,8 @@ from typing import assert_never
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.model.candidate import Candidate, digest_of
+from codeflash_parallel.model.evidence import FailedTest
 from codeflash_parallel.model.outcome import Code, Ended
-from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Exit
 
 #: How much of a dying process's last words goes into the reason.
@@ -55,36 +55,46 @@ def contested(failures: Iterable[FailedTest]) -> str:
 
 def machinery_fault(session: Session) -> Fault | None:
     """Return what went wrong with the process, if anything did; the tests are another axis."""
+    fault = _fault(session)
+    if fault is not None and session.exit.unkillable:
+        return replace(fault, reason=f"{fault.reason} {_survivors(session.exit)}")
+    return fault
+
+
+def _fault(session: Session) -> Fault | None:
     done = session.exit
-    fault: Fault | None
     match done.ended:
         case Ended.EXITED:
-            fault = _early_end(session)
+            return _early_end(session)
         case Ended.SIGNALLED:
-            fault = _signalled(done)
-        case Ended.CPU_DEADLINE:
-            reason = f"The CPU deadline was reached after {done.cpu_ns / 1e9:.1f} s."
-            fault = Fault(code=Code.CPU_LIMIT, reason=reason)
-        case Ended.WALL_DEADLINE:
-            used = f"{done.wall_ns / 1e9:.1f} s ({done.cpu_ns / 1e9:.1f} s of CPU)"
-            reason = f"The wall deadline was reached after {used}."
-            fault = Fault(code=Code.TIMEOUT, reason=reason, starved=True)
-        case Ended.MEMORY_LIMIT:
-            reason = f"The memory limit was reached. {done.message}".strip()
-            fault = Fault(code=Code.OUT_OF_MEMORY, reason=reason)
-        case Ended.OOM_KILLED:
-            reason = "The kernel killed the interpreter (SIGKILL): the machine had no memory left."
-            fault = Fault(code=Code.INFRA_MEMORY, reason=reason)
+            return _signalled(done)
+        case Ended.CPU_DEADLINE | Ended.WALL_DEADLINE:
+            return _late(done)
+        case Ended.MEMORY_LIMIT | Ended.OOM_KILLED:
+            return _without_memory(done)
         case Ended.KILLED:
-            fault = Fault(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
+            return Fault(code=Code.INFRA_KILLED, reason=done.message or "We killed the process.")
         case Ended.NOT_STARTED:
             reason = f"The process could not be started: {done.message}"
-            fault = Fault(code=Code.INFRA_SLOT, reason=reason)
+            return Fault(code=Code.INFRA_SLOT, reason=reason)
         case _ as never:
             assert_never(never)
-    if fault is not None and done.unkillable:
-        return replace(fault, reason=f"{fault.reason} {_survivors(done)}")
-    return fault
+
+
+def _late(done: Exit) -> Fault:
+    cpu = f"{done.cpu_ns / 1e9:.1f} s"
+    if done.ended is Ended.CPU_DEADLINE:
+        return Fault(code=Code.CPU_LIMIT, reason=f"The CPU deadline was reached after {cpu}.")
+    reason = f"The wall deadline was reached after {done.wall_ns / 1e9:.1f} s ({cpu} of CPU)."
+    return Fault(code=Code.TIMEOUT, reason=reason, starved=True)
+
+
+def _without_memory(done: Exit) -> Fault:
+    if done.ended is Ended.MEMORY_LIMIT:
+        reason = f"The memory limit was reached. {done.message}".strip()
+        return Fault(code=Code.OUT_OF_MEMORY, reason=reason)
+    reason = "The kernel killed the interpreter (SIGKILL): the machine had no memory left."
+    return Fault(code=Code.INFRA_MEMORY, reason=reason)
 
 
 def _survivors(done: Exit) -> str:

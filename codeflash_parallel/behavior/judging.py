@@ -21,8 +21,8 @@ from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.behavior.values import ValueComparison, compare_calls
 from codeflash_parallel.behavior.wording import reworded
 from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.evidence import ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import ValueCounts
 from codeflash_parallel.model.target import Target
 
 #: Faults that no fork can be to blame for: a candidate's own appetite.

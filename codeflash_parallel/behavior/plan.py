@@ -11,8 +11,8 @@ from codeflash_parallel.behavior.points import Serving
 from codeflash_parallel.behavior.selection import unselected
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.behavior.steps import Used
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.model.workspace import Limits
 
 

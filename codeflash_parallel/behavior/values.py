@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules, differing, other_trace
 from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.wording import derived_reason, first_difference, outside_reason, value_reason
+from codeflash_parallel.model.evidence import FirstDifference, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import FirstDifference, ValueCounts
 
 #: How grave a differing call is, the gravest first; the code of a candidate is its gravest.
 _GRAVEST_FIRST = (
@@ -60,28 +61,50 @@ def compare_calls(
         measured: calls that differ in floats only.
     """
     rules = rules or Rules()
-    found = differing(known, got, measured or {})
-    observed = [one for one in found if one.index in known.calls]
+    found = _sorted(differing(known, got, measured or {}), known)
+    smallest = min(found.beyond, key=lambda one: one.index) if found.beyond else None
+    outside = first_difference(smallest, known, got) if smallest else None
+    counts = _counts(known, len(found.observed), found.inside, found.beyond)
+    judged = partial(ValueComparison, counts=counts, outside=outside)
+    name = _changed_global(known, got)
+    if name and not found.observed:
+        reason = f"The calls leave {name} in another state than the baseline's."
+        return judged(code=Code.STATE_DIFFERS, reason=reason)
+    if decisive := found.observed or found.inside:
+        worst = min(decisive, key=_gravest_first)
+        difference = first_difference(worst, known, got)
+        words = value_reason if found.observed else derived_reason
+        return judged(code=worst.code, reason=words(worst, difference, len(decisive)), difference=difference)
+    if rules.strict and smallest is not None and outside is not None:
+        reason = outside_reason(smallest, outside, len(found.beyond))
+        return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=reason, difference=outside)
+    return judged(code=Code.OK, reason=_all_equal(counts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sorted:
+    """Calls that differ.
+
+    Attributes:
+        observed: captured ones.
+        inside: derived ones that observed calls vouch for.
+        beyond: the other derived ones.
+    """
+
+    observed: list[Differing]
+    inside: list[Differing]
+    beyond: list[Differing]
+
+
+def _sorted(found: Iterable[Differing], known: Known) -> _Sorted:
+    found = list(found)
     derived = [one for one in found if one.index in known.derived]
     beyond = [one for one in derived if _is_beyond(one, known)]
-    inside = [one for one in derived if one not in beyond]
-    counts = _counts(known, len(observed), inside, beyond)
-    smallest = min(beyond, key=lambda one: one.index) if beyond else None
-    outside = first_difference(smallest, known, got) if smallest else None
-    code, reason, difference = Code.OK, _all_equal(counts), None
-    if rules.strict and outside is not None and smallest is not None:
-        code, reason = Code.DIFFERS_OUTSIDE_OBSERVED, outside_reason(smallest, outside, len(beyond))
-        difference = outside
-    name = _changed_global(known, got)
-    if observed or inside:
-        worst = min(observed or inside, key=_gravest_first)
-        code, difference = worst.code, first_difference(worst, known, got)
-        words = value_reason if observed else derived_reason
-        reason = words(worst, difference, len(observed or inside))
-    if name and not observed:
-        code, difference = Code.STATE_DIFFERS, None
-        reason = f"The calls leave {name} in another state than the baseline's."
-    return ValueComparison(code=code, reason=reason, counts=counts, difference=difference, outside=outside)
+    return _Sorted(
+        observed=[one for one in found if one.index in known.calls],
+        inside=[one for one in derived if one not in beyond],
+        beyond=beyond,
+    )
 
 
 def together(first: ValueComparison, second: ValueComparison) -> ValueComparison:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.model.evidence import FirstDifference
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import FirstDifference
 
 #: How the type of the exception ends that ends a call with a derived input.
 _ENDLESS = ".TooSlow"

@@ -13,8 +13,8 @@ from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.record import written
 from codeflash_parallel.model.candidate import Candidate, Edit, Submission, Unappliable, digest_of
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.providers import Answer
-from codeflash_parallel.model.result import LineProfile
 
 #: Version of the lines; a journal of a later one is refused, a change of meaning raises it.
 SCHEMA = 1

@@ -14,6 +14,7 @@ from codeflash_parallel.engine.happened import Profiled, key_of_text
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding
 from codeflash_parallel.model.candidate import CandidateId, Origin, Submission
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.providers import (
     Ancestor,
     Answer,
@@ -22,7 +23,7 @@ from codeflash_parallel.model.providers import (
     Repairer,
     RepairRequest,
 )
-from codeflash_parallel.model.result import LineProfile, Speedup
+from codeflash_parallel.model.result import Speedup
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.profiling.profiler import NotProfiled, profile

@@ -25,7 +25,7 @@ from codeflash_parallel.engine.workload import Workload, arm, bench_of
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.lifecycle import Stage, Step
-from codeflash_parallel.model.result import LineProfile
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.process.token import BUSY
 from codeflash_parallel.worktrees.trace import Trace

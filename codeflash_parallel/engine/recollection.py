@@ -25,8 +25,8 @@ from codeflash_parallel.engine.happened import (
     Submitted,
 )
 from codeflash_parallel.model.candidate import Submission
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.providers import Answer
-from codeflash_parallel.model.result import LineProfile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,8 +28,8 @@ from codeflash_parallel.behavior.session import hashed, run_guest
 from codeflash_parallel.behavior.wording import outcome_text
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.evidence import FirstDifference
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import FirstDifference
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.worktrees.pool import Slot

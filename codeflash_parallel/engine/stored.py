@@ -8,21 +8,17 @@ from typing import Any
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.document import Document
 from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import (
     SCHEMA_VERSION,
     CandidateResult,
-    FailedTest,
     Fault,
-    FirstDifference,
     Flag,
-    LineProfile,
-    LineTiming,
     RaceFigures,
     RunResult,
     Speedup,
-    TestCounts,
-    ValueCounts,
 )
 
 #: Fields of a run that stand in the document exactly as in the result.
@@ -72,8 +68,8 @@ def _run(data: Document) -> RunResult:
         quarantined=tuple(data["quarantined"]),
         warnings=tuple(data["warnings"]),
         candidates=tuple(_candidate(candidate) for candidate in data["candidates"]),
-        winner_profile=_profile(data["winner_profile"]),
-        baseline_profile=_profile(data["baseline_profile"]),
+        winner_profile=LineProfile.of(data["winner_profile"]),
+        baseline_profile=LineProfile.of(data["baseline_profile"]),
     )
 
 
@@ -117,12 +113,6 @@ def _race(data: Document | None) -> RaceFigures | None:
 
 def _group(data: Document) -> tuple[str, Speedup]:
     return data["group"], Speedup(**{name: value for name, value in data.items() if name != "group"})
-
-
-def _profile(data: Document | None) -> LineProfile | None:
-    if data is None:
-        return None
-    return LineProfile(tracer=data["tracer"], lines=tuple(LineTiming(**line) for line in data["lines"]))
 
 
 def _id(value: str | None) -> CandidateId | None:

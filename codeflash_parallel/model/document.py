@@ -9,9 +9,9 @@ from typing import Any
 
 from codeflash_parallel.model.contents import encodable
 from codeflash_parallel.model.errors import CodeflashParallelError
+from codeflash_parallel.model.evidence import MAX_IDS
 from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.result import (
-    MAX_IDS,
     SCHEMA_VERSION,
     CandidateResult,
     Fault,

@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from codeflash_parallel.model.candidate import CandidateId, Content
-from codeflash_parallel.model.result import FailedTest, FirstDifference, LineProfile, Speedup
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
+from codeflash_parallel.model.line_profile import LineProfile
+from codeflash_parallel.model.result import Speedup
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
@@ -18,62 +20,6 @@ SCHEMA_VERSION = "1.4"
 #: replayed calls), `evidence` (runs that only find out more about a failure), `compare`, `confirm` (tests
 #: that screening left out, and a clean process after a race; their calls are `calls`), and `other`.
 STEPS = ("queue", "stage", "start", "import", "collect", "calls", "evidence", "compare", "confirm", "other")
-
-#: How many test ids a document lists at most, a list.
-MAX_IDS = 50
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TestCounts:
-    """Tests of one candidate against the baseline's: counts, and the first 50 ids.
-
-    Attributes:
-        not_run: expected tests that were not started, because what had failed before them decided.
-    """
-
-    #: Keeps pytest from taking this for a test class where a test module imports it.
-    __test__: ClassVar[bool] = False
-
-    expected: int = 0
-    passed: int = 0
-    failed: int = 0
-    missing: int = 0
-    not_run: int = 0
-    failed_ids: tuple[str, ...] = ()
-    missing_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ValueCounts:
-    """Captured calls of one candidate against the baseline's.
-
-    Attributes:
-        compared: calls that were made again.
-        differing: of those.
-        repeated: captured calls that were not: their inputs and outcomes are those of two that were.
-        unstable: captured calls that were not: the baseline disagrees with itself.
-        derived: derived inputs that keep all relations of the observed ones; the call was made with each.
-        derived_differing: of those; they reject like captured calls.
-        outside: derived inputs that break a relation; the call was made with each.
-        outside_differing: of those, and derived inputs whose outcomes differ by rounding only; shown, and a
-            rejection only when differences outside are to reject.
-        uncaptured: why calls could not be captured or replayed, with their number.
-        beside: calls of functions that are no targets, in the files that are edited, that were made again.
-        uncompared: functions that are changed and are no targets, and no call of which could be made again.
-    """
-
-    compared: int = 0
-    differing: int = 0
-    repeated: int = 0
-    unstable: int = 0
-    derived: int = 0
-    derived_differing: int = 0
-    outside: int = 0
-    outside_differing: int = 0
-    uncaptured: Mapping[str, int] = field(default_factory=dict)
-    beside: int = 0
-    uncompared: tuple[str, ...] = ()
-    level: Level = Level.NONE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,67 +70,6 @@ class RaceFigures:
     baseline_peak_bytes: int = 0
     calls_per_s: float | None = None
     baseline_calls_per_s: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FirstDifference:
-    """The first call whose outcome differs, as printable text.
-
-    Attributes:
-        target: `path.py::qualname`.
-        test: id of the test whose call it is.
-        call: index among the captured and derived calls.
-        inputs, expected, got: shortened representations.
-        derived: its input was derived from that of a captured call; `test` is the test of that one.
-        breaks: what all observed inputs have in common and this one has not; empty: it has it all.
-        smaller_inputs, smaller_expected, smaller_got: a smaller example of the same; empty: none was found,
-            or this one is small.
-    """
-
-    target: str
-    test: str
-    call: int
-    inputs: str
-    expected: str
-    got: str
-    derived: bool = False
-    breaks: str = ""
-    smaller_inputs: str = ""
-    smaller_expected: str = ""
-    smaller_got: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailedTest:
-    """A failing test and its own message."""
-
-    id: str
-    phase: str
-    message: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineTiming:
-    """One line of a line profile."""
-
-    path: str
-    line: int
-    hits: int
-    time_ns: int
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineProfile:
-    """A line profile of the targets over the captured calls.
-
-    Attributes:
-        tracer: `line_profiler`, `sys.monitoring` or `sys.settrace`.
-        lines: in order of path and line; only lines of the targets.
-    """
-
-    tracer: str
-    lines: tuple[LineTiming, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,7 +173,8 @@ class RunResult:
         warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
             not be used, one clause each; empty when none was asked for.
         race: `workload` (what was timed), `why`, `rounds` and `void` (those that did not count), `seconds`,
-            `budget_s` (of one race), and `unit_sd` (spread of one round of the second baseline, or of the
+            `budget_s` (of one race), `groups` (of each group of tests its name, `share` of the time and
+            `tests`), and `unit_sd` (spread of one round of the second baseline, or of the
             quietest candidate, as a fraction; `None` with too few rounds); empty when there was no race.
     """
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.result import LineProfile, LineTiming
 from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
 

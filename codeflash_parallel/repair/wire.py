@@ -22,7 +22,7 @@ snapshot, and may hold ``explanation`` and ``parent`` (a candidate of the reques
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +33,8 @@ from codeflash_parallel.model.candidate import (
     Replacement,
 )
 from codeflash_parallel.model.contents import CONTENT_FIELDS, content_of, text_field
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.providers import (
     Ancestor,
     Answer,
@@ -40,7 +42,7 @@ from codeflash_parallel.model.providers import (
     RefinementRequest,
     RepairRequest,
 )
-from codeflash_parallel.model.result import FailedTest, FirstDifference, LineProfile, LineTiming, Speedup
+from codeflash_parallel.model.result import Speedup
 from codeflash_parallel.repair.answers import MalformedAnswer
 
 #: Version of the request's format.
@@ -87,8 +89,8 @@ def read_refinements(document: Document) -> tuple[RefinementRequest, ...]:
             diff=data["diff"],
             source=tuple(data["source"].items()),
             speedup=Speedup(**data["speedup"]),
-            profile=_profile(data["profile"]),
-            baseline_profile=_profile(data["baseline_profile"]),
+            profile=LineProfile.of(data["profile"]),
+            baseline_profile=LineProfile.of(data["baseline_profile"]),
             ancestry=tuple(
                 Ancestor(**{**a, "speedup": Speedup(**a["speedup"]) if a["speedup"] else None})
                 for a in data["ancestry"]
@@ -128,12 +130,6 @@ def read_answers(text: str) -> tuple[Answer, ...]:
 
 def _request(request: RepairRequest | RefinementRequest) -> Document:
     return {**asdict(request), "source": dict(request.source)}
-
-
-def _profile(data: Mapping[str, Any] | None) -> LineProfile | None:
-    if data is None:
-        return None
-    return LineProfile(tracer=data["tracer"], lines=tuple(LineTiming(**line) for line in data["lines"]))
 
 
 def _answer_document(answer: Answer) -> Document:

@@ -7,7 +7,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.model.result import CandidateResult, FailedTest, FirstDifference
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
+from codeflash_parallel.model.result import CandidateResult
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.words import (
     compared_words,

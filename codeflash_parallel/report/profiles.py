@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.model.result import LineProfile, LineTiming, RunResult
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
+from codeflash_parallel.model.result import RunResult
 from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.words import duration, total_ns
 

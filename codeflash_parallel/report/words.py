@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codeflash_parallel.model.evidence import ValueCounts
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.outcome import Level, Status, Verdict
-from codeflash_parallel.model.result import (
-    CandidateResult,
-    Flag,
-    LineProfile,
-    RaceFigures,
-    RunResult,
-    Speedup,
-    ValueCounts,
-)
+from codeflash_parallel.model.result import CandidateResult, Flag, RaceFigures, RunResult, Speedup
 from codeflash_parallel.report.text import one_line
 
 #: Characters of a value on one line with others.
 _SHORT = 60
+
+#: Tests of a group that are named.
+_NAMED = 10
 
 #: The best first; the order of tables.
 RANK = {status: place for place, status in enumerate(Status)}
@@ -165,6 +162,20 @@ def race_sentence(result: RunResult) -> str:
     noise = f"; rounds scatter by {100 * race['unit_sd']:.1f} %" if race["unit_sd"] is not None else ""
     rounds = f"{race['rounds']} round{'' if race['rounds'] == 1 else 's'}{void}"
     return one_line(f"raced {race['workload']}: {rounds} in {race['seconds']:.1f} s{noise}")
+
+
+def group_lines(result: RunResult) -> list[tuple[str, str]]:
+    """Return what stands behind the names of groups of several tests, a name and words each."""
+    return [
+        (one_line(group["group"]), _members(group["share"], group["tests"]))
+        for group in result.race.get("groups", ())
+        if len(group["tests"]) > 1
+    ]
+
+
+def _members(share: float, tests: Sequence[str]) -> str:
+    more = ", ..." if len(tests) > _NAMED else ""
+    return f"{100 * share:.0f} % of the time: {', '.join(map(one_line, tests[:_NAMED]))}{more}"
 
 
 def verdict_cell(candidate: CandidateResult) -> str:

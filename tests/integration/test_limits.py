@@ -21,8 +21,8 @@ from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.engine.shortage import charged, short_of
 from codeflash_parallel.engine.supplies import read_supply
 from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.evidence import FailedTest
 from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Command, Limits
 from codeflash_parallel.process.launcher import open_launcher
 

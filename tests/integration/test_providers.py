@@ -14,8 +14,9 @@ import pytest
 import codeflash_parallel
 from codeflash_parallel.model.candidate import CandidateId, PatchText, Replacement
 from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.providers import Answer, RefinementKind, RefinementRequest, RepairRequest
-from codeflash_parallel.model.result import LineProfile, LineTiming, Speedup
+from codeflash_parallel.model.result import Speedup
 from codeflash_parallel.repair.answers import MalformedAnswer
 from codeflash_parallel.repair.children import Children, ProviderFailed
 from codeflash_parallel.repair.commands import CommandRepairer, command_refiner, command_repairer

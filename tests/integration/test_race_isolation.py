@@ -23,8 +23,8 @@ from codeflash_parallel.benchmark.samples import BlockKind
 from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
 from codeflash_parallel.benchmark.unit import SMALL_S, Job, Template, Unit
 from codeflash_parallel.model.isolation import IsolationLevel, Policy
+from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.outcome import Ended, Status
-from codeflash_parallel.model.result import LineProfile
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.bubblewrap import find_bwrap

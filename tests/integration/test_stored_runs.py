@@ -14,8 +14,9 @@ import pytest
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.engine.store import save_diff, save_run
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
 from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, FailedTest, FirstDifference, RunResult
+from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.worktrees.repository import find_repository
 
 OLD, NEW = b"def f():\n    return sum([1, 2])\n", b"def f():\n    return 3\n"

@@ -11,8 +11,9 @@ from result_strategies import run_results
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
+from codeflash_parallel.model.evidence import TestCounts
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, Fault, RunResult, Speedup, TestCounts
+from codeflash_parallel.model.result import CandidateResult, Fault, RunResult, Speedup
 from codeflash_parallel.report.document import check_invariants, document, dumps, error_document, schema
 from codeflash_parallel.report.stored import stored_result
 

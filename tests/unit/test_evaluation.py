@@ -16,15 +16,9 @@ from codeflash_parallel.cli.main import main
 from codeflash_parallel.engine import evaluator as engine
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.events import CandidateFinished, RunFinished, RunStarted
+from codeflash_parallel.model.evidence import FailedTest, TestCounts
 from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import (
-    SCHEMA_VERSION,
-    CandidateResult,
-    FailedTest,
-    Fault,
-    RunResult,
-    TestCounts,
-)
+from codeflash_parallel.model.result import SCHEMA_VERSION, CandidateResult, Fault, RunResult
 
 WINNER = CandidateResult(
     id=CandidateId("fast"), origin=Origin.PATCH, status=Status.WON, code=Code.OK, reason="Fast.", diff="+x\n"

@@ -56,9 +56,10 @@ from codeflash_parallel.model.candidate import (
     Unappliable,
 )
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.providers import Answer
-from codeflash_parallel.model.result import FailedTest, FirstDifference, LineProfile, LineTiming
 from codeflash_parallel.model.settings import Compare, Settings
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1, calls=(0, 3)),), cores=(0, 1))

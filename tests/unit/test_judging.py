@@ -17,8 +17,8 @@ from codeflash_parallel.behavior.steps import Used
 from codeflash_parallel.engine.judging import MAX_ATTEMPTS, Judging
 from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
+from codeflash_parallel.model.evidence import FailedTest
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import FailedTest
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.process.quiet import NotKept
 from codeflash_parallel.worktrees.trace import Trace

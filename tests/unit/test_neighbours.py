@@ -8,8 +8,8 @@ from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.neighbours import affordable, captured_calls, with_neighbours
+from codeflash_parallel.model.evidence import TestCounts, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import TestCounts, ValueCounts
 
 CALL = CallOutcome(index=0, test="a", target=1, kind="return", digest="d", after="e", captured=True)
 PASSED = CheckOutcome(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.result import LineProfile, LineTiming
 from codeflash_parallel.model.workspace import Exit
 from codeflash_parallel.profiling.profiler import MAX_TEXT, NotProfiled, read_profile
 

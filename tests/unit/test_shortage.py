@@ -16,8 +16,8 @@ from codeflash_parallel.engine.shortage import (
     shared,
     short_of,
 )
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
 from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import FailedTest, FirstDifference
 
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 PLENTY = Supply(

@@ -10,8 +10,9 @@ from result_strategies import HOSTILE, run_results
 from rich.console import Console
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.evidence import TestCounts
 from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import STEPS, CandidateResult, RunResult, TestCounts
+from codeflash_parallel.model.result import STEPS, CandidateResult, RunResult
 from codeflash_parallel.report.console import Detail, print_candidate, print_report
 from codeflash_parallel.report.markdown import markdown, timings_markdown
 from codeflash_parallel.report.timings import (

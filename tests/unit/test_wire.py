@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeflash_parallel.model.candidate import FileText, FileTexts, GitRef, PatchText, Replacement
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.providers import (
     Ancestor,
     Answer,
@@ -15,7 +17,7 @@ from codeflash_parallel.model.providers import (
     RefinementRequest,
     RepairRequest,
 )
-from codeflash_parallel.model.result import FailedTest, FirstDifference, LineProfile, LineTiming, Speedup
+from codeflash_parallel.model.result import Speedup
 from codeflash_parallel.repair.answers import MAX_ANSWERS, MalformedAnswer, checked_answers
 from codeflash_parallel.repair.wire import (
     answers_document,
