@@ -36,10 +36,6 @@ class Lock:
             os.close(self._fd)
             self._fd = -1
 
-    def try_alone(self) -> bool:
-        """Turn a shared lock into an exclusive one, if nobody else holds it."""
-        return _flock(self._fd, fcntl.LOCK_EX)
-
     def share(self) -> None:
         """Turn an exclusive lock into a shared one."""
         fcntl.flock(self._fd, fcntl.LOCK_SH)

@@ -147,10 +147,12 @@ class Pool:
         """Make a slot of the same number, and remove the old one unless it is kept."""
         if not slot.kept:
             try:
-                await _in_thread(partial(self._maker.remove, slot))
+                await anyio.to_thread.run_sync(partial(self._maker.remove, slot))
             except (OSError, EnvironmentFault) as error:  # the next start tries again
                 self.warnings.append(f"The broken slot {slot.number} could not be removed: {error}.")
-        made = await _in_thread(partial(_healing, self._maker, partial(self._maker.make_again, slot.number)))
+        made = await anyio.to_thread.run_sync(
+            partial(_healing, self._maker, partial(self._maker.make_again, slot.number))
+        )
         if self._bytecode_from is not None:
             await made.take_bytecode(self._bytecode_from)
         return made
@@ -193,11 +195,11 @@ def open_pool(
 async def _open(maker: SlotMaker, size: int) -> AsyncIterator[Pool]:
     home = maker.mirror.home
     with cache_faults(home.path):
-        owner = await _in_thread(partial(Owner, home, maker.run_id))
+        owner = await anyio.to_thread.run_sync(partial(Owner, home, maker.run_id))
     try:
-        lower = await _in_thread(partial(_healing, maker, maker.make_lower))
-        baseline = await _in_thread(partial(_healing, maker, partial(maker.make, 0, lower)))
-        pristine = lower or await _in_thread(partial(maker.find_shareable, baseline))
+        lower = await anyio.to_thread.run_sync(partial(_healing, maker, maker.make_lower))
+        baseline = await anyio.to_thread.run_sync(partial(_healing, maker, partial(maker.make, 0, lower)))
+        pristine = lower or await anyio.to_thread.run_sync(partial(maker.find_shareable, baseline))
         slots, warnings = await _make_others(maker, size, pristine)
         yield Pool(maker, baseline, slots, warnings)
     finally:
@@ -224,7 +226,7 @@ async def _make_others(
 
     async def make(number: int) -> None:
         try:
-            made[number] = await _in_thread(partial(maker.make, number, pristine))
+            made[number] = await anyio.to_thread.run_sync(partial(maker.make, number, pristine))
         except EnvironmentFault as fault:
             faults[number] = fault
 
@@ -253,9 +255,9 @@ async def _close(maker: SlotMaker, owner: Owner) -> None:
     try:
         with cache_faults(home.path):
             async with anyio.create_task_group() as group:
-                for part in await _in_thread(partial(removable, maker.folder)):
+                for part in await anyio.to_thread.run_sync(partial(removable, maker.folder)):
                     group.start_soon(_remove_beside, part)
-            await _in_thread(partial(remove_run, home, maker.run_id))
+            await anyio.to_thread.run_sync(partial(remove_run, home, maker.run_id))
     finally:
         owner.release()
 
@@ -263,8 +265,4 @@ async def _close(maker: SlotMaker, owner: Owner) -> None:
 async def _remove_beside(part: Path) -> None:
     # No file, or no further thread: `remove_run` tries again, and says why it cannot.
     with contextlib.suppress(OSError, RuntimeError):
-        await _in_thread(partial(remove_tree, part))
-
-
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    return await anyio.to_thread.run_sync(work)
+        await anyio.to_thread.run_sync(partial(remove_tree, part))

@@ -162,15 +162,6 @@ def _tree_of(admin: Path) -> Path | None:
     return Path(os.fsdecode(text.rstrip(b"\n"))).parent if text.strip() else None
 
 
-def list_leftovers(cache: Path, *, older_than_s: float = 0.0) -> tuple[Leftover, ...]:
-    """Return what `clean` would remove.
-
-    Args:
-        older_than_s: only what was last changed that long ago.
-    """
-    return _clean(cache, older_than_s, CleanMode.DRY_RUN)
-
-
 def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[Leftover, ...]:
     """Remove everything that no living run needs: dead runs, kept slots, mirrors, results, baselines.
 
@@ -184,10 +175,6 @@ def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[L
     Raises:
         EnvironmentFault: the cache cannot be written.
     """
-    return _clean(cache, older_than_s, mode)
-
-
-def _clean(cache: Path, older_than_s: float, mode: CleanMode) -> tuple[Leftover, ...]:
     found: list[Leftover] = []
     homes, used = list(_homes(cache)), 0
     before = time.time() - older_than_s

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -31,7 +30,6 @@ from codeflash_parallel.worktrees.waste import Waste
 
 __all__ = ["KEPT_MARK", "SNAPSHOT_MTIME_NS", "Contents", "Slot", "SlotBroken", "StageConflict"]
 
-_T = TypeVar("_T")
 
 #: Marks a slot that was kept for a look; `recover` leaves it alone, `clean` removes it.
 KEPT_MARK = "kept.json"
@@ -117,7 +115,7 @@ class Slot:
             StageConflict: a path or an old digest does not fit; nothing was written.
             EnvironmentFault: the disk is full.
         """
-        await self._in_thread(lambda: self._stage(edits))
+        await anyio.to_thread.run_sync(lambda: self._stage(edits))
 
     @asynccontextmanager
     async def without(self, paths: Sequence[str]) -> AsyncIterator[None]:
@@ -126,16 +124,16 @@ class Slot:
         Raises:
             EnvironmentFault: the disk is full.
         """
-        await self._in_thread(lambda: self._put_aside(paths))
+        await anyio.to_thread.run_sync(lambda: self._put_aside(paths))
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                await self._in_thread(lambda: self._put_aside(()))
+                await anyio.to_thread.run_sync(lambda: self._put_aside(()))
 
     async def audit(self) -> tuple[str, ...]:
         """Return the paths that changed besides the staged edits, new bytecode apart."""
-        return await self._in_thread(self._audit)
+        return await anyio.to_thread.run_sync(self._audit)
 
     async def discard(self) -> None:
         """Make the tree and the private folder what they were, and verify it.
@@ -143,13 +141,13 @@ class Slot:
         Raises:
             SlotBroken: it cannot be done; the pool replaces the slot.
         """
-        await self._in_thread(self._discard)
+        await anyio.to_thread.run_sync(self._discard)
 
     async def sweep(self) -> None:
         """Remove what `discard` has put out of the way; somebody else may use the slot by then."""
         if self._waste.names:
             with suppress(OSError):  # it goes with the slot
-                await self._in_thread(self._waste.sweep)
+                await anyio.to_thread.run_sync(self._waste.sweep)
 
     async def accept_bytecode(self) -> None:
         """Let the bytecode that lies in the tree now be part of it, pytest's own included; again is cheap.
@@ -160,20 +158,17 @@ class Slot:
         Raises:
             InternalError: `BYTECODE_OF_CANDIDATE`, edits are staged.
         """
-        await self._in_thread(self._accept_bytecode)
+        await anyio.to_thread.run_sync(self._accept_bytecode)
 
     async def take_bytecode(self, other: Slot) -> None:
         """Copy the bytecode that another slot has accepted."""
-        await self._in_thread(lambda: self._take_bytecode(other))
+        await anyio.to_thread.run_sync(lambda: self._take_bytecode(other))
 
     async def keep(self) -> Path:
         """Put the slot aside for a look, as it is, and return its tree; the pool makes another."""
-        await self._in_thread(self._mark_kept)
+        await anyio.to_thread.run_sync(self._mark_kept)
         self._kept = True
         return self.workspace.root
-
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await anyio.to_thread.run_sync(work)
 
     def _mark_kept(self) -> None:
         self._aside.back()

@@ -78,6 +78,11 @@ def _with_endings(text: str, old: tuple[str, ...]) -> str:
     return "".join(line.removesuffix("\n") + (end if line.endswith("\n") else "") for line, end in pairs)
 
 
+def _ends_file(lines: list[bytes], index: int) -> bool:
+    """Say whether a line of a patch ends its file without a line feed."""
+    return index + 1 < len(lines) and lines[index + 1].startswith(b"\\")
+
+
 def windows_patch(patch: bytes, is_windows: Callable[[str], bool]) -> bytes:
     """Return a patch whose hunks end their lines as the files do that they change.
 
@@ -94,9 +99,8 @@ def windows_patch(patch: bytes, is_windows: Callable[[str], bool]) -> bytes:
             kind = line[:1]
             old_left -= kind in {b" ", b"-", b""}
             new_left -= kind in {b" ", b"+", b""}
-            ends_here = index + 1 < len(lines) and lines[index + 1].startswith(b"\\")
-            if converting and kind in {b" ", b"-", b"+"} and not line.endswith(b"\r") and not ends_here:
-                lines[index] = line + b"\r"
+            if converting and kind in {b" ", b"-", b"+"} and not _ends_file(lines, index):
+                lines[index] = line.removesuffix(b"\r") + b"\r"
         elif line.startswith(b"--- "):
             name = line[4:].split(b"\t")[0].rstrip(b"\r").decode("utf-8", "surrogateescape")
             converting = is_windows(name)

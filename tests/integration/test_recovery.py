@@ -13,7 +13,7 @@ from worktree_support import MODULE, World, request, world
 
 from codeflash_parallel.worktrees.journal import staged_in
 from codeflash_parallel.worktrees.overlay import probe_overlay
-from codeflash_parallel.worktrees.recovery import CleanMode, LeftoverKind, clean, list_leftovers, recover
+from codeflash_parallel.worktrees.recovery import CleanMode, LeftoverKind, clean, recover
 
 __all__ = ["world"]
 pytestmark = pytest.mark.anyio
@@ -175,10 +175,9 @@ async def test_kept_slots_survive_recovery_until_clean(world: World) -> None:
         kept = await slot.keep()
     assert await recover(world.cache) == ()
     assert world.git("status", "--porcelain", at=kept) == ""
-    assert [found.path for found in list_leftovers(world.cache) if found.kind is LeftoverKind.KEPT_SLOT] == [
-        kept.parent
-    ]
-    assert list_leftovers(world.cache, older_than_s=3600) == ()
+    told = clean(world.cache, CleanMode.DRY_RUN)
+    assert [found.path for found in told if found.kind is LeftoverKind.KEPT_SLOT] == [kept.parent]
+    assert clean(world.cache, CleanMode.DRY_RUN, older_than_s=3600) == ()
     clean(world.cache, CleanMode.REMOVE)
     assert not kept.exists()
 
