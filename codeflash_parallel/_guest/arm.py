@@ -139,6 +139,14 @@ def _be_unit(control, work, order, state):
         os._exit(status)
 
 
+def _tidy():
+    # Copies are no garbage: what the collector does in a timed region is the target's own doing.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLD)
+    gc.enable()
+
+
 def _serve_blocks(control, work, state):
     batch = None
     while True:
@@ -148,11 +156,7 @@ def _serve_blocks(control, work, state):
         if order["op"] == "block":
             batch = None
             batch = work.prepare(order["group"], order["calls"], order.get("start", 0))
-            # Copies are no garbage: what the collector does in a timed region is the target's own doing.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*_THRESHOLD)
-            gc.enable()
+            _tidy()
             control.send("armed")
         elif order["op"] == "go":
             batch.run()

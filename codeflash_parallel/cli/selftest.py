@@ -59,28 +59,39 @@ def _settings() -> tuple[str, ...]:
 def run(args: argparse.Namespace, output: Output) -> int:
     """Run the corpus; return 1 if a wrong one passed, a cheat was credited or an honest one rejected."""
     from codeflash_parallel.cli.interrupts import handling_signals
-    from codeflash_parallel.model.settings import Settings
     from codeflash_parallel.selftest.judging import has_failed
-    from codeflash_parallel.selftest.table import as_values, listed, markdown
+    from codeflash_parallel.selftest.table import listed
 
     output.form = Format.JSON if args.json else output.form
-    if args.jobs < 1:
-        raise UsageError("BAD_ARGUMENTS", f"--jobs must be at least 1, not {args.jobs}.")
-    # It says what is wrong with the value of a setting, once for all candidates instead of for each.
-    Settings(isolation=getattr(args, "isolation", "auto"))
+    _must_be_sound(args)
     entries = chosen(args)
     if args.list:
         output.write("".join(f"{line}\n" for line in listed(entries)))
         return ExitCode.OK
     with handling_signals(output):
         outcomes = _outcomes(entries, args)
+    _tell(outcomes, args, output)
+    return ExitCode.NO_WINNER if has_failed(outcomes) else ExitCode.OK
+
+
+def _must_be_sound(args: argparse.Namespace) -> None:
+    from codeflash_parallel.model.settings import Settings
+
+    if args.jobs < 1:
+        raise UsageError("BAD_ARGUMENTS", f"--jobs must be at least 1, not {args.jobs}.")
+    # It says what is wrong with the value of a setting, once for all candidates instead of for each.
+    Settings(isolation=getattr(args, "isolation", "auto"))
+
+
+def _tell(outcomes: Sequence[Outcome], args: argparse.Namespace, output: Output) -> None:
+    from codeflash_parallel.selftest.table import as_values, markdown
+
     if args.markdown:
         output.write(markdown(outcomes))
     elif output.form == Format.TEXT:
         output.write_report(lambda stream: _print(outcomes, stream))
     else:
         output.write_values(as_values(outcomes))
-    return ExitCode.NO_WINNER if has_failed(outcomes) else ExitCode.OK
 
 
 def chosen(args: argparse.Namespace) -> tuple[Entry, ...]:

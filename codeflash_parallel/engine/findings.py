@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -203,23 +204,41 @@ def stable(
     answers = [{call.index: call for call in replay.calls} for replay in replays]
     calls: dict[int, CallOutcome] = {}
     repeats: dict[int, str] = {}
-    unstable = bound = 0
+    objections: Counter[_Objection] = Counter()
     for index, seen in captured.items():
         found = [replay.get(repeated.get(index, index)) for replay in answers]
-        first, second = found[0], found[-1]
-        if first is None or second is None or first.unencodable or second.unencodable:
-            bound += 1
-        elif (first.essence, first.type) != (second.essence, second.type):
-            unstable += 1
-        elif seen.kind and (seen.kind != second.kind or (seen.digest and seen.digest != second.digest)):
-            bound += 1
+        outcome = _replayed(seen, found[0], found[-1])
+        if isinstance(outcome, _Objection):
+            objections[outcome] += 1
         elif index in repeated:
             repeats[index] = seen.test
         else:
-            traces = stable_traces(first.traces, second.traces)
-            told = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
-            calls[index] = replace(told, traces=traces)
+            calls[index] = outcome
+    unstable, bound = objections[_Objection.UNSTABLE], objections[_Objection.BOUND]
     return Stability(calls=calls, repeats=repeats, unstable=unstable, bound=bound)
+
+
+class _Objection(StrEnum):
+    """Why a captured call is not held against candidates."""
+
+    #: Its replays disagree.
+    UNSTABLE = "unstable"
+    #: It cannot be made again, or ends otherwise than in its test.
+    BOUND = "bound"
+
+
+def _replayed(
+    seen: CallOutcome, first: CallOutcome | None, second: CallOutcome | None
+) -> CallOutcome | _Objection:
+    """Return what a captured call gives when it is made again."""
+    if first is None or second is None or first.unencodable or second.unencodable:
+        return _Objection.BOUND
+    if (first.essence, first.type) != (second.essence, second.type):
+        return _Objection.UNSTABLE
+    if seen.kind and (seen.kind != second.kind or (seen.digest and seen.digest != second.digest)):
+        return _Objection.BOUND
+    told = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
+    return replace(told, traces=stable_traces(first.traces, second.traces))
 
 
 def stable_globals(replays: Sequence[GuestReport]) -> dict[str, Any]:

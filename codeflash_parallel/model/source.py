@@ -8,9 +8,10 @@ import re
 import tokenize
 import warnings
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from codeflash_parallel.model.trees import Definition, first_line
 
@@ -222,17 +223,20 @@ class Source:
 
 def _inside_strings(text: str) -> frozenset[int]:
     """Return the indexes of the lines whose beginning lies inside a string."""
-    inside: set[int] = set()
-    opened: list[int] = []
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            name = tokenize.tok_name[token.type]
-            if name in _STRING_STARTS:
-                opened.append(token.start[0])
-            elif name in _STRING_ENDS:
-                inside.update(range(opened.pop(), token.end[0]))
-            elif name == "STRING":
-                inside.update(range(token.start[0], token.end[0]))
+        return frozenset(chain.from_iterable(_strings(text)))
     except (tokenize.TokenError, IndexError) as error:
         raise SyntaxError(f"cannot be tokenized: {error}") from error
-    return frozenset(inside)
+
+
+def _strings(text: str) -> Iterator[range]:
+    """Yield the indexes of the lines that each string goes on in."""
+    opened: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        name = tokenize.tok_name[token.type]
+        if name in _STRING_STARTS:
+            opened.append(token.start[0])
+        elif name in _STRING_ENDS:
+            yield range(opened.pop(), token.end[0])
+        elif name == "STRING":
+            yield range(token.start[0], token.end[0])

@@ -34,10 +34,6 @@ def _fooled(one: Outcome) -> str:
     return (", ".join(one.fooled.by) + gain) if one.fooled.by else f"did not fool the naive gate here{gain}"
 
 
-#: Chance that a bound on a rate errs.
-_ERRS = 0.05
-
-
 def bounds(counts: Totals) -> dict[str, float]:
     """Return 95 % upper bounds of the rates, exact (Clopper and Pearson)."""
     wrong, judged = counts.accepted + counts.credited + counts.escaped, counts.stopped
