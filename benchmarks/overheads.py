@@ -19,9 +19,11 @@ from pathlib import Path
 
 import anyio
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests" / "integration")]
+HERE = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "integration")]
 
-from guest_runs import budget, keep_guests_in, run_guest, write_files  # noqa: E402
+from compiled_guest import keep_guests_in  # noqa: E402
+from guest_runs import budget, run_guest, write_files  # noqa: E402
 
 from codeflash_parallel.model.workspace import Command, Limits  # noqa: E402
 from codeflash_parallel.process.launcher import Launcher, open_launcher  # noqa: E402

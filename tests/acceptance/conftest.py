@@ -32,9 +32,9 @@ def build(tmp_path: Path) -> Builder:
     return built
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def build_once(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """Return a function like `build`'s, of whose repositories and caches all tests of a module make use.
+    """Return a function like `build`'s, of whose repositories and caches all tests of a process make use.
 
     None of them may change the repository.
     """
@@ -43,7 +43,7 @@ def build_once(tmp_path_factory: pytest.TempPathFactory) -> Builder:
     def built(fixture: str | Fixture) -> Place:
         found = load_fixture(fixture) if isinstance(fixture, str) else fixture
         if found.name not in made:
-            made[found.name] = build_repository(found, tmp_path_factory.mktemp("module") / "user")
+            made[found.name] = build_repository(found, tmp_path_factory.mktemp("shared") / "user")
         return made[found.name]
 
     return built

@@ -16,6 +16,9 @@ RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
 WRONG = 'def shout(text):\n    return text.upper() + "!!"\n'
 TARGET = ("--function", "words.py::shout")
 
+#: Made once: to hold the schema itself against its own costs more than most documents.
+_VALIDATOR = jsonschema.Draft202012Validator(queue_schema())
+
 
 def with_queue(place: Place, cache: Path) -> Place:
     """Return a place with a cache, and so a queue, of its own, and two candidates in its folder for state."""
@@ -34,7 +37,7 @@ def answer(finished: Finished, status: int = 0) -> dict[str, Any]:
     assert finished.status == status, finished
     assert "Traceback" not in finished.errors
     data: dict[str, Any] = json.loads(finished.stdout)
-    jsonschema.validate(data, queue_schema(), cls=jsonschema.Draft202012Validator)
+    _VALIDATOR.validate(data)
     return data
 
 

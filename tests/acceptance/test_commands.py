@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,16 @@ WRONG_COUNT = "def count_pairs(numbers, total):\n    return len(numbers)\n"
 
 
 @pytest.fixture
-def place(build: Callable[[str], Place]) -> Place:
+def place(build_once: Callable[[str], Place], tmp_path: Path) -> Place:
+    """Return a repository that no test changes, and a folder for state of this test's own."""
+    state = tmp_path / "state"
+    state.mkdir()
+    return replace(build_once("import_error"), state=state)
+
+
+@pytest.fixture
+def own_place(build: Callable[[str], Place]) -> Place:
+    """Return a repository for a test that changes it."""
     return build("import_error")
 
 
@@ -161,18 +171,18 @@ def test_kept_slot_reproduces_a_failure(place: Place) -> None:
     assert_nothing_left(place)
 
 
-def test_refs_and_a_manifest(place: Place) -> None:
+def test_refs_and_a_manifest(own_place: Place) -> None:
     """A branch of the user's, and a manifest on standard input with all three kinds of content."""
-    git(place.repository, "switch", "--quiet", "--create", "faster")
-    path = place.repository / "words.py"
+    git(own_place.repository, "switch", "--quiet", "--create", "faster")
+    path = own_place.repository / "words.py"
     original = path.read_text(encoding="utf-8")
     path.write_text(
         original.replace("result += letter.upper()", "result = result + letter.upper()"), encoding="utf-8"
     )
-    patch = git(place.repository, "diff")
-    git(place.repository, "commit", "--quiet", "--all", "--message", "faster")
-    git(place.repository, "switch", "--quiet", "main")
-    before = picture(place.repository)
+    patch = git(own_place.repository, "diff")
+    git(own_place.repository, "commit", "--quiet", "--all", "--message", "faster")
+    git(own_place.repository, "switch", "--quiet", "main")
+    before = picture(own_place.repository)
     lines = [
         {"id": "spliced", "replacement": RIGHT, "explanation": "let upper() do it"},
         {"id": "patched", "patch": patch},
@@ -183,9 +193,9 @@ def test_refs_and_a_manifest(place: Place) -> None:
         },
     ]
     done = subprocess.run(
-        place.command("check", "--candidates", "-", "--candidate", "faster", "--output-format", "json"),
-        cwd=place.cwd,
-        env=dict(place.environment),
+        own_place.command("check", "--candidates", "-", "--candidate", "faster", "--output-format", "json"),
+        cwd=own_place.cwd,
+        env=dict(own_place.environment),
         input="\n".join(map(json.dumps, lines)).encode(),
         capture_output=True,
         check=False,
@@ -199,16 +209,16 @@ def test_refs_and_a_manifest(place: Place) -> None:
         "faster": ("duplicate", "ref", []),
     }, done.stderr
     assert data["targets"] == ["words.py::shout"]  # no --function: found in the diffs
-    assert_same(before, picture(place.repository))
+    assert_same(before, picture(own_place.repository))
 
 
-def test_base_is_another_commit(place: Place) -> None:
+def test_base_is_another_commit(own_place: Place) -> None:
     """With --base the uncommitted work is left out."""
-    (place.repository / "words.py").write_text("broken(\n", encoding="utf-8")
-    (place.state / "right.py").write_text(RIGHT, encoding="utf-8")
-    options = ("check", *TARGET, "--candidates", str(place.state / "right.py"), "--output-format", "json")
-    assert place.run(*options).status in {2, 4}
-    finished = place.run(*options, "--base", "HEAD")
+    (own_place.repository / "words.py").write_text("broken(\n", encoding="utf-8")
+    (own_place.state / "right.py").write_text(RIGHT, encoding="utf-8")
+    options = ("check", *TARGET, "--candidates", str(own_place.state / "right.py"), "--output-format", "json")
+    assert own_place.run(*options).status in {2, 4}
+    finished = own_place.run(*options, "--base", "HEAD")
     assert finished.status == 0, finished.document["error"]
     assert finished.document["base"]
 
@@ -255,11 +265,11 @@ def test_named_tests_only(build: Callable[[str], Place]) -> None:
     assert by_name.document["candidates"][0]["tests"]["expected"] == 1
 
 
-def test_doctor(place: Place) -> None:
-    (place.repository / "pyproject.toml").write_text(
+def test_doctor(own_place: Place) -> None:
+    (own_place.repository / "pyproject.toml").write_text(
         "[tool.codeflash-parallel]\ntimeout = 3\n", encoding="utf-8"
     )
-    finished = place.run("doctor", CODEFLASH_PARALLEL_CANDIDATES="3", COLUMNS="200")
+    finished = own_place.run("doctor", CODEFLASH_PARALLEL_CANDIDATES="3", COLUMNS="200")
     said = finished.stdout.decode()
     assert finished.status == 0, finished
     for words in (

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from guest_runs import keep_guests_in
+from compiled_guest import install_compiled, shared_guest
 from projects import make_project
+
+from codeflash_parallel.process import guest
 
 
 @pytest.fixture(autouse=True)
@@ -14,13 +17,20 @@ def _only_named_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _guests_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> None:
-    keep_guests_in(tmp_path_factory.mktemp("guests"))
+def _guests_are_compiled_once(_guests_of_this_session: None) -> Iterator[None]:
+    """Spare every new cache of this process the compilation of the guest."""
+    shared_guest()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(guest, "_install_new", install_compiled)
+        yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a `project`, which no test changes, and room for its `cache`: all of a module share it."""
+    """Return a folder with a `project`, which no test changes, and room for its `cache`.
+
+    All tests of a process share it: what is found out about a baseline is found out once.
+    """
     base = tmp_path_factory.mktemp("shop")
     make_project(base / "project")
     return base

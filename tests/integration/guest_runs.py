@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
-import functools
 import json
 import os
 import subprocess
@@ -14,28 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.process.guest import install_guest, parse_records
+from compiled_guest import shared_guest
+
+from codeflash_parallel.process.guest import parse_records
 
 #: Interpreters that the guest must run in; the environment names others than the current one.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]
-
-
-#: Where pytest keeps this session's files; `conftest` says it. A worker of xdist ends without its last rites, or is
-#: killed: what lies there is removed all the same, by a later session.
-_SESSION: list[Path] = []
-
-
-def keep_guests_in(folder: Path) -> None:
-    """Have what all tests of this process share lie in a folder of pytest's."""
-    _SESSION[:] = [folder]
-
-
-@functools.cache
-def shared_guest() -> Path:
-    """Return an installed and compiled guest for all tests of this process: none of them changes it."""
-    guest = install_guest(_SESSION[0])
-    assert compileall.compile_dir(guest, quiet=1)
-    return guest
 
 
 @dataclass(frozen=True)

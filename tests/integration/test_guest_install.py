@@ -1,12 +1,24 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.guest import PACKAGE, Control, guest_command, install_guest
+from codeflash_parallel.process import guest
+from codeflash_parallel.process.guest import PACKAGE, Control, compile_command, guest_command, install_guest
+
+#: Elsewhere a compiled guest is copied.
+INSTALL = guest._install_new
+
+
+@pytest.fixture(autouse=True)
+def _really_installed(monkeypatch):
+    monkeypatch.setattr(guest, "_install_new", INSTALL)
 
 
 def test_many_installers_agree_and_leave_one_folder(tmp_path):
@@ -25,6 +37,15 @@ def test_a_damaged_install_is_made_good(tmp_path):
 
     assert install_guest(tmp_path) == home
     assert victim.read_bytes() == before
+
+
+def test_it_is_compiled_by_the_interpreter_that_runs_it(tmp_path):
+    home = install_guest(tmp_path)
+    command = compile_command(Path(sys.executable), {}, Limits(wall_s=1), home)
+
+    assert not list(home.rglob("*.pyc"))
+    subprocess.run(command.argv, cwd=command.cwd, env=dict(command.environment), check=True)
+    assert len(list(home.rglob("*.pyc"))) == len(list(home.rglob("*.py")))
 
 
 def test_the_command_carries_the_spec_and_the_descriptors(tmp_path):

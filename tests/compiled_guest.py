@@ -1,0 +1,52 @@
+"""The guest, installed and compiled once a test process, and copied into the caches of its tests.
+
+A guest's start is twice as long where its modules must be compiled first, and every cache of a test is new.
+"""
+
+from __future__ import annotations
+
+import compileall
+import functools
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from codeflash_parallel.process import guest
+
+#: Where pytest keeps this session's files; `conftest` says it. A worker of xdist ends without its last rites, or is
+#: killed: what lies there is removed all the same, by a later session.
+_SESSION: list[Path] = []
+
+
+def keep_guests_in(folder: Path) -> None:
+    """Have what all tests of this process share lie in a folder of pytest's."""
+    _SESSION[:] = [folder]
+
+
+@functools.cache
+def shared_guest() -> Path:
+    """Return an installed and compiled guest for all tests of this process: none of them changes it."""
+    home = guest.install_guest(_SESSION[0])
+    assert compileall.compile_dir(home, quiet=1)
+    return home
+
+
+def install_compiled(_modules: Mapping[str, bytes], home: Path) -> None:
+    """Stand for the guest's installation into a cache that has none."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="guest-new-", dir=home.parent))
+    try:
+        shutil.copytree(shared_guest(), draft / "home")
+        (draft / "home").rename(home)
+    except OSError:
+        if not home.is_dir():  # else somebody else was first
+            raise
+    finally:
+        shutil.rmtree(draft)
+
+
+def put_into(cache: Path) -> None:
+    """Install the compiled guest into a cache of which a command will make use; benchmarks have it compile its own."""
+    if _SESSION:
+        install_compiled({}, cache / shared_guest().name)
