@@ -27,12 +27,15 @@ from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.screening import EvidenceWanted, Screening
 from codeflash_parallel.engine.sources import Entries
 from codeflash_parallel.engine.store import save_diff
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission, Unappliable
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Submission, Unappliable
 from codeflash_parallel.model.lifecycle import Stage, Step
 from codeflash_parallel.model.outcome import Code, Status
 
 #: Where a candidate is that was not judged yet.
 _NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
+
+#: So many submissions are taken from a source ahead of those that are judged: it may be endless.
+AHEAD = 100
 
 
 class Repairs(EvidenceWanted, Protocol):
@@ -68,6 +71,7 @@ class BehaviorPhase:
         self._enough = anyio.CancelScope()
         self._seen: dict[str, CandidateId] = {}
         self._open = 0
+        self._closed = anyio.Event()
         self._admitted = 0
 
     async def run(self, source: Entries) -> None:
@@ -100,11 +104,18 @@ class BehaviorPhase:
             async for entry in source:
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 self._admit(entry)
+                await self._for_room()
             return
         for entry in source:
             self._admit(entry)
             # A generator may take its time: let the workers at what is there.
             await anyio.lowlevel.checkpoint()
+            await self._for_room()
+
+    async def _for_room(self) -> None:
+        """Wait until few enough submissions wait to be judged."""
+        while self._open > AHEAD:
+            await self._closed.wait()
 
     def _admit(self, entry: Entry) -> None:
         self._admitted += 1
@@ -120,6 +131,8 @@ class BehaviorPhase:
     def _close_one(self) -> None:
         """One thing less to wait for; at none the streams end, and the tasks with them."""
         self._open -= 1
+        self._closed.set()
+        self._closed = anyio.Event()
         if self._open == 0:
             self._submitted.close()
             self._prepared.close()
@@ -227,7 +240,7 @@ class BehaviorPhase:
         Who still owes tests may fail them when the others are gone: those tests are run first.
         """
         wanted = self._context.settings.stop_after
-        if not wanted or _is_refinement(passed):
+        if not wanted or passed.is_refinement:
             return
         await self._admission.admit([passed])
         if sum(_counts(entry) for entry in self._ledger) >= wanted:
@@ -235,8 +248,4 @@ class BehaviorPhase:
 
 
 def _counts(entry: Entry) -> bool:
-    return entry.passed and not entry.owes_tests and not _is_refinement(entry)
-
-
-def _is_refinement(entry: Entry) -> bool:
-    return entry.submission.kind is Origin.REFINEMENT
+    return entry.passed and not entry.owes_tests and not entry.is_refinement

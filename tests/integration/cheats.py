@@ -22,7 +22,7 @@ TIMES = 50
 
 
 def mixed(value):
-    for step in range(100):
+    for step in range(25):
         value = (value * 31 + step) % 1000003
     return value
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from harness import assert_same, picture, processes_of, wait_for, worktrees_left
+from harness import LONGEST_S, assert_same, picture, processes_of, wait_for, worktrees_left
 from killed import submissions
 from projects import SLOW_TOTAL, make_project
 
@@ -83,7 +83,7 @@ class Killing:
             timeout=240,
             check=False,
         )
-        assert wait_for(lambda: not processes_of(self.cache), 5.0), processes_of(self.cache)
+        assert wait_for(lambda: not processes_of(self.cache), LONGEST_S), processes_of(self.cache)
         return done
 
     def killed(self, after: str, run_id: str = "") -> str:
@@ -138,7 +138,7 @@ def test_a_run_that_is_killed_after_every_event_ends_as_if_nothing_had_happened(
 @pytest.mark.campaign
 @pytest.mark.parametrize("event", EVENTS_OF_A_RACE)
 def test_a_race_that_was_held_is_not_held_again(event: str, tmp_path: Path) -> None:
-    slow = SLOW_TOTAL.replace("range(20)", "range(400)")
+    slow = SLOW_TOTAL.replace("range(5)", "range(400)")
     killing = Killing(tmp_path, race=True)
     make_project(killing.project, shop__sums_py=slow)
     run_id = _profiled(killing) if event == "Profiled" else killing.killed(event)
