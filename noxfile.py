@@ -373,7 +373,8 @@ def tests_under(posargs: Sequence[str], interpreter: Path) -> tuple[int, str]:
     own, asked = str(folder / "bin" / "python"), _what_is_asked_for()
     # Installed once: the pip that runs serves every environment, and the tools of `lint` are not for these.
     make = [str(interpreter), "-m", "venv", "--without-pip", str(folder)]
-    install = [sys.executable, "-m", "pip", "--python", own, "install", "-q", "-e", ".[test]"]
+    # Most of what is installed is never imported: what is, is compiled then.
+    install = [sys.executable, "-m", "pip", "--python", own, "install", "-q", "--no-compile", "-e", ".[test]"]
     stamp, said = folder / "installed", ""
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != asked:
         for command in (make, install):
@@ -381,7 +382,17 @@ def tests_under(posargs: Sequence[str], interpreter: Path) -> tuple[int, str]:
             if status:
                 return status, said
         stamp.write_text(asked, encoding="utf-8")
-    quick = ["-m", "pytest", "-p", "no:cacheprovider", "-m", FAST, "tests/unit"]
+    quick = [
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-profile",
+        "few",
+        "-m",
+        FAST,
+        "tests/unit",
+    ]
     status, results = _said_by([own, *quick, "tests/integration/test_smoke.py", *posargs])
     return status, said + results
 
