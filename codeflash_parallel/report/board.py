@@ -139,11 +139,11 @@ class LiveBoard:
     def _heading(self) -> Text:
         progress = self._progress
         seconds = int(progress.now() - progress.started)
-        waits = f"waits: {progress.waits}  " if progress.waits else ""
+        waits = f"waits: {one_line(progress.waits)}  " if progress.waits else ""
         judged = f"{progress.judged()} of {len(progress.rows)} judged  " if progress.rows else ""
         return Text.assemble(
             (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),
-            f"  {one_line(waits)}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
+            f"  {waits}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
             no_wrap=True,
             overflow="ellipsis",
         )

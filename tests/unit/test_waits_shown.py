@@ -1,0 +1,52 @@
+"""A run that waits for somebody else on the machine says so, wherever its progress is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+
+from codeflash_parallel.model.events import PhaseStarted, RunWaits
+from codeflash_parallel.report.board import LiveBoard, PlainLines
+from codeflash_parallel.report.jsonl import JsonLines
+
+WAITS, GOES_ON = RunWaits(run_id="r", why="something is timed"), RunWaits(run_id="r", why="")
+
+
+def board_on(stream: io.StringIO) -> Console:
+    return Console(file=stream, width=100)
+
+
+def test_as_lines():
+    stream = io.StringIO()
+    lines = PlainLines(board_on(stream), lambda: 0.0)
+    lines(WAITS), lines(GOES_ON)
+    assert stream.getvalue().splitlines() == ["waits: something is timed", "goes on"]
+
+
+def test_on_the_board():
+    board = LiveBoard(board_on(io.StringIO()), lambda: 0.0)
+    shown = []
+    for event in (PhaseStarted(run_id="r", phase="behavior"), WAITS, GOES_ON):
+        board(event)
+        out = io.StringIO()
+        board_on(out).print(board.render())
+        shown.append("waits: something is timed  " in out.getvalue())
+    board.close()
+    assert shown == [False, True, False]
+
+
+def test_beside_a_race_there_is_no_board_and_a_line_instead():
+    stream = io.StringIO()
+    board = LiveBoard(board_on(stream), lambda: 0.0)
+    board(PhaseStarted(run_id="r", phase="race"))
+    board(WAITS)
+    assert "waits: something is timed" in stream.getvalue()
+
+
+def test_as_events():
+    stream = io.StringIO()
+    JsonLines(stream)(WAITS)
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["why"]) == ("run_waits", "something is timed")
