@@ -26,7 +26,7 @@ from typing import Any
 import anyio
 from tree_levels import LEVELS, Ground
 
-from codeflash_parallel.benchmark.decide import unit_sd
+from codeflash_parallel.benchmark.noise import unit_sd
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed

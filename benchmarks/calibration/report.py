@@ -28,7 +28,7 @@ from calibration.page import (
 )
 from calibration.traces import Cell, Layout, Traces
 from calibration.work import WORKS
-from codeflash_parallel.benchmark.decide import unit_sd
+from codeflash_parallel.benchmark.noise import unit_sd
 from codeflash_parallel.benchmark.plan import RaceStage
 
 

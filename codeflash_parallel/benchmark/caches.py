@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import log, sqrt
 from statistics import median
 
-from codeflash_parallel.benchmark.decide import MAD_TO_SD
+from codeflash_parallel.benchmark.noise import MAD_TO_SD
 from codeflash_parallel.benchmark.plan import BASELINE
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.samples import (

@@ -25,17 +25,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import ceil, exp, inf, log, log1p, sqrt
+from math import exp, inf, log, log1p
 from statistics import median
 
-from codeflash_parallel.benchmark.evidence import BETS, Evidence, Interval
+from codeflash_parallel.benchmark.cutting import behind
+from codeflash_parallel.benchmark.evidence import Evidence, Interval
+from codeflash_parallel.benchmark.noise import rounds_to_show, spread
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
-
-#: A gain that a race must be able to see; where the interval is too wide for it, the machine is too noisy.
-VISIBLE_GAIN = 0.05
 
 #: Both of an arm's first rounds slower than this: dropped at once. That costs power only.
 HOPELESS = -log(1.25)
@@ -43,28 +42,11 @@ HOPELESS = -log(1.25)
 #: Rounds after which an arm may be found hopeless.
 HOPELESS_AFTER = 2
 
-#: Rounds after which the faster half of a large field stays, and a quarter: time is better spent on few. So
-#: many stay at least.
-HALVED_AFTER, QUARTERED_AFTER = 6, 12
-LEAST_HALF, LEAST_QUARTER = 4, 2
-
-#: By so many standard errors an arm seems to be faster that is not cut, since it will be decided soon.
-PLAINLY_FASTER = 3.0
-
-#: Where work is dear: rounds after which only the faster half stays, and only the leader.
-DEAR_HALVED_AFTER, DUEL_AFTER = 4, 8
-
-#: Rounds per unit of needed log-evidence that noise as large as the gain costs; by simulation.
-NOISE_COST = 2.4
-
 #: Rounds after which it may be foreseen that a race cannot tell two arms apart.
 FORESEEN_AFTER = 12
 
 #: More rounds are not spent on telling two arms apart that are both faster: they go on together.
 LONGEST_DUEL = 48
-
-#: Median absolute deviation to standard deviation, for Gaussian noise.
-MAD_TO_SD = 1.4826
 
 
 class Standing(StrEnum):
@@ -154,7 +136,8 @@ def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> Looks:
     if leader:
         slower = [c for c in state.living if beats(tracks[leader], tracks[c], plan, error)]
         state = drop(state, slower, Standing.BEATEN, counts)
-    state = drop(state, _behind(state, tracks, plan), Standing.BEHIND, counts)
+    cut = behind(state.living, tracks, plan, len(state.candidates))
+    state = drop(state, cut, Standing.BEHIND, counts)
     return replace(state, decided=_is_decided(state, tracks, plan, leader))
 
 
@@ -237,34 +220,6 @@ def _is_safe(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bool:
     return _lead(leader, other).above(-log1p(plan.indifference)) * alpha >= 1
 
 
-def _behind(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:
-    """Return who leaves when the field is cut; those who plainly are faster only where work is dear."""
-    rounds = max((len(tracks[c].total) for c in state.living), default=0)
-    stay = places(plan, len(state.candidates), rounds)
-    last = sorted(state.living, key=lambda c: -centre(tracks[c]))[stay:]
-    return [c for c in last if plan.dear or not _is_plainly_faster(tracks[c], plan)]
-
-
-def _is_plainly_faster(track: Track, plan: RacePlan) -> bool:
-    error = _spread(track.total) / sqrt(len(track.total))
-    return centre(track) - PLAINLY_FASTER * error > log1p(plan.min_speedup)
-
-
-def places(plan: RacePlan, candidates: int, rounds: int) -> int:
-    """Return how many candidates may stay after some rounds of a race; in a confirmation all.
-
-    Source: successive halving (Karnin, Koren and Somekh 2013), with fixed moments. It costs power only.
-    """
-    if plan.stage is RaceStage.CONFIRMATION:
-        return candidates
-    halved_after, least = (DEAR_HALVED_AFTER, 1) if plan.dear else (HALVED_AFTER, LEAST_HALF)
-    if rounds < halved_after:
-        return candidates
-    if rounds < (DUEL_AFTER if plan.dear else QUARTERED_AFTER):
-        return max(least, ceil(candidates / 2))
-    return 1 if plan.dear else max(LEAST_QUARTER, ceil(candidates / 4))
-
-
 def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leader: str) -> bool:
     """Return whether more rounds would not change what is said of the living."""
     living = state.living
@@ -286,7 +241,7 @@ def _is_settled(leader: Track, other: Track, plan: RacePlan, alpha: float) -> bo
         return True
     gaps = _gaps(leader, other)
     beyond = Evidence(gaps).centre() + log1p(plan.indifference)
-    return len(gaps) >= FORESEEN_AFTER and _rounds_to_show(beyond, _spread(gaps), alpha) > LONGEST_DUEL
+    return len(gaps) >= FORESEEN_AFTER and rounds_to_show(beyond, spread(gaps), alpha) > LONGEST_DUEL
 
 
 def _is_near_miss(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, candidate: str) -> bool:
@@ -312,55 +267,3 @@ def speedup(bound: Interval, clock: Clock, stage: RaceStage) -> Speedup | None:
         clock=clock.value,
         stage=stage.value,
     )
-
-
-def visible_gain(plan: RacePlan) -> float:
-    """Return the gain that a race must be able to see, as a fraction."""
-    return max(VISIBLE_GAIN, 2 * plan.min_speedup)
-
-
-def too_noisy(bound: Interval, plan: RacePlan) -> bool:
-    """Return whether a gain that should be visible is neither excluded nor would have been seen."""
-    gain = log1p(visible_gain(plan))
-    return bound.high >= gain and bound.estimate - bound.low > gain - log1p(plan.min_speedup)
-
-
-def unit_sd(track: Track) -> float:
-    """Return the spread of one round's log-ratio, by its median absolute deviation."""
-    return _spread(track.total)
-
-
-def _spread(values: Sequence[float]) -> float:
-    if not values:
-        return 0.0
-    middle = median(values)
-    return MAD_TO_SD * median(abs(value - middle) for value in values)
-
-
-def rounds_needed(sd: float, gain: float, plan: RacePlan, candidates: int) -> int:
-    """Return about how many rounds a gain needs to be seen through noise, right within about a third.
-
-    Args:
-        sd: of one round's log-ratio.
-        gain: as a fraction.
-        plan: the rules.
-        candidates: of the race.
-
-    Raises:
-        ValueError: the gain is not above the smallest claim.
-    """
-    beyond = log1p(gain) - log1p(plan.min_speedup)
-    if beyond <= 0:
-        raise ValueError(f"a gain of {gain} is not above the smallest claim")
-    return ceil(_rounds_to_show(beyond, sd, plan.alpha / candidates))
-
-
-def _rounds_to_show(beyond: float, sd: float, alpha: float) -> float:
-    """Return about how many rounds show a centre that lies beyond a bound by so much.
-
-    A bounded bet wins at most `log(2)` a round; where noise is far above what is to be shown, it wins in
-    proportion to the square of that over the standard deviation (Waudby-Smith and Ramdas, section 4).
-    """
-    if beyond <= 0:
-        return inf
-    return log(len(BETS) / alpha) * (1 / log(2) + NOISE_COST * (sd / beyond) ** 2)

@@ -12,13 +12,11 @@ from codeflash_parallel.benchmark.decide import (
     beats,
     biased,
     is_level,
-    rounds_needed,
     slower_groups,
     speedup,
-    unit_sd,
-    visible_gain,
 )
 from codeflash_parallel.benchmark.evidence import Interval, bounds
+from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd, visible_gain
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.suspicion import suspicion
@@ -91,16 +89,16 @@ class Entry:
 
     @property
     def noise(self) -> str:
-        """How noisy it was and what a gain that should be visible would have needed, one clause."""
+        """How noisy it was, and what its gain, or one to be seen at least, would have needed; one clause."""
         raced = self.raced
         track = raced.tracks[self.id]
         if not track.total:
             return raced.stopped
-        sd, gain = unit_sd(track), visible_gain(raced.plan)
-        needed = rounds_needed(sd, gain, raced.plan, len(raced.candidates))
+        sd, gain = unit_sd(track), max(visible_gain(raced.plan), exp(self.bound.estimate) - 1)
+        needed_ns = rounds_needed(sd, gain, raced.plan, len(raced.candidates)) * raced.round_ns
         return (
-            f"too noisy: rounds scatter by {100 * sd:.0f} %, a gain of {100 * gain:.0f} % would have needed "
-            f"about {needed * raced.round_ns / SECOND:.0f} s ({raced.stopped})"
+            f"too noisy: {self.times}, rounds scatter by {100 * sd:.0f} %, a gain of {100 * gain:.0f} % "
+            f"would have needed about {needed_ns / SECOND:.0f} s ({raced.stopped})"
         )
 
     @property

@@ -7,14 +7,16 @@ from math import log
 from statistics import median
 from typing import Any
 
-from codeflash_parallel.benchmark.decide import Standing, speedup, unit_sd
+from codeflash_parallel.benchmark.decide import Standing, speedup
 from codeflash_parallel.benchmark.evidence import bounds
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work
+from codeflash_parallel.benchmark.noise import unit_sd
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work, weights
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
 from codeflash_parallel.benchmark.suspicion import cpu_per_call
 from codeflash_parallel.benchmark.together import without_line
 from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.model.evidence import MAX_IDS
 from codeflash_parallel.model.result import RaceFigures, Speedup
 
 #: Nanoseconds in a second.
@@ -130,6 +132,10 @@ def summary(outcomes: Sequence[RaceOutcome]) -> dict[str, Any]:
         "seconds": sum(raced.wall_ns for raced in held) / SECOND,
         "budget_s": held[0].plan.budget_ns / SECOND,
         "unit_sd": _unit_sd(held[0]),
+        "groups": [
+            {"group": group.name, "share": share, "tests": list(group.tests[:MAX_IDS])}
+            for group, share in zip(held[0].plan.groups, weights(held[0].plan.groups), strict=True)
+        ],
     }
 
 

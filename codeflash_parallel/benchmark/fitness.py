@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from statistics import median
 
-from codeflash_parallel.benchmark.decide import rounds_needed, unit_sd
+from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd
 from codeflash_parallel.benchmark.plan import BASELINE, RacePlan
 from codeflash_parallel.benchmark.resample import Campaign, Layout, campaign, most
 from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of

@@ -12,9 +12,11 @@ from statistics import median
 import anyio
 
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
-from codeflash_parallel.benchmark.decide import Looks, places, rounds_needed, visible_gain
+from codeflash_parallel.benchmark.cutting import places
+from codeflash_parallel.benchmark.decide import Looks
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow, OutOfTime, code_of, out_of
+from codeflash_parallel.benchmark.noise import rounds_needed, visible_gain
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import judged, void_note
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome

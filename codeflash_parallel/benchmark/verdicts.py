@@ -7,8 +7,9 @@ from dataclasses import replace
 from math import log1p
 
 from codeflash_parallel.benchmark.attempts import is_hopeful
-from codeflash_parallel.benchmark.decide import Standing, too_noisy
+from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import Entry, beaten, entries, fastest_of
+from codeflash_parallel.benchmark.noise import too_noisy
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.raced import RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.ranking import Ranked

@@ -25,6 +25,7 @@ from codeflash_parallel.report.timings import footer, isolation_words, served_by
 from codeflash_parallel.report.words import (
     dropped_words,
     flags_words,
+    group_lines,
     origin_cell,
     outside_words,
     race_sentence,
@@ -132,6 +133,8 @@ def _parts(result: RunResult, console: Console, detail: Detail) -> Iterator[Rend
         yield details(candidate)
         if commands := how_to_see(candidate):
             yield commands
+    if detail == Detail.VERBOSE and (groups := group_lines(result)):
+        yield Group(*(Text.assemble((f"{name}: ", "dim"), words) for name, words in groups))
     if detail == Detail.VERBOSE and (served := served_by_candidate(ranked(result))):
         yield served
     yield from _winner(result, width, detail)

@@ -20,8 +20,8 @@ from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.referee import judge
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.line_profile import LineProfile
+from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
 from codeflash_parallel.process.launcher import open_launcher

@@ -5,21 +5,17 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from codeflash_parallel.model.candidate import CandidateId, Origin
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import (
     STEPS,
     CandidateResult,
-    FailedTest,
     Fault,
-    FirstDifference,
     Flag,
-    LineProfile,
-    LineTiming,
     RaceFigures,
     RunResult,
     Speedup,
-    TestCounts,
-    ValueCounts,
 )
 
 HOSTILE = [
@@ -58,6 +54,12 @@ races = st.just({}) | st.fixed_dictionaries(
         "void": count,
         "seconds": st.floats(0, 1e6),
         "budget_s": st.floats(0, 1e6),
+        "groups": st.lists(
+            st.fixed_dictionaries(
+                {"group": text, "share": st.floats(0, 1), "tests": st.lists(text, max_size=3)}
+            ),
+            max_size=3,
+        ),
         "unit_sd": st.none() | st.floats(0, 1),
     }
 )

@@ -20,22 +20,11 @@ from codeflash_parallel.model.events import (
     RunStarted,
     Warned,
 )
+from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
 from codeflash_parallel.model.lifecycle import Stage
+from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
-from codeflash_parallel.model.result import (
-    CandidateResult,
-    FailedTest,
-    Fault,
-    FirstDifference,
-    Flag,
-    LineProfile,
-    LineTiming,
-    RaceFigures,
-    RunResult,
-    Speedup,
-    TestCounts,
-    ValueCounts,
-)
+from codeflash_parallel.model.result import CandidateResult, Fault, Flag, RaceFigures, RunResult, Speedup
 from codeflash_parallel.report.board import LiveBoard, PlainLines, open_board
 from codeflash_parallel.report.console import Detail, make_console, print_report
 from codeflash_parallel.report.words import duration
@@ -174,6 +163,16 @@ def test_everything_that_was_measured_of_the_winner_is_told(detail: Detail) -> N
         Detail.VERBOSE: "dropped after 6 of them: another is faster",
     }
     assert dropped[detail] in shown
+
+
+def test_the_tests_of_a_group_are_named() -> None:
+    light = {"group": "12 tests", "share": 0.25, "tests": [f"t.py::light[{n}]" for n in range(12)]}
+    alone = {"group": "t.py::heavy", "share": 0.75, "tests": ["t.py::heavy"]}
+    race = {"workload": "calls", "rounds": 1, "void": 0, "seconds": 1.0, "unit_sd": None}
+    shown = " ".join(rendered(sample(race=race | {"groups": [alone, light]}), 200, Detail.VERBOSE).split())
+    assert "12 tests: 25 % of the time: t.py::light[0], t.py::light[1]," in shown
+    assert "t.py::light[9], ..." in shown
+    assert "75 %" not in shown
 
 
 def test_a_race_that_was_not_held_is_no_noise() -> None:

@@ -21,6 +21,7 @@ from drawn_tracks import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeflash_parallel.benchmark.cutting import places
 from codeflash_parallel.benchmark.decide import (
     Looks,
     Standing,
@@ -31,14 +32,10 @@ from codeflash_parallel.benchmark.decide import (
     is_level,
     leader_of,
     look,
-    places,
-    rounds_needed,
     speedup,
-    too_noisy,
-    unit_sd,
-    visible_gain,
 )
 from codeflash_parallel.benchmark.evidence import Interval, bounds
+from codeflash_parallel.benchmark.noise import rounds_needed, too_noisy, unit_sd, visible_gain
 from codeflash_parallel.benchmark.plan import Group, RaceStage
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track

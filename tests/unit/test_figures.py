@@ -121,4 +121,20 @@ def test_the_races_of_a_run_in_sum() -> None:
     assert (found["rounds"], found["void"], found["seconds"], found["budget_s"]) == (25, 1, 4.0, 30.0)
     assert found["workload"] == "calls"
     assert found["unit_sd"] == pytest.approx(0.0, abs=1e-9)
+    assert found["groups"] == [{"group": "all", "share": 1.0, "tests": []}]
     assert summary([]) == {}
+
+
+def test_what_stands_behind_the_names_of_groups() -> None:
+    light = tuple(f"t.py::light[{n}]" for n in range(60))
+    groups = (
+        Group(name="t.py::heavy", ns=3, tests=("t.py::heavy",)),
+        Group(name="60 tests", ns=1, tests=light),
+    )
+
+    found = summary([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, groups=groups), rounds=())])[
+        "groups"
+    ]
+
+    assert [(one["group"], one["share"]) for one in found] == [("t.py::heavy", 0.75), ("60 tests", 0.25)]
+    assert found[1]["tests"] == list(light[:50])

@@ -154,6 +154,25 @@ def test_noise_is_said():
     assert all(r.status is Status.UNDECIDED and "would have needed about" in r.reason for r in noisy)
 
 
+def test_what_a_large_gain_would_have_needed_is_said_of_that_gain():
+    """The budget ended soon: to be sure of so much takes a few rounds more, not those for five per cent."""
+    truth = {"a": 4.0}
+    short = replace(held(truth, plan=CONFIRM), stopped="the budget was spent after 5 rounds")
+    cut = {
+        name: replace(t, total=t.total[:5], groups=tuple(g[:5] for g in t.groups))
+        for name, t in short.tracks.items()
+    }
+    short = replace(short, tracks=cut, looks=Looks(candidates=("a",)))
+
+    said = rank([held(truth)], [short], PLAN, {}).of("a")
+
+    assert said.code is Code.TOO_NOISY
+    assert (
+        "too noisy: 3.97x, rounds scatter by 1 %, a gain of 297 % would have needed about 1 s" in said.reason
+    )
+    assert said.reason.endswith("(the budget was spent after 5 rounds)")
+
+
 def test_a_leader_that_is_not_confirmed_makes_room_for_the_next():
     seen, truth = {"fluke": 1.6, "solid": 1.3}, {"fluke": 1.0, "solid": 1.3}
 
