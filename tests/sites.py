@@ -42,6 +42,8 @@ FILES = {
     "tool.sh": "#!/bin/sh\n",
     ".gitignore": "*.log\nsecret/\n",
 }
+#: Names a folder that the fixtures' tests write to; these tests write nothing, and there is none.
+OF_FIXTURES = frozenset({"FIXTURE_STATE", "CODEFLASH_PARALLEL_ALLOW_WRITE"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +121,8 @@ class Site:
                 os.chown(self.folder / name, self.user, self.user)
         shutil.rmtree(surroundings.repository.parent)
         (self.folder / "tmp").chmod(0o1777)
-        environment = dict(surroundings.environment) | self.environment
+        given = {n: v for n, v in surroundings.environment.items() if n not in OF_FIXTURES}
+        environment = given | self.environment
         environment |= {"HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp")}
         python = sys.executable
         if self.user != os.getuid():
