@@ -113,6 +113,11 @@ class Entry:
         return self.submission.id
 
     @property
+    def is_refinement(self) -> bool:
+        """Whether a refinement has made it."""
+        return self.submission.kind is Origin.REFINEMENT
+
+    @property
     def passed(self) -> bool:
         """Whether it is equivalent to the baseline, as far as anyone knows."""
         return self.stage in _EQUIVALENT

@@ -217,7 +217,7 @@ class Providing:
                     id=entry.id,
                     depth=refinement_depth(self._origins(entry)),
                     speedup=gain.estimate,
-                    parent_speedup=parent.estimate if parent and _is_refinement(entry) else 0.0,
+                    parent_speedup=parent.estimate if parent and entry.is_refinement else 0.0,
                 )
             )
         return sorted(found, key=lambda contender: -contender.speedup)
@@ -257,10 +257,6 @@ class Providing:
             explanation=entry.submission.explanation,
             speedup=ranked.speedup if ranked else None,
         )
-
-
-def _is_refinement(entry: Entry) -> bool:
-    return entry.submission.kind is Origin.REFINEMENT
 
 
 def _root(entry: Entry) -> CandidateId:
