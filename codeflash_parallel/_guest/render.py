@@ -33,7 +33,7 @@ def render_arguments(args, kwargs, limit=MAX_TEXT):
 def _text(value, depth, room):
     kind = type(value)
     if kind in _ATOMS:
-        return _number(value)
+        return literal(value)
     if kind in (str, bytes, bytearray):
         return repr(value) if len(value) <= room else repr(value[:room]) + "…"
     if depth == 0:
@@ -49,7 +49,8 @@ def _text(value, depth, room):
 _BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 
 
-def _number(value):
+def literal(value):
+    """Return the literal of an atom."""
     try:
         return repr(value)
     except ValueError:  # an int beyond sys.set_int_max_str_digits

@@ -11,6 +11,7 @@ import hashlib
 import math
 
 from .reduction import Unencodable
+from .render import literal
 from .shapes import handler_of
 
 #: A value walked longer than this is no longer quick to encode (objects cost 5 µs a part).
@@ -102,7 +103,7 @@ class Walk:
         return handler(self, value) if handler is not None else handler_of(kind)(self, value)
 
     def _atom(self, kind, value):
-        text = _literal(value)
+        text = literal(value)
         if kind is float:
             self.mask[len(self.full)] = "~"
             self.keep_floats((value,))
@@ -156,24 +157,17 @@ class Walk:
         return [sorted(texts) for texts in zip(*triples)] or [[], [], []]
 
 
-def _literal(value):
-    try:
-        return repr(value)
-    except ValueError:  # an int beyond sys.set_int_max_str_digits
-        return hex(value)
-
-
 def number_text(value):
     """Write a float or bool as the int that it equals, if there is one (and it is no -0.0)."""
     if math.isfinite(value) and int(value) == value and repr(value) != "-0.0":
-        return _literal(int(value))
+        return literal(int(value))
     return repr(value)
 
 
 def _flat_texts(items):
     """Return the masked and the typeless text of some atoms, comma separated."""
-    masked = ", ".join(["~" if type(item) is float else _literal(item) for item in items])
-    less = ", ".join([_literal(item) if type(item) in _EXACT else number_text(item) for item in items])
+    masked = ", ".join(["~" if type(item) is float else literal(item) for item in items])
+    less = ", ".join([literal(item) if type(item) in _EXACT else number_text(item) for item in items])
     return masked, less
 
 
@@ -253,7 +247,7 @@ def _frozenset(walk, value):
 
 def _sorted_items(walk, value, name):
     if set(map(type, value)) <= _EXACT:
-        text = "{" + ", ".join(sorted(map(_literal, value))) + "}"
+        text = "{" + ", ".join(sorted(map(literal, value))) + "}"
         walk.nodes += len(value) >> 4
         walk.write(name + text, text)
         return

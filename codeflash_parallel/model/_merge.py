@@ -35,15 +35,12 @@ class Merge:
 
     def body(self, old_body: Sequence[ast.stmt], new_body: Sequence[ast.stmt]) -> None:
         """Merge the statements of one scope."""
-        keys = {id(node): key for key, node in keyed(new_body).items()}
-        functions = keyed(flat(old_body))
+        twins = self._twins(old_body, new_body)
         known = cache(lambda: frozenset(map(skeleton, old_body)))
         added: list[ast.stmt] = []
         replaced: list[tuple[int, ast.stmt]] = []
         for statement in new_body:
-            twin: ast.stmt | None = functions.get(keys.get(id(statement), ("", "", 0)))
-            if isinstance(statement, ast.ClassDef):
-                twin = self._class_like(old_body, new_body, statement)
+            twin = twins.get(id(statement))
             if self._holds_target(statement) and not isinstance(statement, ast.ClassDef):
                 self._function(*self._target)
             elif twin is not None:
@@ -56,6 +53,18 @@ class Merge:
                 else:
                     replaced.append((place, statement))
         self._add(old_body, added, replaced)
+
+    def _twins(self, old_body: Sequence[ast.stmt], new_body: Sequence[ast.stmt]) -> dict[int, ast.stmt]:
+        """Return what the original has for definitions of the new scope, by the identity of these."""
+        functions = keyed(flat(old_body))
+        twins: dict[int, ast.stmt] = {
+            id(new): functions[key] for key, new in keyed(new_body).items() if key in functions
+        }
+        for new in new_body:
+            if isinstance(new, ast.ClassDef):
+                twin = self._class_like(old_body, new_body, new)
+                twins |= {id(new): twin} if twin is not None else {}
+        return twins
 
     def _holds_target(self, statement: ast.stmt) -> bool:
         return any(node is self._target[1] for node in ast.walk(statement))
