@@ -153,6 +153,9 @@ class Dispatching:
         )
         for job in running:
             await self._desk.do(partial(_abandon, job))
+        if running:
+            names = ", ".join(job.job_id for job in running)
+            self._last_fault = f"The daemon before this one died while these jobs ran: {names}."
         latest = await self._desk.do(lambda store, _now: store.jobs(limit=LATEST))
         for job in [job for job in latest if self._files.lacks(job)]:
             await anyio.to_thread.run_sync(self._files.write, job)

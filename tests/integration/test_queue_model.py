@@ -116,6 +116,12 @@ class QueueMachine(RuleBasedStateMachine):
             job.state, job.ready_at = "queued", 0.0
 
     @rule(claim=claims)
+    def abandon(self, claim: tuple[str, int] | None) -> None:
+        if self._report(claim, "abandon"):
+            assert claim is not None
+            self.model.fail(claim[0], machinery=False)
+
+    @rule(claim=claims)
     def heartbeat(self, claim: tuple[str, int] | None) -> None:
         if self._report(claim, "heartbeat"):
             assert claim is not None
