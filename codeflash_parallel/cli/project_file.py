@@ -29,6 +29,17 @@ def find_table(project: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             return
 
 
+def must_be_there(project: Path) -> None:
+    """Refuse a project that is not there; who needs its repository is told by that it has none.
+
+    Raises:
+        UsageError: `NO_PROJECT`.
+    """
+    if not project.exists():
+        hint = "Name its folder by --project."
+        raise UsageError("NO_PROJECT", f"The project {project} does not exist.", hint)
+
+
 def _folders(project: Path) -> list[Path]:
     """Return where `pyproject.toml` may lie, the nearest folder first.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.project_file import find_table
+from codeflash_parallel.cli.project_file import find_table, must_be_there
 from codeflash_parallel.cli.queue_config import read_queue_settings
 from codeflash_parallel.cli.setting_sources import Tables
 from codeflash_parallel.evalqueue.submitters import submitter_of, why_not_name
@@ -141,6 +141,7 @@ def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterat
     from codeflash_parallel.evalqueue.client import EvalQueueClient
 
     project = Path(args.project)
+    must_be_there(project)
     found = tuple(find_table(project)) if tables is None else tables
     settings = read_settings(project, os.environ, vars(args), found).settings
     rules = read_queue_settings(project, os.environ, {}, found).settings

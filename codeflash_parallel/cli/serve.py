@@ -12,6 +12,7 @@ from codeflash_parallel.cli import options
 from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.project_file import must_be_there
 from codeflash_parallel.cli.queue_config import add_queue_settings, read_queue_settings
 from codeflash_parallel.cli.queueing import say_rebuilt, span
 from codeflash_parallel.report.text import one_line
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace, _output: Output) -> int:
     from codeflash_parallel.service.daemon import ServeOptions, serve
 
     project = Path(args.project)
+    must_be_there(project)
     settings = read_settings(project, os.environ, vars(args)).settings
     rules = read_queue_settings(project, os.environ, vars(args)).settings
     serve(
