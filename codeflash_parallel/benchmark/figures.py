@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
+from operator import mul
 from statistics import median
 from typing import Any
 
@@ -12,7 +13,15 @@ from codeflash_parallel.benchmark.evidence import bounds
 from codeflash_parallel.benchmark.noise import unit_sd
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work, weights
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
+from codeflash_parallel.benchmark.samples import (
+    BlockKind,
+    ChannelCost,
+    Clock,
+    Round,
+    blocks_of,
+    channel_cost,
+    net_ns,
+)
 from codeflash_parallel.benchmark.suspicion import cpu_per_call
 from codeflash_parallel.benchmark.together import without_line
 from codeflash_parallel.benchmark.tracks import track
@@ -109,14 +118,22 @@ def _peak(raced: Raced, arm: str) -> int:
 
 
 def _calls_per_s(raced: Raced, arm: str) -> float | None:
-    """Return the throughput of an arm's timed blocks on the wall clock, median over the blocks."""
+    """Return an arm's throughput on the wall clock in a pass over the calls, by the median of each group."""
     if raced.plan.work not in _COUNTED:
         return None
     cost = channel_cost(raced.rounds)
-    timed = blocks_of([without_line(r) for r in raced.rounds if not r.void], arm, BlockKind.TIMED)
-    return (
-        median([SECOND * block.calls / net_ns(block, cost, Clock.WALL) for block in timed] or [0.0]) or None
-    )
+    rounds = [without_line(round_) for round_ in raced.rounds if not round_.void]
+    counts = [max(1, len(group.calls)) for group in raced.plan.groups]
+    per_call = [_usual_ns(rounds, arm, group, cost) for group in range(len(counts))]
+    if not all(per_call):
+        return None
+    return SECOND * sum(counts) / sum(map(mul, counts, per_call))
+
+
+def _usual_ns(rounds: Sequence[Round], arm: str, group: int, cost: ChannelCost) -> float:
+    """Return the wall time of one call of a group, median over the timed blocks; 0 without any."""
+    timed = blocks_of(rounds, arm, BlockKind.TIMED, group)
+    return median([net_ns(block, cost, Clock.WALL) / block.calls for block in timed] or [0.0])
 
 
 def summary(outcomes: Sequence[RaceOutcome]) -> dict[str, Any]:

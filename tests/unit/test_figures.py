@@ -106,6 +106,25 @@ def test_a_callable_has_a_throughput_as_calls_have() -> None:
     assert found.calls_per_s == pytest.approx(CALLS / 0.0044)
 
 
+def test_throughput_is_that_of_a_pass_over_all_calls() -> None:
+    """One call of 99 ms and nine of 1 ms: ten calls in 108 ms, however many blocks each group has."""
+    heavy, light = (
+        Group(name="heavy", ns=99, calls=(0,)),
+        Group(name="light", ns=9, calls=tuple(range(1, 10))),
+    )
+    plan, costs = replace(PLAN, groups=(heavy, light)), (99 * MS, MS)
+    blocks = [
+        replace(block(arm, BlockKind.TIMED, ns * CALLS), group=group)
+        for group, ns in enumerate(costs)
+        for arm in (BASELINE, "a", BASELINE)
+    ]
+    rounds = tuple(Round(number=n, layout=0, core=0, blocks=tuple(blocks)) for n in range(12))
+
+    found = figures([raced({BASELINE: 1, "a": 1}, plan, rounds=rounds)], "a")
+
+    assert found.calls_per_s == found.baseline_calls_per_s == pytest.approx(10 / 0.108)
+
+
 def test_whole_tests_have_no_throughput() -> None:
     found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=Work.TESTS))], "a")
     assert found.calls_per_s is None
