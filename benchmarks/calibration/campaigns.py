@@ -24,6 +24,7 @@ from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.together import counting
 from codeflash_parallel.benchmark.tracks import Track, track
 
 
@@ -150,9 +151,10 @@ def stretches(layouts: Sequence[Layout]) -> list[Stretch]:
     plan, arms = layouts[0].raced.plan, layouts[0].raced.candidates
     rounds = [round_ for layout in layouts for round_ in layout.raced.rounds]
     whole = {arm: track(rounds, arm, plan) for arm in arms}
+    used = {id(round_) for round_ in counting([r for r in rounds if not r.void], Clock.CPU)}
     found, start = [], 0
     for layout in layouts:
-        counted = sum(not round_.void for round_ in layout.raced.rounds)
+        counted = sum(id(round_) in used for round_ in layout.raced.rounds)
         end = start + counted
         found.append(
             Stretch(

@@ -27,12 +27,13 @@ def workload(*costs_ns: int, work: Work = Work.CALLS) -> Workload:
     ("costs_ns", "started_ns", "expected_s"),
     [
         ((1000,), 0, 30),
-        ((SECOND // 4, SECOND // 4), 0, 30),
-        ((SECOND // 4,), SECOND // 2, 45),
+        ((SECOND // 10, SECOND // 10), 0, 40),
+        ((SECOND // 4,), SECOND // 2, 60),
+        ((SECOND,), SECOND // 2, 90),
         ((30 * SECOND,), 0, 1800),
     ],
 )
-def test_an_automatic_budget_is_sixty_passes_and_starts(
+def test_an_automatic_budget_is_sixty_passes_and_starts_and_more_up_to_a_minute(
     costs_ns: tuple[int, ...], started_ns: int, expected_s: int
 ) -> None:
     assert budget_ns(Settings(), workload(*costs_ns), started_ns) == expected_s * SECOND
