@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from operator import mul
 from statistics import median
 from typing import Any
 
@@ -127,7 +126,7 @@ def _calls_per_s(raced: Raced, arm: str) -> float | None:
     per_call = [_usual_ns(rounds, arm, group, cost) for group in range(len(counts))]
     if not all(per_call):
         return None
-    return SECOND * sum(counts) / sum(map(mul, counts, per_call))
+    return SECOND * sum(counts) / sum(n * ns for n, ns in zip(counts, per_call, strict=True))
 
 
 def _usual_ns(rounds: Sequence[Round], arm: str, group: int, cost: ChannelCost) -> float:
