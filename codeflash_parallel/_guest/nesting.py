@@ -96,11 +96,9 @@ def fork_inside(launcher=0):
     init = _fork()
     if init:
         _wait_outside(init, hearing, highest)  # which closes all others
-    try:
-        syscalls.die_with_parent(signal.SIGKILL)
-        guest = _fork()
-    except BaseException:
-        _exit(_FAILED)
+    # What fails from here on is told by this process, for the guest that there is not: nothing has run in it.
+    syscalls.die_with_parent(signal.SIGKILL)
+    guest = _fork()
     os.close(hearing)
     if guest:
         _reap_inside(guest, [telling, *watched], highest)

@@ -36,6 +36,10 @@ def _of_system(error: OSError) -> EnvironmentFault | None:
         case errno.ENOSPC | errno.EDQUOT:
             where = f": {error.filename}" if error.filename else ""
             return EnvironmentFault("DISK_FULL", f"No space is left on the disk{where}.", "Free some space.")
+        case errno.EFBIG:
+            return EnvironmentFault(
+                "DISK_FULL", "No file may become as large as is needed.", "Raise the limit: `ulimit -f`."
+            )
     return None
 
 

@@ -26,6 +26,7 @@ def os_error(number: int) -> OSError:
         (RuntimeError("can't start new thread"), "TOO_FEW_PROCESSES"),
         (os_error(errno.ENOSPC), "DISK_FULL"),
         (os_error(errno.EDQUOT), "DISK_FULL"),
+        (os_error(errno.EFBIG), "DISK_FULL"),
     ],
 )
 def test_a_shortage_is_the_machines(error: BaseException, code: str) -> None:
