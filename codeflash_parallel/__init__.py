@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from codeflash_parallel.engine.again import resume as resume
     from codeflash_parallel.engine.again import stored_run as stored_run
     from codeflash_parallel.engine.evaluator import Evaluator as Evaluator
-    from codeflash_parallel.engine.evaluator import RaceMode as RaceMode
     from codeflash_parallel.engine.evaluator import evaluate as evaluate
+    from codeflash_parallel.engine.race_mode import RaceMode as RaceMode
     from codeflash_parallel.engine.submitting import job_request as job_request
     from codeflash_parallel.evalqueue.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
     from codeflash_parallel.evalqueue.client import EvalQueueClient as EvalQueueClient
@@ -56,7 +56,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "add_parallel_candidates_option": "adapters.host",
     "Evaluator": "engine.evaluator",
-    "RaceMode": "engine.evaluator",
+    "RaceMode": "engine.race_mode",
     "evaluate": "engine.evaluator",
     "job_request": "engine.submitting",
     "AsyncEvalQueueClient": "evalqueue.async_client",

@@ -11,7 +11,8 @@ import anyio
 
 from codeflash_parallel.cli.exits import Interrupted
 from codeflash_parallel.cli.interrupts import Interrupts
-from codeflash_parallel.engine.evaluator import Evaluator, RaceMode
+from codeflash_parallel.engine.evaluator import Evaluator
+from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.events import Event, Observer, RunStarted
 from codeflash_parallel.model.providers import Refiner, Repairer

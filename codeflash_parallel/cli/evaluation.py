@@ -103,7 +103,7 @@ def _evaluated(
 ) -> RunResult:
     from codeflash_parallel.cli.driving import Plan, drive
     from codeflash_parallel.cli.provided import provided
-    from codeflash_parallel.engine.evaluator import RaceMode
+    from codeflash_parallel.engine.race_mode import RaceMode
 
     providers = provided(args, settings)
     plan = Plan(
@@ -120,7 +120,7 @@ def _evaluated(
 
 def _nothing_to_do() -> RunResult:
     """Return the result of an empty list: nothing is looked at, not even the repository."""
-    from codeflash_parallel.engine.evaluator import new_run_id
+    from codeflash_parallel.engine.run import new_run_id
     from codeflash_parallel.model.outcome import Verdict
     from codeflash_parallel.model.result import RunResult
 

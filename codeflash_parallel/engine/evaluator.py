@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,10 +15,11 @@ from codeflash_parallel.engine.faults import disk_faults, ungrouped
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.places import cache_root
 from codeflash_parallel.engine.providing import Providers
+from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.recollection import Recollection
 from codeflash_parallel.engine.result_stream import ResultStream
 from codeflash_parallel.engine.resuming import kept_in, must_have_same_settings, providers_again
-from codeflash_parallel.engine.run import Run
+from codeflash_parallel.engine.run import Run, new_run_id
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.model.candidate import Submission
 from codeflash_parallel.model.errors import UsageError
@@ -30,18 +28,6 @@ from codeflash_parallel.model.providers import Refiner, Repairer
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.model.settings import Executor, Settings
 from codeflash_parallel.process.quiet import Quiet, host_quiet
-
-
-class RaceMode(StrEnum):
-    """How far a run goes."""
-
-    #: Check, race, profile, refine.
-    RACE = "race"
-    #: Check and race.
-    TIME = "time"
-    #: Check only.
-    CHECK = "check"
-
 
 Candidates = Iterable[Submission] | AsyncIterable[Submission]
 
@@ -142,8 +128,7 @@ class Evaluator:
                 run_id=run_id,
                 providers=Providers(repairer=repairer, refiner=refiner),
                 observers=observers,
-                races=race is not RaceMode.CHECK,
-                profiles=race is RaceMode.RACE,
+                mode=race,
                 journal=journal,
             )
             return await self._made(run, journal, candidates)
@@ -194,7 +179,7 @@ class Evaluator:
                     Providers(repairer=repairer, refiner=refiner), begun, self._settings
                 ),
                 observers=observers,
-                races=begun.races,
+                mode=RaceMode.RACE if begun.races else RaceMode.CHECK,
                 journal=journal,
             )
             return await self._made(run, journal, journal.known.submissions)
@@ -278,11 +263,6 @@ class Evaluator:
         """
         if self._run is not None:
             self._run.interrupt(code)
-
-
-def new_run_id() -> str:
-    """Return an id that sorts by time and does not repeat."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def evaluate(

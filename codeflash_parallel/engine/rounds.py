@@ -16,6 +16,7 @@ from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.learning import Learner
 from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.engine.providing import Providing
+from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.race_phase import hold_race
 from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.sources import Entries
@@ -54,7 +55,24 @@ class Rounds:
             context, self._ledger, drafting, judging, self._admission, providing, kills, journal
         )
 
-    async def check(self, source: Entries) -> None:
+    async def run(self, source: Entries, mode: RaceMode) -> None:
+        """Judge candidates, and what is made of them, as far as the mode goes."""
+        if mode is RaceMode.CHECK:
+            await self._check(source)
+            return
+        workload = await self._workload()
+        for number in count():
+            await self._check(source)
+            if not self._account.newly_passed():
+                return
+            await self._hold_race(workload, number)
+            if self._account.finding.not_held or mode is RaceMode.TIME:
+                return
+            source = await self._refined()
+            if not source:
+                return
+
+    async def _check(self, source: Entries) -> None:
         """Judge the behavior of candidates, and of what is made of them."""
         with self._account.phase("behavior"):
             try:
@@ -62,24 +80,6 @@ class Rounds:
             finally:
                 self._kills.save()
             await self._admission.admit(self._account.newly_passed())
-
-    async def race(self, source: Entries, *, profiles: bool) -> None:
-        """Check, race and refine until no refinement brings a candidate.
-
-        Args:
-            profiles: whether winners are profiled and refined; one race is held otherwise.
-        """
-        workload = await self._workload()
-        for number in count():
-            await self.check(source)
-            if not self._account.newly_passed():
-                return
-            await self._hold_race(workload, number)
-            if self._account.finding.not_held or not profiles:
-                return
-            source = await self._refined()
-            if not source:
-                return
 
     async def _workload(self) -> Workload:
         """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""

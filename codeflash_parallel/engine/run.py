@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import zlib
 from collections.abc import AsyncIterable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from codeflash_parallel.engine.ledger import Ledger
 from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, open_providing
+from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.rounds import Rounds
 from codeflash_parallel.engine.sources import Entries, entered, entering, peek
 from codeflash_parallel.engine.store import save_run
@@ -69,16 +72,15 @@ class Run:
         run_id: str,
         providers: Providers,
         observers: Sequence[Observer],
-        races: bool,
+        mode: RaceMode,
         journal: Journal,
-        profiles: bool = True,
     ) -> None:
         self._around = surroundings
         self._setup = surroundings.setup
         self._settings = self._setup.settings
         self._run_id = run_id
         self._providers = providers
-        self._profiles = profiles
+        self._mode = mode
         self._journal = journal
         self._ending = Ending.FINISHED
         self._announce = Announcer.of(observers)
@@ -93,7 +95,7 @@ class Run:
             setup=self._setup,
             ledger=self._ledger,
             announce=self._announce,
-            races=races,
+            races=mode is not RaceMode.CHECK,
             # Seeds come from the run's id, so that a run can be repeated by naming its seed.
             seed=self._settings.seed or zlib.crc32(run_id.encode()) or 1,
         )
@@ -172,10 +174,7 @@ class Run:
                 kills=await anyio.to_thread.run_sync(Kills.load, self._setup.home, context.targets),
                 policy=self._policy,
             )
-            if self._account.races:
-                await rounds.race(ground.source, profiles=self._profiles)
-            else:
-                await rounds.check(ground.source)
+            await rounds.run(ground.source, self._mode)
 
     async def _grounded(self, source: Entries) -> _Ground:
         """Freeze the tree, find the targets and make the slots."""
@@ -267,3 +266,8 @@ class Run:
             await self._chronicle.end(self._ending, self._interrupted)
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
+
+
+def new_run_id() -> str:
+    """Return an id that sorts by time and does not repeat."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

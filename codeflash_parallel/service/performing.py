@@ -13,8 +13,9 @@ from typing import Any, Self, assert_never
 import anyio
 from anyio.abc import TaskStatus
 
-from codeflash_parallel.engine.evaluator import Evaluator, RaceMode
+from codeflash_parallel.engine.evaluator import Evaluator
 from codeflash_parallel.engine.faults import ungrouped
+from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.settings_text import settings_of
 from codeflash_parallel.engine.submitting import Task, stamp, task_of
 from codeflash_parallel.evalqueue.refusals import NotPassed
