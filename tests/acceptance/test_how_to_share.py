@@ -16,6 +16,8 @@ import pytest
 from harness import ROOT, Place, assert_nothing_left
 from queue_support import with_queue
 
+from codeflash_parallel.cli.queue_config import read_queue_settings
+
 pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "how-to" / "share_one_machine.md").read_text(encoding="utf-8")
@@ -112,8 +114,9 @@ def _ending(line: str) -> str:
 
 
 def test_the_rules_of_the_page_hold(reader: Reader) -> None:
-    rules = json.loads(reader.types("codeflash-parallel doctor --output-format json").stdout)["queue"]
-    found = {name: row["value"] for name, row in rules.items() if row["source"].endswith("pyproject.toml")}
+    rules = read_queue_settings(reader.place.repository, {}, {})
+    from_file = [name for name, source in rules.sources.items() if source.endswith("pyproject.toml")]
+    found = {name: getattr(rules.settings, name) for name in from_file}
     assert found == {
         "max_concurrent": 2,
         "per_submitter_queued": 50,
