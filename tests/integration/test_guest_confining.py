@@ -306,3 +306,32 @@ def test_packages_are_found_where_pth_files_lead_but_not_in_the_checkout(
     done = lab.run(level, script, mode, packages=(packages, lab.user))
     assert done.stdout == "True\n", done.stderr
     assert any(word in done.stderr for word in ("No module named 'secret'", "Permission denied"))
+
+
+_SECOND_FORK_FAILS = """
+import errno, itertools, os, sys
+sys.path.append(sys.argv[1])
+from _codeflash_guest import nesting, syscalls
+forks, fork = itertools.count(), os.fork
+def failing():
+    if next(forks):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return fork()
+nesting._fork = failing
+nesting.leave(syscalls.CLONE_NEWPID)
+try:
+    nesting.fork_inside()
+except OSError as error:
+    os.write(1, str(error).encode())
+    os._exit(7)
+"""
+
+
+@with_namespaces
+def test_a_guest_that_cannot_be_forked_says_so_and_everybody_ends_alike(
+    lab: Lab, level: IsolationLevel
+) -> None:
+    assert level is _L2
+    argv = [sys.executable, "-c", _SECOND_FORK_FAILS, str(lab.guest)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (7, "[Errno 11] Resource temporarily unavailable"), done
