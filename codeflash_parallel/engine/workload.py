@@ -23,8 +23,8 @@ from codeflash_parallel.model.workspace import Workspace
 _LEAST_BUDGET_NS = 30_000_000_000
 #: And allows for so many passes over the workload on the baseline.
 _BUDGET_PASSES = 60
-#: Up to a minute it is generous: calls of 0.3 s take 30 s for the race of nine arms alone. With 30 s it was too
-#: noisy in 30 % of drawn races, with 60 in 3 (and 1.05x was found in all of 30 instead of 22).
+#: Up to a minute it is generous: calls of 0.3 s take 30 s for the race of nine arms alone. With 30 s it was
+#: too noisy in 30 % of drawn races, with 60 in 3 (and 1.05x was found in all of 30 instead of 22).
 _GENEROUS_BUDGET_NS = 60_000_000_000
 _GENEROUS_PASSES = 200
 #: Wall seconds that the first call of what the user names may take where no budget is named.

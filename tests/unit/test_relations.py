@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codeflash_parallel._guest import properties, relations
@@ -59,6 +59,8 @@ def test_what_was_observed_breaks_nothing(observed: list[Made]) -> None:
 
 
 @given(calls, st.integers(0, 99))
+@example([(([[], 0], []), {}), (([[0], [None, 0]], 0), {})], 0)
+@example([((([], 0), []), {}), ((([0], (None, 0)), 0), {})], 0)
 @settings(max_examples=60)
 def test_deriving_never_fails_and_says_what_is_broken(observed: list[Made], seed: int) -> None:
     known = relations.infer(copy.deepcopy(observed))
