@@ -113,7 +113,8 @@ class Dispatching:
         except Exception as error:  # noqa: BLE001 - a defect costs this job its lease, not the others their daemon
             self._last_fault = f"Job {job_id}: {type(error).__name__}: {error}"
         finally:
-            del self._running[job_id]
+            if self._running.get(job_id) is attending:  # it failed, and is claimed again already, as another
+                del self._running[job_id]
             self.wake()
             if self._draining and not self._running:
                 self._hurry.set()
