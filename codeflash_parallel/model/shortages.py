@@ -22,6 +22,8 @@ def shortage_of(error: BaseException) -> EnvironmentFault | None:
             return too_few_processes(str(error))
         case OSError():
             return _of_system(error)
+        case ImportError(__cause__=OSError() as cause):  # a package that starts programs while it is imported
+            return _of_system(cause)
     return None
 
 

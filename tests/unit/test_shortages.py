@@ -15,6 +15,12 @@ def os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
+def failed_import(cause: BaseException) -> ImportError:
+    error = ImportError("Failed to initialize")
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -27,6 +33,7 @@ def os_error(number: int) -> OSError:
         (os_error(errno.ENOSPC), "DISK_FULL"),
         (os_error(errno.EDQUOT), "DISK_FULL"),
         (os_error(errno.EFBIG), "DISK_FULL"),
+        (failed_import(os_error(errno.EAGAIN)), "TOO_FEW_PROCESSES"),
     ],
 )
 def test_a_shortage_is_the_machines(error: BaseException, code: str) -> None:
@@ -38,7 +45,11 @@ def test_a_shortage_is_the_machines(error: BaseException, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [os_error(errno.EIO), os_error(errno.EINVAL), RuntimeError("another"), ValueError("no space")]
+    "error",
+    [
+        *(os_error(errno.EIO), os_error(errno.EINVAL), RuntimeError("another"), ValueError("no space")),
+        *(ImportError("no module"), failed_import(ValueError("another"))),
+    ],
 )
 def test_other_errors_are_none(error: BaseException) -> None:
     assert shortage_of(error) is None
