@@ -45,11 +45,12 @@ _LONG_S = 600.0
 
 #: What a submitter does: hand in, write down what was acknowledged, wait for it, hand in the next.
 _SUBMITTER = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from daemon_support import Place
 from projects import FAST_TOTAL, WRONG_TOTAL
-place, name, acknowledged = Place(base=Path(sys.argv[1])), sys.argv[2], Path(sys.argv[3])
+base, name, acknowledged, rules = sys.argv[1:]
+place, acknowledged = Place(base=Path(base), rules=json.loads(rules)), Path(acknowledged)
 with place.client() as client, acknowledged.open("a") as book:
     for number in range(10_000):
         code, word = ((FAST_TOTAL, "right"), (WRONG_TOTAL, "wrong"))[number % 2]
@@ -85,6 +86,7 @@ class World:
             str(self.place.base),
             f"agent-{self.started}",
             str(self.book),
+            json.dumps(_RULES),
         ]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path[:2], str(ROOT)])}
         self.submitters.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
@@ -123,7 +125,7 @@ class World:
 def episode(folder: Path, seed: int, kills: int) -> dict[str, Any]:
     """Make a world, kill in it, and return what was found."""
     make_project(folder / "project")
-    world = World(place=Place(base=folder), draw=random.Random(seed))
+    world = World(place=Place(base=folder, rules=_RULES), draw=random.Random(seed))
     begun = time.monotonic()
     world.daemon = world.place.start(**_RULES)
     for _ in range(_SUBMITTERS):

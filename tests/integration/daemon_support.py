@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from projects import FAST_TOTAL
 from codeflash_parallel import EvalQueueClient, JobKind, Replacement, Settings, Submission, job_request
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.jobs import JobRequest
+from codeflash_parallel.model.queue_settings import QueueSettings
 
 TARGET = "shop/sums.py::total"
 #: Wall seconds after which something hangs.
@@ -42,6 +43,8 @@ class Place:
 
     base: Path
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    #: Of clients, for what they do to the queue while no daemon runs.
+    rules: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def project(self) -> Path:
@@ -80,7 +83,7 @@ class Place:
         return daemon
 
     def client(self) -> EvalQueueClient:
-        return EvalQueueClient(self.folder)
+        return EvalQueueClient(self.folder, QueueSettings(**self.rules))
 
     def request(self, code: str = FAST_TOTAL, kind: str = JobKind.CHECK, **fields: Any) -> JobRequest:
         settings = Settings(functions=(TARGET,), cache_dir=str(self.cache), **fields.pop("settings", {}))
