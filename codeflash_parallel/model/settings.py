@@ -139,9 +139,8 @@ class Settings:
     )
     time_budget: float = _setting(
         0.0,
-        "Wall seconds that one race may take at most, and its confirmation again; 0: as long as the "
-        "baseline needs for 60 passes over the workload, each in a new process (200 up to a minute), and "
-        "never less than 30.",
+        "Wall seconds that one race may take at most, and its confirmation again; 0: those of 60 passes "
+        "over the workload on the baseline, each in a new process; up to a minute 200; 30 at least.",
     )
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
     min_speedup: float = _setting(0.01, "Smallest speedup worth claiming, as a fraction.")
