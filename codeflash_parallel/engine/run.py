@@ -26,7 +26,7 @@ from codeflash_parallel.engine.happened import Ending
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.learning import Demand
-from codeflash_parallel.engine.ledger import Ledger
+from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, open_providing
@@ -178,23 +178,35 @@ class Run:
 
     async def _grounded(self, source: Entries) -> _Ground:
         """Freeze the tree, find the targets and make the slots."""
-        async with self._setup.quiet.shared(), anyio.create_task_group() as group:
-            group.start_soon(self._around.compile_guest)
-            group.start_soon(anyio.to_thread.run_sync, load_reader)
-            snapshot = await self._chronicle.snapshot()
-            source, targets = await self._targets(source, snapshot)
-            pool = await self._around.pool(snapshot, self._chronicle.owner)
+        quiet = self._setup.quiet
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._load)
+            async with quiet.shared():
+                snapshot = await self._chronicle.snapshot()
+            # In no block: the first candidate may be long in coming, and races of others would wait for it.
+            seen, source = await self._seen(source)
+            async with quiet.shared():
+                targets = await self._targets(seen, snapshot)
+                pool = await self._around.pool(snapshot, self._chronicle.owner)
         for warning in pool.warnings:
             self._ledger.warn(warning)
         return _Ground(snapshot=snapshot, pool=pool, targets=targets, source=source)
 
-    async def _targets(self, source: Entries, snapshot: Snapshot) -> tuple[Entries, tuple[Target, ...]]:
-        """Return the targets, and the source with whatever was taken from it to find them put back."""
+    async def _load(self) -> None:
+        """Make ready what the first check needs."""
+        async with self._setup.quiet.shared(), anyio.create_task_group() as group:
+            group.start_soon(self._around.compile_guest)
+            group.start_soon(anyio.to_thread.run_sync, load_reader)
+
+    async def _seen(self, source: Entries) -> tuple[Sequence[Entry], Entries]:
+        """Return what the targets are found by, and the source with whatever was taken from it put back."""
+        return ((), source) if self._settings.functions else await peek(source)
+
+    async def _targets(self, seen: Sequence[Entry], snapshot: Snapshot) -> tuple[Target, ...]:
         mirror = self._setup.mirror
         if self._settings.functions:
-            return source, named_targets(mirror, snapshot, self._settings.functions)
-        seen, source = await peek(source)
-        return source, await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
+            return named_targets(mirror, snapshot, self._settings.functions)
+        return await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
 
     def _drafting(self, guest: Guest, ground: _Ground) -> Drafting:
         standing = self._around.learner.ground(guest, ground.snapshot)

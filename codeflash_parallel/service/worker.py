@@ -42,6 +42,7 @@ class _Worker:
         self._job = anyio.CancelScope()
         self._claim = ""
         self._unwanted: set[str] = set()
+        self._is_waiting = False
         self._performer = Performer(cache, host_quiet(os.environ, self._waits), self._tell, pass_env)
 
     async def run(self) -> None:
@@ -110,10 +111,12 @@ class _Worker:
     # --- what goes on ----------------------------------------------------------------------------------
 
     def _tell(self, what: str) -> None:
-        self._say("progress", text=what, waits=False)
+        # What one check says ends no wait of another one: a long one would count as stuck.
+        self._say("progress", text=what, waits=self._is_waiting)
 
     def _waits(self, why: str) -> None:
-        self._say("progress", text=why, waits=bool(why))
+        self._is_waiting = bool(why)
+        self._say("progress", text=why, waits=self._is_waiting)
 
     def _say(self, t: str, **fields: Any) -> None:
         self._outbox.send_nowait({"t": t, **fields})
