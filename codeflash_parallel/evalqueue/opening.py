@@ -135,9 +135,12 @@ def _update(connection: sqlite3.Connection, path: Path, version: int, users: int
     if version == 0:
         if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
             raise QueueDamaged(path, "it is a file of SQLite's, but no queue")
+        if (book := path.with_name(journal.NAME)).exists() and any(journal.read(book)):
+            # Somebody has emptied it, or a rebuild was killed: the journal is all that there is.
+            raise QueueDamaged(path, "it is empty, and its journal is not")
         schema.create(connection)
         generation = connection.execute("SELECT lower(hex(randomblob(8)))").fetchone()[0]
-        end = journal.write_anew(path.with_name(journal.NAME), generation, ())
+        end = journal.write_anew(book, generation, ())
         connection.execute("UPDATE queue SET generation = ?, journal_end = ?", (generation, end))
     else:
         with _only_user(users, QueueBusy(path.parent, 0)):

@@ -94,7 +94,7 @@ def test_a_newer_file_is_refused_and_left_as_it_is(tmp_path: Path):
 # Damage
 
 
-@pytest.mark.parametrize("damage", ["pages", "head", "gone", "other", "counts"])
+@pytest.mark.parametrize("damage", ["pages", "head", "gone", "empty", "other", "counts"])
 def test_a_damaged_file_is_moved_aside_and_made_anew_from_the_journal(tmp_path: Path, damage: str):
     now = SetClock()
     with open_lab(tmp_path, now, max_attempts=1) as lab:
@@ -106,6 +106,8 @@ def test_a_damaged_file_is_moved_aside_and_made_anew_from_the_journal(tmp_path: 
         path.write_bytes(b"no database" * 1000)
     elif damage == "gone":
         path.unlink()
+    elif damage == "empty":
+        path.write_bytes(b"")
     elif damage == "other":
         path.unlink()
         other = sqlite3.connect(path)

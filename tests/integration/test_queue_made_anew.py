@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from queue_lab import SetClock, open_lab
 
 from codeflash_parallel.evalqueue import journal, rebuilt
@@ -55,3 +56,22 @@ def test_it_says_what_is_lost_with_the_journal(tmp_path: Path) -> None:
 
     (tmp_path / rebuilt.NAME).write_bytes(b'{"half')
     assert "made anew" in opened(tmp_path, said)
+
+
+def test_a_rebuild_that_was_broken_off_has_lost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, said = tmp_path / NAME, list[str]()
+    with open_lab(tmp_path) as lab:
+        lab.submit(), lab.submit()
+    path.write_bytes(b"no database" * 1000)
+
+    def fail(_folder: Path, _note: rebuilt.Rebuilt) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("codeflash_parallel.evalqueue.rebuilding.leave_note", fail)
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path, said)
+    assert path.exists()  # and nothing is in it
+    assert "came back from the journal: 2" in opened(tmp_path, said)
