@@ -41,7 +41,7 @@ def _ordered(parts, names):
             return sorted(parts, key=lambda row: row[0])
         if "sorted by the last field" in names:
             return sorted(parts, key=lambda row: row[-1])
-    except (TypeError, IndexError):  # parts of several types, or without a field
+    except (TypeError, LookupError):  # parts of several types, or without a field
         return parts
     return parts
 

@@ -61,4 +61,5 @@ def _without(tree: Path, paths: Sequence[str], command: str) -> str:
     pairs = [(shlex.quote(str(tree / path)), shlex.quote(f"{folder}/{n}")) for n, path in enumerate(paths)]
     away = " && ".join([f"mkdir -p {shlex.quote(str(folder))}", *(f"mv {at} {to}" for at, to in pairs)])
     back = "; ".join(f"mv {to} {at}" for at, to in pairs)
-    return f"(trap : INT; {away} && {command}; status=$?; {back}; exit $status)"
+    # `status` cannot be assigned in zsh.
+    return f"(trap : INT; {away} && {command}; ended=$?; {back}; exit $ended)"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel._guest import properties, relations
+from codeflash_parallel._guest import mending, properties, relations
 from codeflash_parallel._guest.deriving import Deriver, is_plain
 
 Made = tuple[tuple[Any, ...], dict[str, Any]]
@@ -56,6 +56,13 @@ def inside(observed: list[Made], **more: Any) -> list[tuple[Any, ...]]:
 def test_what_was_observed_breaks_nothing(observed: list[Made]) -> None:
     known = relations.infer(observed)
     assert [known.broken(*one) for one in observed] == [""] * len(observed)
+
+
+@pytest.mark.parametrize("odd", [[], {}, {"a": 1}, {1}, None])
+@pytest.mark.parametrize("name", ["sorted by the first field", "sorted by the last field"])
+def test_rows_without_a_field_stay_as_they_are(odd: object, name: str) -> None:
+    rows = [[2], odd, [1]]
+    assert mending._ordered(rows, (name,)) == [[2], odd, [1]]
 
 
 @given(calls, st.integers(0, 99))
