@@ -47,6 +47,11 @@ def assert_sound(entry: Entry) -> None:
     assert (entry.kind is Kind.HOST) == (entry.trace is not Trace.NONE), entry.name
 
 
+def test_honest_rewrites_are_for_the_oldest_python_that_a_project_may_have():
+    for entry in HONEST:
+        ast.parse(entry.code, feature_version=(3, 9))
+
+
 def test_bases_hold_their_targets():
     for base in bases().values():
         tree = ast.parse(base.files[base.module])
