@@ -10,6 +10,7 @@ from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, is_void
 from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
+from codeflash_parallel.benchmark.samples import Clock
 
 #: What attempts, one after the other, may spend of the error budget; there are no more than these. Those
 #: whose gain is doubted do not count towards `MAX_CONFIRMATIONS`: three caches must not hide who is faster.
@@ -76,9 +77,16 @@ def confirmation_of(
     arms = [entry for name, entry in entries(races).items() if name in ids]
     gain = max(exp(entry.bound.estimate) for entry in arms)
     is_uneven = any(entry.raced.tracks[entry.id].is_uneven for entry in arms)
-    together = all(entry.raced.rounds[-1:] and entry.raced.rounds[-1].together for entry in arms)
+    together = all(_ran_together(entry) for entry in arms)
     again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven)
     return replace(again, share=SHARES[len(confirmations)], together=together)
+
+
+def _ran_together(entry: Entry) -> bool:
+    """Return whether the last round of an arm's race was one of all at once, and the arm only computes."""
+    raced = entry.raced
+    computes = raced.tracks[entry.id].clock is Clock.CPU
+    return computes and bool(raced.rounds) and raced.rounds[-1].together
 
 
 def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:

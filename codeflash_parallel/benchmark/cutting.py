@@ -38,6 +38,8 @@ def behind(living: Sequence[str], tracks: Mapping[str, Track], plan: RacePlan, c
 
 
 def _is_plainly_faster(track: Track, plan: RacePlan) -> bool:
+    if not track.total:  # it came to wait when only rounds of all at once had been held
+        return False
     error = unit_sd(track) / sqrt(len(track.total))
     return _centre(track) - PLAINLY_FASTER * error > log1p(plan.min_speedup)
 

@@ -31,7 +31,7 @@ class RoundPlace:
 
     Attributes:
         left_s: of the race's budget when the round begins.
-        together: long calls of all arms run at once.
+        together: long calls of all arms run at once, if there are any.
     """
 
     number: int
@@ -61,7 +61,9 @@ async def run_round(
     Raises:
         ArmLost: the baseline is lost.
     """
-    play = _Play(field, place)
+    # Only long calls run at once: a round without any is one like all others.
+    at_once = place.together and any(scale.is_lean for scale in scales)
+    play = _Play(field, replace(place, together=at_once))
     before = read(place.core)
     spent = ""
     with stand_aside(place.core):

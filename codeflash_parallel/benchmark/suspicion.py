@@ -56,8 +56,9 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
         return ""
     if raced.plan.work is not Work.COMMAND and _reads(rounds, arm) >= _reads(rounds, BASELINE) + 1:
         return "it reads files where the baseline does not: a cache outside its process is not excluded"
-    unclean = {name for round_ in rounds for name in round_.unclean}
-    if arm in unclean and BASELINE not in unclean:
+    # What was left in a round of all at once may be anybody's; the baseline's own shows when it runs alone.
+    its_own = any(BASELINE in round_.unclean for round_ in rounds if not round_.together)
+    if not its_own and any(arm in round_.unclean for round_ in rounds):
         return "it leaves files that its next process could find: a cache outside its process is not excluded"
     return ""
 

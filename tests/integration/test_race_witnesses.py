@@ -22,10 +22,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 SCALES = (Scale(cycle=10, calls=20, block_ns=4_000_000),)
 
 
-async def one_round(stadium, *arms, scales=SCALES, left_s=60.0, **how):
+async def one_round(stadium, *arms, scales=SCALES, left_s=60.0, together=False, **how):
     """Hold one round of the baseline and some arms in a fresh field."""
     baseline = stadium.arm(BASELINE)
-    place = RoundPlace(number=0, layout=0, core=stadium.plan.cores[0], stage=RaceStage.RACE, left_s=left_s)
+    where = {"core": stadium.plan.cores[0], "left_s": left_s, "together": together}
+    place = RoundPlace(number=0, layout=0, stage=RaceStage.RACE, **where)
     async with open_field(stadium.bench, [baseline, *arms], stadium.plan, 1) as field:
         round_ = await run_round(field, scales, place, Random(1), **how)
         return round_, dict(field.lost)
@@ -43,6 +44,18 @@ async def test_a_round_records_what_went_on(tmp_path):
     timed = [block for block in round_.blocks if block.kind is BlockKind.TIMED]
     assert all((block.kept, block.children) == (10, 0) for block in timed)
     assert all(block.reads >= 1 and block.deferred_ns > 0 for block in timed)
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+async def test_only_long_calls_run_at_once(tmp_path, is_long):
+    scales = (Scale(cycle=10, calls=10, block_ns=60_000_000),) if is_long else SCALES
+    assert scales[0].is_lean is is_long
+    async with open_stadium(tmp_path) as stadium:
+        round_, lost = await one_round(stadium, stadium.arm("a"), scales=scales, together=True)
+
+    timed = [block.arm for block in round_.blocks if block.kind is BlockKind.TIMED]
+    assert (lost, round_.void, round_.together) == ({}, "", is_long)
+    assert len(timed) == (2 if is_long else 4)
 
 
 @pytest.mark.parametrize("clock", ["boot_ns", "real_ns"])

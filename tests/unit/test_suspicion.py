@@ -206,6 +206,14 @@ def test_who_leaves_something_for_its_next_process_is_doubted():
     assert doubt(confirmation(3, 3, unclean=(BASELINE, "x"))) == ""
 
 
+def test_what_was_left_while_all_ran_at_once_clears_nobody():
+    raced = confirmation(3, 3, unclean=(BASELINE, "x"))
+    at_once = tuple(replace(round_, together=True) for round_ in raced.rounds)
+
+    assert "leaves" in doubt(replace(raced, rounds=at_once))
+    assert doubt(replace(raced, rounds=(*at_once[:-1], raced.rounds[-1]))) == ""
+
+
 def test_a_gain_on_one_clock_must_not_be_a_loss_on_the_other():
     raced = confirmation(2, 2, wall_ns=10**8)
 

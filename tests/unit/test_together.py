@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import log, log1p
 
 import pytest
 
+from codeflash_parallel.benchmark.attempts import confirmation_of
+from codeflash_parallel.benchmark.decide import Looks, Standing, look
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
+from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
 from codeflash_parallel.benchmark.together import counting, may_run_together, without_line
-from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.benchmark.tracks import Track, track
 
 MS = 1_000_000
 GB = 1 << 30
@@ -104,3 +107,37 @@ def test_the_wall_clock_beside_does_not_count_the_time_in_line():
 
     assert track([together], "a", PLAN, Clock.WALL).total == pytest.approx([log(1.5)])
     assert without_line(ALONE) is ALONE
+
+
+def test_who_was_found_waiting_is_confirmed_alone_though_others_then_ran_together():
+    waits = block("a", 100 * MS, wall_ns=300 * MS, waited_ns=200 * MS)
+    first = round_of(block(BASELINE, 300 * MS), waits, block("b", 100 * MS))
+    later = round_of(block(BASELINE, 300 * MS), block("b", 100 * MS), together=True)
+    rounds, names = (first, later), ("a", "b")
+    raced = Raced(
+        plan=PLAN,
+        candidates=names,
+        rounds=rounds,
+        tracks={name: track(rounds, name, PLAN) for name in names},
+        looks=Looks(candidates=names),
+        out={},
+        wall_ns=1,
+        round_ns=1,
+        stopped="enough",
+    )
+
+    assert not confirmation_of([raced], [], PLAN, ["a"]).together
+    assert not confirmation_of([raced], [], PLAN, names).together
+    assert confirmation_of([raced], [], PLAN, ["b"]).together
+
+
+def test_who_has_no_round_that_counts_is_cut_before_those_who_seem_to_be_faster():
+    known = Track(total=(log1p(PLAN.target),) * 6, groups=((log1p(PLAN.target),) * 6,), clock=Clock.CPU)
+    nothing = Track(total=(), groups=((),), clock=Clock.WALL)
+    tracks = {"a": nothing, **dict.fromkeys("bcde", known)}
+
+    state = look(Looks(candidates=tuple(tracks)), tracks, PLAN)
+
+    assert state.standing("a") is Standing.BEHIND
+    assert state.living == tuple("bcde")
+    assert not state.decided
