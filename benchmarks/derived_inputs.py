@@ -23,6 +23,7 @@ sys.path[:0] = [
 ]
 
 from check_lab import CheckLab, SomeServers, open_check_lab
+from compiled_guest import keep_guests_in
 from test_check_derived import FILES, HONEST, NAMES
 
 from codeflash_parallel.behavior.check import check
@@ -50,7 +51,8 @@ async def main() -> None:
     """Measure pairs of checks and print medians."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS
     targets = tuple(f"shop/sums.py::{name}" for name in NAMES)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as guests, tempfile.TemporaryDirectory() as folder:
+        keep_guests_in(Path(guests))
         async with open_check_lab(Path(folder), files=FILES, targets=targets, derives=True) as lab:
             for mode in ("tests", "replay"):
                 why = await lab.start(mode, Point.F1)

@@ -21,9 +21,11 @@ from unittest import mock
 
 import anyio
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "integration"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/integration"))
 
 from check_lab import CheckLab, SomeServers, open_check_lab
+from compiled_guest import keep_guests_in
 
 from codeflash_parallel.behavior import serving, session
 from codeflash_parallel.behavior.arming import Arms
@@ -103,7 +105,8 @@ def _tell(name: str, pairs: Sequence[tuple[Cost, Cost]]) -> None:
 async def measure(pairs: int, seconds: float, tests: int) -> None:
     """Measure pairs of checks and print one line for each way to run them."""
     files = {"tests/test_styles.py": _TESTS.format(tests=tests, each=seconds / tests)}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as guests, tempfile.TemporaryDirectory() as folder:
+        keep_guests_in(Path(guests))
         async with open_check_lab(Path(folder), files=files) as lab:
             why = await lab.start("tests", Point.F1)
             assert not why, why
