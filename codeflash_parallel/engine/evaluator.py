@@ -18,7 +18,7 @@ from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.recollection import Recollection
 from codeflash_parallel.engine.result_stream import ResultStream
-from codeflash_parallel.engine.resuming import kept_in, must_have_same_settings, providers_again
+from codeflash_parallel.engine.resuming import kept_in, mode_of, must_have_same_settings, providers_again
 from codeflash_parallel.engine.run import Run, new_run_id
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.model.candidate import Submission
@@ -179,7 +179,7 @@ class Evaluator:
                     Providers(repairer=repairer, refiner=refiner), begun, self._settings
                 ),
                 observers=observers,
-                mode=RaceMode.RACE if begun.races else RaceMode.CHECK,
+                mode=mode_of(begun),
                 journal=journal,
             )
             return await self._made(run, journal, journal.known.submissions)

@@ -69,6 +69,7 @@ class Begun:
         repository: root of the user's repository.
         project: folder of the project in it.
         races: whether equivalent candidates are raced.
+        refines: whether leaders of races are profiled and refined.
         seed: of everything random.
         expected: how many candidates were handed in at once; -1: they came one by one.
         settings: by name, as `settings_document` wrote them.
@@ -85,6 +86,7 @@ class Begun:
     settings: Mapping[str, Any]
     repairer: Provider | None = None
     refiner: Provider | None = None
+    refines: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

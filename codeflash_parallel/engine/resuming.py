@@ -23,6 +23,7 @@ from codeflash_parallel.engine.happened import (
 )
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.providing import Providers
+from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.recollection import Recollection
 from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.engine.surroundings import Surroundings
@@ -69,6 +70,13 @@ def providers_again(given: Providers, begun: Begun, settings: Settings) -> Provi
     return Providers(repairer=repairer, refiner=refiner)
 
 
+def mode_of(begun: Begun) -> RaceMode:
+    """Return how far a run was to go."""
+    if not begun.races:
+        return RaceMode.CHECK
+    return RaceMode.RACE if begun.refines else RaceMode.TIME
+
+
 def missing_providers(providers: Providers, begun: Begun) -> Iterator[str]:
     """Yield what nobody answers any more, one sentence each."""
     for name, had, has in (
@@ -92,7 +100,7 @@ async def begin_journal(
     """Write down what is asked for, on the disk when this returns.
 
     Args:
-        begun: `run_id`, `races` and `seed` (see `Begun`).
+        begun: `run_id`, `races`, `refines` and `seed` (see `Begun`).
         there: all candidates; `None` where they come one by one.
     """
     complete = providers.completed(around.setup.settings)

@@ -137,7 +137,12 @@ class Run:
     async def _entered(self, source: Source) -> Entries:
         """Enter what is there; what is still being produced is entered as it arrives."""
         there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
-        begun = {"run_id": self._run_id, "races": self._account.races, "seed": self._account.seed}
+        begun = {
+            "run_id": self._run_id,
+            "races": self._account.races,
+            "refines": self._mode is RaceMode.RACE,
+            "seed": self._account.seed,
+        }
         await self._chronicle.begin(begun, self._providers, there)
         if there is not None:
             return there

@@ -25,6 +25,8 @@ from codeflash_parallel import (
 )
 from codeflash_parallel.behavior.session import Session, run_guest
 from codeflash_parallel.engine import preflight
+from codeflash_parallel.engine.journal import look_into
+from codeflash_parallel.engine.resuming import mode_of
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.events import CandidateMoved, Event, RunFinished, RunStarted
 from codeflash_parallel.model.lifecycle import Stage
@@ -57,6 +59,14 @@ async def test_what_another_run_has_recorded_holds_for_runs_of_another_seed(tmp_
             result = await evaluator.evaluate([candidate("honest", honest)], race=CHECK)
         assert result.level is not Level.TESTS
         assert [c.code for c in result.candidates] == [Code.NOT_RACED], (seed, result.candidates[0].reason)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", RaceMode)
+async def test_how_far_a_run_is_to_go_stands_in_its_journal(shop: Path, mode: RaceMode) -> None:
+    async with Evaluator(shop / "project", settings(shop)) as evaluator:
+        result = await evaluator.evaluate([], race=mode)
+    assert mode_of(look_into(Path(result.run_dir)).begun) is mode
 
 
 @pytest.mark.anyio

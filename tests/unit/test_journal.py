@@ -40,7 +40,7 @@ from codeflash_parallel.engine.happened import (
 from codeflash_parallel.engine.journal import NAME, Journal, is_alive, look_into
 from codeflash_parallel.engine.journal_lines import NewerJournal, line_of, read_lines
 from codeflash_parallel.engine.recollection import recollect
-from codeflash_parallel.engine.resuming import must_have_same_settings
+from codeflash_parallel.engine.resuming import mode_of, must_have_same_settings
 from codeflash_parallel.engine.settings_text import settings_document, settings_of
 from codeflash_parallel.model.candidate import (
     Candidate,
@@ -158,6 +158,14 @@ def test_a_line_that_means_nothing_is_damage() -> None:
 
     text = bad.partition(b" ")[2].rstrip(b"\n")
     assert "line 1" in read_lines(b"%08x %s\n" % (zlib.crc32(text), text)).damage
+
+
+def test_a_run_goes_on_as_far_as_it_was_to_go() -> None:
+    wanted = {"check": {"races": False}, "time": {"refines": False}, "race": {}}
+    for mode, fields in wanted.items():
+        (event,) = read_lines(line_of(begun(**fields))).events
+        assert isinstance(event, Begun)
+        assert mode_of(event) == mode
 
 
 def test_a_later_schema_is_refused_and_nothing_else_of_it_read() -> None:
