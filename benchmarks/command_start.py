@@ -70,16 +70,16 @@ def _commands(base: Path, packages: Sequence[Path]):
     for label, code in FLOOR.items():
         yield f"python -c, {label}", ([sys.executable, "-c", code], dict(os.environ))
     project = _project(base / "project")
-    for package in packages:
+    for number, package in enumerate(map(Path.resolve, packages)):
         environment = {
             **os.environ,
             "PYTHONPATH": str(package),
-            "CODEFLASH_PARALLEL_CACHE_DIR": str(base / package.name),
+            "CODEFLASH_PARALLEL_CACHE_DIR": str(base / f"cache-{number}"),
         }
         for words in _calls(project):
             argv = [sys.executable, "-c", START, *words]
             yield (
-                f"{package.name}: {' '.join(words[:2])} {words[-1] if words[-1] == '--json' else ''}",
+                f"{number} {package.name}: {' '.join(words[:2])} {'--json' if '--json' in words else ''}",
                 (argv, environment),
             )
 

@@ -83,9 +83,8 @@ def private_folders(private: Path) -> tuple[Path, ...]:
 
 def _taken_over(base: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
     """Return what comes from the user's environment."""
-    from codeflash_parallel.model.variables import (
-        passed_names,
-    )  # not for those who want a name of this module
+    # Not at the top: names of this module are asked for by those who hand in, who are to be quick.
+    from codeflash_parallel.model.variables import passed_names
 
     passed = {name: base[name] for name in passed_names(base, pass_env)}
     return {**passed, **_numeric_threads(base), **_user_base(base)}

@@ -229,9 +229,8 @@ class Crew:
         return self._start() if len(self.workers) < self._size or not idle else idle[0]
 
     def _start(self) -> Worker:
-        self._started += 1
         ours, theirs = socket.socketpair()
-        log = self._folder / "workers" / f"{self._started % self._size}.log"
+        log = self._new_log()
         home = str(Path(codeflash_parallel.__file__).resolve().parent.parent)
         argv = [sys.executable, "-P", "-c", _START, home, str(theirs.fileno())]
         with theirs, log.open("wb") as output, self._book:
@@ -252,6 +251,15 @@ class Crew:
             worker = Worker(popen=popen, channel=Channel(ours), log=log)
             self.workers.append(worker)
         return worker
+
+    def _new_log(self) -> Path:
+        """Return a log that no living worker writes to; the last ones of the dead are kept for a while."""
+        taken = {worker.log for worker in self.workers}
+        while True:
+            self._started += 1
+            log = self._folder / "workers" / f"{self._started % (self._size + len(taken) + 1)}.log"
+            if log not in taken:
+                return log
 
     async def retire(self, worker: Worker) -> None:
         """Let a worker that is idle remove its slots and go; one that does not is dismissed."""
