@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -39,7 +40,7 @@ class Recorder:
         """Return what comes next, where it is this race and an earlier process has held it."""
         match self._kept[max(1, self._count) :]:
             case (RaceRecord(outcome=Raced() as raced), *_) if (
-                raced.plan == plan and raced.candidates == tuple(candidates)
+                _went_by(raced.plan, plan) and raced.candidates == tuple(candidates)
             ):
                 return raced
         return None
@@ -66,6 +67,12 @@ class Recorder:
         self._kept = self._kept[: self._count]
         for path in sorted(self._folder.glob("*.json"))[self._count :]:
             path.unlink()
+
+
+def _went_by(ended: RacePlan, plan: RacePlan) -> bool:
+    """Return whether a race went by a plan; which groups can be loaded, and what is dear, it finds out itself."""
+    same = replace(ended, groups=plan.groups, dear=plan.dear) == plan
+    return same and set(ended.groups) <= set(plan.groups)
 
 
 def _text(record: Record) -> str:
