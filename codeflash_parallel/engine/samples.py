@@ -70,7 +70,7 @@ class Recorder:
 
 
 def _went_by(ended: RacePlan, plan: RacePlan) -> bool:
-    """Return whether a race went by a plan; which groups can be loaded, and what is dear, it finds out itself."""
+    """Return whether a race went by a plan; what can be loaded, and is dear, it has found out itself."""
     same = replace(ended, groups=plan.groups, dear=plan.dear) == plan
     return same and set(ended.groups) <= set(plan.groups)
 
