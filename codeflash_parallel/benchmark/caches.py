@@ -28,6 +28,7 @@ from codeflash_parallel.benchmark.samples import (
     channel_cost,
     net_ns,
 )
+from codeflash_parallel.benchmark.together import counting
 from codeflash_parallel.benchmark.tracks import Track, track
 
 #: An arm remembers where what new inputs cost it more than known ones exceeds this share of the latter ...
@@ -75,7 +76,8 @@ def claimed(raced: Raced, arm: str) -> Track:
     usual = raced.tracks[arm]
     if not remembers(raced, arm):
         return usual
-    rounds = [_first_pass(round_, raced.rounds) for round_ in raced.rounds]
+    told = counting(raced.rounds, Clock.WALL) if usual.clock is Clock.WALL else raced.rounds
+    rounds = [_first_pass(round_, raced.rounds) for round_ in told]
     return track(rounds, arm, raced.plan, usual.clock)
 
 

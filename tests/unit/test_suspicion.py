@@ -214,6 +214,16 @@ def test_what_was_left_while_all_ran_at_once_clears_nobody():
     assert doubt(replace(raced, rounds=(*at_once[:-1], raced.rounds[-1]))) == ""
 
 
+def test_a_first_pass_on_the_wall_clock_is_told_by_rounds_alone():
+    raced = confirmation(1, 5, children=10**9)
+    at_once = (replace(round_, together=True) for round_ in raced.rounds[:2])
+    mixed = replace(raced, rounds=(*at_once, *raced.rounds[2:]))
+
+    assert raced.tracks["x"].clock is Clock.WALL
+    assert remembers(mixed, "x")
+    assert len(claimed(mixed, "x").total) == len(raced.rounds) - 2
+
+
 def test_a_gain_on_one_clock_must_not_be_a_loss_on_the_other():
     raced = confirmation(2, 2, wall_ns=10**8)
 
