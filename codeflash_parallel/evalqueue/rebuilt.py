@@ -40,7 +40,8 @@ def leave_note(folder: Path, rebuilt: Rebuilt) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     handle = os.open(folder / NAME, flags, 0o600)
     with os.fdopen(handle, "ab") as file:
-        file.write(json.dumps(asdict(rebuilt)).encode("ascii") + b"\n")
+        # After half a line, which a full disk leaves, this one shall stand alone.
+        file.write(b"\n" + json.dumps(asdict(rebuilt)).encode("ascii") + b"\n")
         file.flush()
         os.fsync(handle)
 

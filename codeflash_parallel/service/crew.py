@@ -229,28 +229,33 @@ class Crew:
         return self._start() if len(self.workers) < self._size or not idle else idle[0]
 
     def _start(self) -> Worker:
-        ours, theirs = socket.socketpair()
-        log = self._new_log()
-        home = str(Path(codeflash_parallel.__file__).resolve().parent.parent)
-        argv = [sys.executable, "-P", "-c", _START, home, str(theirs.fileno())]
-        with theirs, log.open("wb") as output, self._book:
+        with self._book, contextlib.ExitStack() as undo:
             try:
-                popen = subprocess.Popen(
-                    [*argv, str(self._cache), *self._pass_env],
-                    cwd="/",
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # a Ctrl-C on the daemon's terminal is for the daemon
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                )
+                ours, theirs = socket.socketpair()
+                undo.callback(ours.close)
+                log = self._new_log()
+                popen = self._popen(theirs, log)
             except OSError as error:
-                ours.close()
                 message = f"No worker can be started: {error}."
                 raise EnvironmentFault("CANNOT_START_PROCESS", message) from error
+            undo.pop_all()
             worker = Worker(popen=popen, channel=Channel(ours), log=log)
             self.workers.append(worker)
         return worker
+
+    def _popen(self, theirs: socket.socket, log: Path) -> subprocess.Popen[bytes]:
+        home = str(Path(codeflash_parallel.__file__).resolve().parent.parent)
+        argv = [sys.executable, "-P", "-c", _START, home, str(theirs.fileno())]
+        with theirs, log.open("wb") as output:
+            return subprocess.Popen(
+                [*argv, str(self._cache), *self._pass_env],
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a Ctrl-C on the daemon's terminal is for the daemon
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
 
     def _new_log(self) -> Path:
         """Return a log that no living worker writes to; the last ones of the dead are kept for a while."""
