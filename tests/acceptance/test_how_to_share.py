@@ -6,11 +6,13 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from harness import ROOT, Place, assert_nothing_left
@@ -54,7 +56,7 @@ class Reader:
 @pytest.fixture(scope="module")
 def reader(build_once: Callable[[str], Place], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Give a reader who has done what the page says first: the rules stand in the file, the daemon is started."""
-    place = with_queue(build_once("import_error"), tmp_path_factory.mktemp("page") / "cache")
+    place = _own(build_once("import_error"), tmp_path_factory.mktemp("page"))
     reader = Reader(place=place, environment=_environment(place))
     (place.repository / "right.py").write_bytes((place.state / "right.py").read_bytes())
     (rules,) = blocks("toml")
@@ -71,6 +73,14 @@ def reader(build_once: Callable[[str], Place], tmp_path_factory: pytest.TempPath
         said = daemon.communicate(timeout=100)[1]
     assert daemon.returncode == 0, said
     assert_nothing_left(place)
+
+
+def _own(shared: Place, folder: Path) -> Place:
+    """Return a copy, whose files may be changed: what `build_once` makes is that of all tests of this process."""
+    (folder / "state").mkdir()
+    repository = shutil.copytree(shared.repository, folder / "repository", symlinks=True)
+    place = replace(shared, repository=repository, cwd=repository, state=folder / "state")
+    return with_queue(place, folder / "cache")
 
 
 def _environment(place: Place) -> dict[str, str]:
