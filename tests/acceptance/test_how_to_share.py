@@ -76,7 +76,7 @@ def reader(build_once: Callable[[str], Place], tmp_path_factory: pytest.TempPath
 
 
 def _own(shared: Place, folder: Path) -> Place:
-    """Return a copy, whose files may be changed: what `build_once` makes is that of all tests of this process."""
+    """Return a copy, which may be changed: what `build_once` makes is for all tests of a process."""
     (folder / "state").mkdir()
     repository = shutil.copytree(shared.repository, folder / "repository", symlinks=True)
     place = replace(shared, repository=repository, cwd=repository, state=folder / "state")
