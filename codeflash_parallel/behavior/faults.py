@@ -102,6 +102,8 @@ def _survivors(done: Exit) -> str:
 
 
 def _early_end(session: Session) -> Fault | None:
+    if session.is_forged:
+        return _forged(session)
     if session.report.error:
         where, message = session.report.error_where, session.report.error
         return Fault(code=Code.INFRA_SLOT, reason=f"The guest failed in {where}: {message}")

@@ -148,8 +148,11 @@ def test_a_baseline_that_leaks_excuses_leaks() -> None:
 def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_not() -> None:
     silent = Session(report=GuestReport(), exit=replace(SOUND, stderr="last words"))
     broken = Session(report=GuestReport(error="boom", error_where="spec"), exit=SOUND)
-    found = [machinery_fault(run) for run in (silent, broken)]
-    assert [fault.code for fault in found if fault] == [Code.CRASHED, Code.INFRA_SLOT]
+    report = GuestReport(error="boom", error_where="spec", finished=True)
+    forged = Session(report=report, exit=SOUND, is_forged=True)
+    found = [machinery_fault(run) for run in (silent, broken, forged)]
+    codes = [Code.CRASHED, Code.INFRA_SLOT, Code.RUNNER_TAMPERED]
+    assert [fault.code for fault in found if fault] == codes
     assert found[0] is not None
     assert "last words" in found[0].reason
 
