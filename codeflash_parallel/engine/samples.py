@@ -39,9 +39,9 @@ class Recorder:
     def held(self, plan: RacePlan, candidates: Sequence[str]) -> Raced | None:
         """Return what comes next, where it is this race and an earlier process has held it."""
         match self._kept[max(1, self._count) :]:
-            case (RaceRecord(outcome=Raced() as raced), *_) if (
-                _went_by(raced.plan, plan) and raced.candidates == tuple(candidates)
-            ):
+            case (RaceRecord(outcome=Raced() as raced), *_) if _went_by(
+                raced.plan, plan
+            ) and raced.candidates == tuple(candidates):
                 return raced
         return None
 
