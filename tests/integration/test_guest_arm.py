@@ -276,3 +276,38 @@ def test_whole_tests_are_run_again_and_again(lab: Lab) -> None:
             assert (lab.project / "torn-down").read_text() == "x" * (unit + 1)
         arm.say(op="quit")
         assert arm.process.wait(timeout=20) == 0
+
+
+TURNS = """
+import pytest
+from pathlib import Path
+
+@pytest.fixture
+def own():
+    yield
+    with Path("undone").open("a") as file:
+        file.write("x")
+
+@pytest.mark.parametrize("size", [7])
+def test_it(own, size):
+    assert size == 7
+"""
+
+
+def test_single_tests_of_several_groups_take_turns(lab: Lab) -> None:
+    names = ["test_one.py", "test_other.py"]
+    groups = []
+    for name in names:
+        lab.file(name, TURNS)
+        groups.append({"name": name, "calls": [], "tests": [f"{name}::test_it[7]"]})
+    more = {"args": ["-q", "-p", "no:cacheprovider", *names], "select": None, "wrap": "none"}
+    with lab.arm(groups, work="tests", **more) as arm:
+        assert arm.hear()["calls"] == [1, 1]
+        assert arm.ask(op="unit", core=None, unit=0)["t"] == "unit"
+        blocks = [(group, arm.block(group, 2)) for group in (0, 1, 0, 0, 1)]
+        assert arm.ask(op="end")["status"] == 0
+        arm.say(op="quit")
+        assert arm.process.wait(timeout=20) == 0
+    assert not any(block["raised"] for _, block in blocks)
+    assert len({(group, block["digest"]) for group, block in blocks}) == 2
+    assert (lab.project / "undone").read_text() == "x" * 2 * len(blocks)
