@@ -38,6 +38,7 @@ def job_of(row: sqlite3.Row) -> Job:
         priority=Priority(row["priority"]),
         state=JobState(row["state"]),
         fence=Fence(row["fence"]),
+        suspect=bool(row["suspect"]),
         submitted=Instant(
             wall_s=row["submitted_wall_s"],
             boot_s=row["submitted_boot_s"],

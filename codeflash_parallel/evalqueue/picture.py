@@ -20,7 +20,8 @@ _KINDS = {kind.value: kind for kind in JobKind}
 _PRIORITIES = {priority.value: priority for priority in Priority}
 
 _LANES = """
-SELECT lanes.share, lanes.submitter, lanes.kind, lanes.priority, lanes.ready, jobs.turn, jobs.urgency_ms
+SELECT lanes.share, lanes.submitter, lanes.kind, lanes.priority, lanes.ready, jobs.turn, jobs.urgency_ms,
+    jobs.suspect
 FROM lanes JOIN jobs ON jobs.number = (
     SELECT number FROM jobs AS first
     WHERE first.state = 'queued' AND first.ready = 1
@@ -43,7 +44,8 @@ SELECT submitters.*, of_lanes.queued, of_lanes.running FROM submitters JOIN (
 ) AS of_lanes USING (share, submitter)
 """
 _RUNNING = """
-SELECT submitter, kind, COUNT(*) AS n FROM jobs WHERE state = 'running' GROUP BY submitter, kind
+SELECT submitter, kind, COUNT(*) AS n, MAX(suspect) AS suspect FROM jobs WHERE state = 'running'
+GROUP BY submitter, kind
 """
 #: Two ranges of an index, which SQLite counts without looking at the rows.
 _IN_LANE = """
@@ -80,7 +82,7 @@ class Painter:
         queue = self._database.row("SELECT paused, cost_us FROM queue")
         assert queue is not None
         settings = self._settings
-        submitters = self._submitters()
+        submitters, running = self._submitters(), self._database.rows(_RUNNING)
         return Picture(
             lanes=tuple(map(_lane, self._database.rows(_LANES))),
             shares=self._shares(),
@@ -88,7 +90,7 @@ class Painter:
                 (row["share"], row["submitter"]): self._accounts.submitter_account(row, queue["cost_us"])
                 for row in submitters
             },
-            running=self._running(),
+            running={(row["submitter"], row["kind"]): row["n"] for row in running},
             limits=Limits(
                 slots=self._slots,
                 submitter=settings.per_submitter_running,
@@ -97,6 +99,7 @@ class Painter:
             ),
             strategy=settings.strategy,
             is_paused=bool(queue["paused"]),
+            is_taken=any(row["suspect"] for row in running),
             starts=self._starts(now_ms),
             ranks=self._ranks(submitters, now_ms),
         )
@@ -126,9 +129,6 @@ class Painter:
         if is_late:
             return lane.ready - self._database.number(_NOT_BEFORE, where)
         return self._database.number(_BEFORE, where)
-
-    def _running(self) -> dict[tuple[str, str], int]:
-        return {(row["submitter"], row["kind"]): row["n"] for row in self._database.rows(_RUNNING)}
 
     def _shares(self) -> dict[str, Account]:
         rows = self._database.rows(
@@ -163,12 +163,13 @@ def standing(row: sqlite3.Row) -> Standing:
         priority=Priority(row["priority"]),
         turn=row["turn"],
         urgency_ms=row["urgency_ms"],
+        suspect=bool(row["suspect"]),
     )
 
 
 def _lane(row: sqlite3.Row) -> Lane:
-    share, submitter, kind, priority, ready, turn, urgency_ms = row
-    return Lane(share, submitter, _KINDS[kind], _PRIORITIES[priority], ready, turn, urgency_ms)
+    share, submitter, kind, priority, ready, turn, urgency_ms, suspect = row
+    return Lane(share, submitter, _KINDS[kind], _PRIORITIES[priority], ready, turn, urgency_ms, bool(suspect))
 
 
 def _hint_row(row: sqlite3.Row, now_ms: int) -> HintRow:

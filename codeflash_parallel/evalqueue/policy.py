@@ -5,6 +5,9 @@ run, or a submitter without one; shares take turns by their virtual time, and in
 theirs: CPU time had, divided by weight. A claim is charged with an estimate, which is put right when its
 cost has been measured. Who comes back from idleness starts at the least time of those that are there; who
 is held back by limits of its own saves nothing up either.
+
+A suspect, whose daemon died while it ran, runs alone: when its turn has come, nothing starts until what runs
+has ended, and then nothing but it.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ class Lane(NamedTuple):
         ready: those that may start.
         turn: of the first one that may start: its place in the order of insertion.
         urgency_ms: of the same one.
+        suspect: whether that one has to run alone.
     """
 
     share: str
@@ -52,6 +56,7 @@ class Lane(NamedTuple):
     ready: int
     turn: int
     urgency_ms: int
+    suspect: bool = False
 
 
 class Account(NamedTuple):
@@ -95,6 +100,7 @@ class Picture:
         submitters: accounts by share and submitter.
         running: jobs that run, by submitter and kind.
         starts: of the last minute, by submitter.
+        is_taken: a suspect runs.
         ranks: of submitters, by a hint: 0 is as urgent as the priority says, each more a priority less.
     """
 
@@ -105,6 +111,7 @@ class Picture:
     limits: Limits
     strategy: Strategy
     is_paused: bool = False
+    is_taken: bool = False
     starts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     ranks: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -145,7 +152,12 @@ def closed(picture: Picture) -> Waiting | None:
         return Waiting.PAUSED
     if sum(picture.running.values()) >= picture.limits.slots:
         return Waiting.SLOTS
-    return None
+    return Waiting.ALONE if picture.is_taken else None
+
+
+def is_busy(picture: Picture) -> bool:
+    """Say whether anything runs."""
+    return any(picture.running.values())
 
 
 def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
@@ -160,8 +172,12 @@ def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
     return None
 
 
-def pick(picture: Picture, kinds: Iterable[JobKind]) -> Pick | None:
-    """Return who is next for a worker that takes jobs of some kinds, if anybody."""
+def pick(picture: Picture, kinds: Iterable[JobKind], ending: int = 0) -> Pick | None:
+    """Return who is next for a worker that takes jobs of some kinds, if anybody.
+
+    Args:
+        ending: jobs that do not run any more for the queue, but whose processes may not be gone.
+    """
     if closed(picture):
         return None
     taken = frozenset(kinds)
@@ -170,6 +186,8 @@ def pick(picture: Picture, kinds: Iterable[JobKind]) -> Pick | None:
     if not wanted:
         return None
     lane = min(wanted, key=lambda lane: order(lane, picture))
+    if lane.suspect and (is_busy(picture) or ending):
+        return None
     if picture.strategy is not Strategy.FAIR:
         return Pick(lane=lane)
     return Pick(

@@ -24,6 +24,7 @@ from codeflash_parallel.evalqueue.policy import (
     Picture,
     closed,
     held_back,
+    is_busy,
     rank_ms,
 )
 from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
@@ -39,6 +40,7 @@ class Standing:
     priority: Priority
     turn: int
     urgency_ms: int
+    suspect: bool = False
 
 
 class Flow(NamedTuple):
@@ -160,6 +162,8 @@ def reason(picture: Picture, job: Standing, position: int, *, token_busy: bool) 
         return shut
     if position > 1:
         return Waiting.TURN
+    if job.suspect and is_busy(picture):
+        return Waiting.ALONE
     return Waiting.TOKEN if token_busy and job.kind in TIMED else Waiting.NEXT
 
 

@@ -2,7 +2,7 @@
 
 What comes back: every job with its state, result, attempts and place, pauses and budgets. What does not:
 the virtual times (all shares start even again), and the leases (nobody has the file open, so no worker
-holds one).
+holds one). What ran may have damaged the file, and is suspect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UPDATE shares SET vtime = 0,
     submitted = (SELECT COUNT(*) FROM jobs WHERE jobs.share = shares.share),
     spent_us = (SELECT CAST(COALESCE(SUM(cpu_s), 0) * 1000000 AS INTEGER) FROM jobs
         WHERE jobs.share = shares.share);
-UPDATE jobs SET lease_ms = 0, share_ticks = 0, submitter_ticks = 0 WHERE state = 'running';
+UPDATE jobs SET lease_ms = 0, share_ticks = 0, submitter_ticks = 0, suspect = 1 WHERE state = 'running';
 UPDATE queue SET
     sequence = MAX(sequence, (SELECT COALESCE(MAX(MAX(number, turn)), 0) FROM jobs)),
     queued_ms = MAX(queued_ms, (SELECT COALESCE(MAX(queued_ms), 0) FROM jobs)),
@@ -55,6 +55,7 @@ def rebuild(folder: Path, why: str, aside: str) -> None:
         if has_journal:
             damaged_lines = _apply_all(connection, path)
             _keep(path)
+        connection.execute(schema.SUSPECT_BY_FAULT)
         for statement in _ACCOUNTS.split(";\n"):
             connection.execute(statement)
         jobs = connection.execute("SELECT COUNT(*) FROM jobs").fetchone()[0]

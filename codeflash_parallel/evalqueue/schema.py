@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 #: Of the tables below.
-VERSION = 2
+VERSION = 3
 
 _TABLES = """
 CREATE TABLE queue (
@@ -65,7 +65,8 @@ CREATE TABLE jobs (
     last_output TEXT NOT NULL DEFAULT '',
     progress TEXT NOT NULL DEFAULT '',
     cpu_s REAL NOT NULL DEFAULT 0,
-    wall_s REAL NOT NULL DEFAULT 0
+    wall_s REAL NOT NULL DEFAULT 0,
+    suspect INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE shares (
     share TEXT PRIMARY KEY,
@@ -153,6 +154,11 @@ SELECT COUNT(*) FROM (
 )
 """
 
+#: Up to version 2 only the last fault said that a daemon had died, and journals of that time say no more.
+SUSPECT_BY_FAULT = """
+UPDATE jobs SET suspect = 1 WHERE fault LIKE 'DAEMON_DIED%' OR fault LIKE 'LEASE_EXPIRED%'
+"""
+
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty file, within a transaction of the caller's."""
@@ -177,7 +183,15 @@ def _keep_last_output(connection: sqlite3.Connection) -> None:
     connection.execute(_LANE_INDEX)
 
 
-_STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType({1: _keep_last_output})
+def _keep_suspicion(connection: sqlite3.Connection) -> None:
+    """Make a file of version 2 one of version 3: whose daemon died is known for as long as it matters."""
+    connection.execute("ALTER TABLE jobs ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0")
+    connection.execute(SUSPECT_BY_FAULT)
+
+
+_STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType(
+    {1: _keep_last_output, 2: _keep_suspicion}
+)
 
 
 def _statements(script: str) -> list[str]:

@@ -24,15 +24,7 @@ from codeflash_parallel.evalqueue.policy import cost_us, pick
 from codeflash_parallel.evalqueue.sweeping import DAEMON_DIED, Sweep
 from codeflash_parallel.evalqueue.transitions import Transitions
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import (
-    Instant,
-    Job,
-    JobKind,
-    JobRequest,
-    JobState,
-    Place,
-    Receipt,
-)
+from codeflash_parallel.model.jobs import Instant, Job, JobKind, JobRequest, JobState, Place, Receipt
 from codeflash_parallel.model.queue_settings import QueueSettings
 
 if TYPE_CHECKING:
@@ -100,13 +92,17 @@ class Store:
             place = self._placing.place(row, now_ms)
             return Receipt(job=jobrows.job_of(row), place=place, is_new=known is None)
 
-    def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind]) -> Job | None:
-        """Give a worker the job that is next of those kinds; `None` where none may start."""
+    def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind], ending: int = 0) -> Job | None:
+        """Give a worker the job that is next of those kinds; `None` where none may start.
+
+        Args:
+            ending: jobs of its own whose end the queue knows, but whose processes may not be gone.
+        """
         with self._database.changing(now) as clock:
             now_ms = clock.at(now)
             self._sweep.all(now_ms)
             picture = self._painter.picture(now_ms)
-            picked = pick(picture, kinds)
+            picked = pick(picture, kinds, ending)
             if picked is None:
                 return None
             chosen = (picked.lane.share, picked.lane.submitter)

@@ -64,7 +64,7 @@ class Transitions:
     def finish(self, row: sqlite3.Row, result: str, now_ms: int, cpu_s: float, wall_s: float) -> None:
         """Give a job its result."""
         spent = self.spent(row, cpu_s, wall_s)
-        self.end(row, "completed", JobState.DONE, now_ms, result=result, fault="", **spent)
+        self.end(row, "completed", JobState.DONE, now_ms, result=result, fault="", suspect=0, **spent)
 
     def spent(self, row: sqlite3.Row, cpu_s: float, wall_s: float) -> dict[str, float]:
         """Count what an attempt took against its run's budget, and return the job's sums."""

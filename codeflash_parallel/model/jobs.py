@@ -94,6 +94,8 @@ class Waiting(StrEnum):
     LATER = "it is to start later"
     #: It failed for a reason of the machine, and is tried again after a pause.
     BACKOFF = "it is tried again after a pause"
+    #: One that may have killed a daemon runs, or waits until nothing else does.
+    ALONE = "a job that may have killed a daemon has to run alone"
     #: The queue is paused.
     PAUSED = "the queue is paused"
     #: Another race has the machine.
@@ -189,6 +191,7 @@ class Job:
         result: JSON text; empty while there is none.
         fault: why it failed last, or why it was refused; empty if it never did.
         last_output: the end of what its last failed attempt printed.
+        suspect: a daemon died while it ran; until it has its result, it runs with nobody beside it.
     """
 
     job_id: JobId
@@ -210,6 +213,7 @@ class Job:
     progress: str = ""
     cpu_s: float = 0.0
     wall_s: float = 0.0
+    suspect: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

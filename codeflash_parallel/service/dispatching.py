@@ -14,7 +14,6 @@ from codeflash_parallel import __version__
 from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
 from codeflash_parallel.evalqueue.refusals import LeaseLost, QueueDamaged, UnknownJob
 from codeflash_parallel.evalqueue.store import Store
-from codeflash_parallel.evalqueue.sweeping import DAEMON_DIED, LEASE_EXPIRED
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.jobs import Instant, Job, JobId, JobKind, JobState, Overflow
 from codeflash_parallel.model.queue_settings import QueueSettings
@@ -31,8 +30,6 @@ _AGAIN_S = 1.0
 _BY_THEMSELVES = frozenset({JobState.EXPIRED, JobState.DROPPED, JobState.DEAD})
 #: How many of the latest of them are looked at.
 _ENDS = 100
-#: Faults that a job has which ran when its daemon died: it may be the one that killed it.
-_SUSPECT = (DAEMON_DIED, LEASE_EXPIRED)
 
 
 class Dispatching:
@@ -78,7 +75,7 @@ class Dispatching:
         """Start what may start; return after how many seconds time alone changes something."""
         try:
             while self._has_room() and not self._draining:
-                job = await self._desk.do(partial(_claim, f"daemon {os.getpid()}"))
+                job = await self._desk.do(partial(_claim, f"daemon {os.getpid()}", len(self._running)))
                 if job is None:
                     break
                 self._start(group, job)
@@ -90,8 +87,8 @@ class Dispatching:
             return _AGAIN_S
 
     def _has_room(self) -> bool:
-        """Say whether one more may start; beside one that may have killed a daemon, none does."""
-        alone = any(attending.job.fault.startswith(_SUSPECT) for attending in self._running.values())
+        """Say whether one more may start; beside a suspect none does, not even while that ends."""
+        alone = any(attending.job.suspect for attending in self._running.values())
         return len(self._running) < self._desk.slots and not alone
 
     def _start(self, group: TaskGroup, job: Job) -> None:
@@ -243,8 +240,8 @@ def _job(job_id: JobId, store: Store, _now: Instant) -> Job:
     return store.job(job_id)
 
 
-def _claim(worker: str, store: Store, now: Instant) -> Job | None:
-    return store.claim(worker, now, kinds=frozenset(JobKind))
+def _claim(worker: str, ending: int, store: Store, now: Instant) -> Job | None:
+    return store.claim(worker, now, kinds=frozenset(JobKind), ending=ending)
 
 
 def _abandon(job: Job, store: Store, now: Instant) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,10 @@ def test_a_damaged_file_is_moved_aside_and_made_anew_from_the_journal(tmp_path: 
         wrong.close()
 
     with open_lab(tmp_path, now, max_attempts=1) as lab:
-        assert lab.store.jobs() == before
+        # What ran may have been it, and runs alone from now on.
+        assert lab.store.jobs() == tuple(
+            replace(job, suspect=job.state is JobState.RUNNING) for job in before
+        )
         assert bool(list(tmp_path.glob("*.damaged-1"))) is (damage != "gone")
         # Its worker cannot have it any more: nobody had the queue open. It is not to blame.
         running = next(job for job in before if job.state is JobState.RUNNING)

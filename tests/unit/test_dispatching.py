@@ -23,7 +23,7 @@ class Attended:
     """An attempt of a job; while it ends, the job is claimed again."""
 
     def __init__(self, dispatching: Dispatching, again: Attended | None = None) -> None:
-        self.job = SimpleNamespace(job_id="1-a", fault="")
+        self.job = SimpleNamespace(job_id="1-a", suspect=False)
         self._running: dict[str, Any] = dispatching._running  # type: ignore[assignment]
         self._again = again
 

@@ -1,0 +1,130 @@
+"""Jobs whose daemon died while they ran: each runs alone, in both directions, until it has its result."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from queue_lab import Lab, SetClock, open_lab
+
+from codeflash_parallel.evalqueue.database import NAME, connect
+from codeflash_parallel.model.jobs import Job, JobKind, JobState, Waiting
+
+
+def suspect(lab: Lab, submitter: str = "a") -> Job:
+    """Have a job run while its daemon dies, and return it as it waits again."""
+    job = lab.submit(submitter)
+    claimed = lab.claimed()
+    assert claimed.job_id == job.job_id
+    lab.store.abandon(job.job_id, claimed.fence, lab.now())
+    return lab.store.job(job.job_id)
+
+
+def reason(lab: Lab, job: Job) -> Waiting:
+    return lab.store.place(job.job_id, lab.now()).reason
+
+
+def test_a_suspect_waits_until_nothing_runs_and_nothing_starts_meanwhile(tmp_path: Path) -> None:
+    with open_lab(tmp_path, strategy="fifo") as lab:
+        runs, also = lab.submit("a"), lab.submit("b")
+        running = {job.job_id: job for job in (lab.claimed(), lab.claimed())}
+        waits = suspect(lab, "c")
+        later = lab.submit("d")
+        assert lab.claim() is None
+        assert (reason(lab, waits), reason(lab, later)) == (Waiting.ALONE, Waiting.TURN)
+
+        lab.complete(running[runs.job_id])
+        assert lab.claim() is None
+        lab.complete(running[also.job_id])
+        alone = lab.claimed()
+        assert alone.job_id == waits.job_id
+
+        assert lab.claim() is None
+        assert reason(lab, later) is Waiting.ALONE
+        lab.complete(alone)
+        assert not lab.store.job(waits.job_id).suspect
+        assert lab.claimed().job_id == later.job_id
+
+
+def test_a_suspect_does_not_start_while_the_processes_of_another_job_end(tmp_path: Path) -> None:
+    with open_lab(tmp_path) as lab:
+        waits = suspect(lab)
+        assert lab.claim(ending=1) is None
+        assert lab.claimed().job_id == waits.job_id
+
+
+def test_a_suspect_that_is_held_back_holds_nobody_up(tmp_path: Path) -> None:
+    now = SetClock()
+    with open_lab(tmp_path, now, strategy="fifo") as lab:
+        lab.submit("a"), lab.submit("b")
+        first, second = lab.claimed(), lab.claimed()
+        lab.store.abandon(first.job_id, first.fence, now())
+    with open_lab(tmp_path, now, strategy="fifo", kind_limits={"check": 1}) as lab:
+        other = lab.submit("c", kind=JobKind.RACE)
+        assert reason(lab, first) is Waiting.KIND
+        third = lab.claimed()
+        assert third.job_id == other.job_id
+        lab.complete(second)
+        lab.submit("d", kind=JobKind.RACE)
+        assert (reason(lab, first), lab.claim()) == (Waiting.ALONE, None)
+        lab.complete(third)
+        assert lab.claimed().job_id == first.job_id
+
+
+@pytest.mark.parametrize("shed", ["machinery", "crash", "drained", "power cut", "retried", "made anew"])
+def test_suspicion_is_not_shed(tmp_path: Path, shed: str) -> None:
+    now = SetClock()
+    with open_lab(tmp_path, now, max_attempts=2) as lab:
+        job = suspect(lab)
+        claimed = lab.claimed()
+        match shed:
+            case "machinery":
+                lab.fail(claimed, machinery=True, fault="INFRA_DISK")
+                now(later_s=60)
+            case "crash":
+                assert lab.fail(claimed, fault="STALLED") == JobState.DEAD
+                lab.store.retry(job.job_id, now())
+            case "drained":
+                lab.store.release(job.job_id, claimed.fence, now())
+            case "power cut":
+                now.boot_id = "second start"
+                lab.store.abandon(job.job_id, claimed.fence, now())
+                now(later_s=60)
+            case "retried":
+                assert lab.store.abandon(job.job_id, claimed.fence, now()) == JobState.DEAD
+                lab.store.retry(job.job_id, now())
+            case "made anew":
+                lab.store.release(job.job_id, claimed.fence, now())
+    if shed == "made anew":
+        (tmp_path / NAME).unlink()
+    with open_lab(tmp_path, now, max_attempts=2) as lab:
+        assert lab.claimed().job_id == job.job_id
+        lab.submit("b")
+        assert lab.claim() is None
+
+
+def test_what_ran_when_the_queue_was_damaged_is_suspect(tmp_path: Path) -> None:
+    now = SetClock()
+    with open_lab(tmp_path, now) as lab:
+        job = lab.submit()
+        assert not lab.claimed().suspect
+    (tmp_path / NAME).write_bytes(b"no database" * 1000)
+    with open_lab(tmp_path, now) as lab:
+        assert lab.store.job(job.job_id).suspect
+
+
+def test_who_was_suspect_by_its_fault_is_so_in_a_file_brought_up_to_date(tmp_path: Path) -> None:
+    now = SetClock()
+    with open_lab(tmp_path, now) as lab:
+        job, other = suspect(lab, "a"), lab.submit("b")
+    as_version_2(tmp_path / NAME)
+    with open_lab(tmp_path, now) as lab:
+        assert (lab.store.job(job.job_id).suspect, lab.store.job(other.job_id).suspect) == (True, False)
+
+
+def as_version_2(path: Path) -> None:
+    connection: sqlite3.Connection = connect(path)
+    connection.execute("ALTER TABLE jobs DROP COLUMN suspect")
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
