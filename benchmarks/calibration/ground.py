@@ -1,7 +1,8 @@
-"""Where a calibration runs: a scratch folder, the host's token, our launcher, an interpreter."""
+"""Where a calibration runs: a scratch folder, the host to ourselves, our launcher, an interpreter."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,12 +11,10 @@ from pathlib import Path
 
 from calibration.work import LIMITS, WORKS, Course, has_package
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.engine.alone import machine_alone
 from codeflash_parallel.process.guest import install_guest
 from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.token import hold_benchmark_token
-
-#: Seconds to wait until no other benchmark has the host.
-TOKEN_S = 3600.0
+from codeflash_parallel.process.quiet import host_quiet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,9 +38,9 @@ class Ground:
 
 @asynccontextmanager
 async def ground(interpreter: Path) -> AsyncIterator[Ground]:
-    """Hold the host's benchmark token and a launcher inside the block."""
+    """Have the host to ourselves, and a launcher, inside the block."""
     with tempfile.TemporaryDirectory(prefix="race-calibration-") as name:
-        async with hold_benchmark_token(TOKEN_S), open_launcher() as runner:
+        async with machine_alone(host_quiet(os.environ)), open_launcher() as runner:
             bench = Bench(runner=runner, guest_dir=install_guest(Path(name) / "cache"), limits=LIMITS)
             yield Ground(folder=Path(name), bench=bench, interpreter=interpreter)
 

@@ -79,6 +79,7 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     yield _variables(settings)
     yield from _machine(settings)
     yield from _cache(cache_root(settings))
+    yield _quiet()
     queue, problem = state_of_queue(settings)
     yield Finding(name="queue", value=queue, problem=problem)
 
@@ -183,6 +184,20 @@ def _variables(settings: Settings) -> Finding:
     return Finding(
         name="environment", value=f"{seen} of {len(os.environ)} variables passed on{by_request}{withheld}"
     )
+
+
+def _quiet() -> Finding:
+    """Say whether checks can be kept away from what others time."""
+    from codeflash_parallel.process.environment import QUIET_VARIABLE
+    from codeflash_parallel.process.quiet import quiet_folder, why_not_quiet
+    from codeflash_parallel.process.quiet_locks import QUIET_HINT
+
+    why, folder = why_not_quiet(os.environ), quiet_folder(os.environ)
+    if not why:
+        return Finding(name="quiet", value=f"kept with all who use {folder}")
+    if os.environ.get(QUIET_VARIABLE):
+        return Finding(name="quiet", value=str(folder), problem=f"{why}. {QUIET_HINT}")
+    return Finding(name="quiet", value=f"not here, {why}: others' checks run beside what is timed")
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:

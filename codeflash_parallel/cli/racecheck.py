@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -50,11 +51,12 @@ def check_race(settings: Settings, interpreter: Path, cache: Path, output: Outpu
     """
     from codeflash_parallel.benchmark.fitness import fitness
     from codeflash_parallel.engine.rehearsal import Venue
+    from codeflash_parallel.process.quiet import host_quiet
 
     random = Random(settings.seed or None)  # noqa: S311 - no secret
     with handling_signals(output) as interrupts, _Board() as board:
-        board.say("waiting until no other race is held on this machine")
-        venue = Venue(interpreter=interpreter, cache=cache, seconds=RECORD_S, random=random)
+        quiet = host_quiet(os.environ, board.waits)
+        venue = Venue(interpreter=interpreter, cache=cache, seconds=RECORD_S, random=random, quiet=quiet)
         recorded = anyio.run(_recorded, settings, venue, board, interrupts)
         interrupts.passed_to(_raise)
         left_s = max(LEAST_DRAWING_S, WHOLE_S - sum(one.seconds for one in recorded)) / len(recorded)
@@ -114,6 +116,11 @@ class _Board:
         elif going.work != self._stage:
             self._stage = going.work
             self.say(f"{going.work}: timed for {going.of:.0f} s")
+
+    def waits(self, why: str) -> None:
+        """Say why nothing goes on."""
+        if why:
+            self.say(f"waits: {why}")
 
     def say(self, text: str) -> None:
         """Show one line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.process.quiet import Quiet
 from codeflash_parallel.process.token import hold_benchmark_token
 
 #: How long to wait for another run's race on this host.
@@ -13,12 +13,13 @@ _TOKEN_DEADLINE_S = 1800.0
 
 
 @asynccontextmanager
-async def machine_alone(context: RunContext) -> AsyncIterator[None]:
+async def machine_alone(quiet: Quiet) -> AsyncIterator[None]:
     """Be first in line among all races of this host, then away from everybody's checks.
 
     Raises:
-        EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
+        EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long; or
+            `QUIET_UNUSABLE`.
     """
-    token = hold_benchmark_token(_TOKEN_DEADLINE_S, on_wait=context.quiet.waits)
-    async with token, context.quiet.exclusive():
+    token = hold_benchmark_token(_TOKEN_DEADLINE_S, on_wait=quiet.waits)
+    async with token, quiet.exclusive():
         yield

@@ -46,7 +46,7 @@ class Evaluator:
         sharers: how many evaluators share the machine's memory.
 
     Raises:
-        UsageError: on entering: not a repository, a bad interpreter.
+        UsageError: on entering: not a repository, a bad interpreter, no locks for quiet.
         EnvironmentFault: on entering or evaluating: an unfit machine, a red baseline.
     """
 

@@ -112,12 +112,12 @@ class _Races:
         Raises:
             EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
         """
-        async with machine_alone(self._context):
+        async with machine_alone(self._context.quiet):
             await self.hold(racing)
             await self.confirm()
         while out := await confirm(self.leaders()):
             await self.exclude(out)
-            async with machine_alone(self._context):
+            async with machine_alone(self._context.quiet):
                 await self.confirm()
 
     async def hold(self, entries: Sequence[Entry]) -> None:

@@ -29,16 +29,14 @@ from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
 from codeflash_parallel.benchmark.scales import calibrate
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.engine.alone import machine_alone
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Exit, Limits, Workspace
 from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
 from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.token import hold_benchmark_token
-
-#: How long to wait for another race on this host.
-TOKEN_DEADLINE_S = 600.0
+from codeflash_parallel.process.quiet import Quiet
 
 #: Fewer rounds that count do not tell anything ...
 LEAST_ROUNDS = 12
@@ -110,12 +108,14 @@ class Venue:
         cache: folder in which files may lie meanwhile.
         seconds: wall time to record each workload for; a layout that has begun is finished.
         random: source of orders, cores and hash seeds.
+        quiet: keeps everybody's checks away meanwhile.
     """
 
     interpreter: Path
     cache: Path
     seconds: float
     random: Random
+    quiet: Quiet
 
 
 async def rehearse(settings: Settings, venue: Venue, progress: Progress) -> tuple[Recorded, ...]:
@@ -132,7 +132,7 @@ async def rehearse(settings: Settings, venue: Venue, progress: Progress) -> tupl
         EnvironmentFault: another race has the machine, or the arms cannot be run.
     """
     guest_dir = await anyio.to_thread.run_sync(install_guest, venue.cache)
-    async with open_launcher() as runner, hold_benchmark_token(TOKEN_DEADLINE_S):
+    async with open_launcher() as runner, machine_alone(venue.quiet):
         with _new_folder(venue.cache) as folder:
             bench = Bench(runner=runner, guest_dir=guest_dir, limits=LIMITS)
             found = []

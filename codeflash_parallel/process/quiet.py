@@ -9,39 +9,45 @@ turnstile): everybody passes through `turn`, whoever is to be alone stays in it 
     shared:     turn (shared)  → room (shared)    → leave turn  … work …     → leave room
     exclusive:  turn (alone)   → room (alone)     … timed section …          → leave both
 
-The files of the host lie where every user may lock them, and one may name others. Somebody may remove them
-(logind does at the last logout of a user, with what is his): a lock holds only while its file has its name.
+The files of the host lie where every user may lock them, and one may name others (`quiet_locks`).
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import anyio
 
+from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.process.environment import QUIET_VARIABLE, SLOT_VARIABLE
+from codeflash_parallel.process.quiet_locks import QUIET_HINT, open_lock, try_lock, wait_for_lock
 
 #: Where every user of a Linux host may make files, and nobody clears up.
 _HOST_FOLDER = Path("/dev/shm")  # noqa: S108 - opened without following links, and never read or written
 #: Who is stopped while it holds a lock shall not hold up the whole host: after that one goes on without it.
 PATIENCE_S = 1800.0
 
-#: `flock` cannot be waited for and cancelled, so a lock that is taken is tried again: first after so long …
-_FIRST_PAUSE_S = 0.002
-#: … and then ever later, up to this. Whoever is being timed is disturbed ten times a second by some 20 µs.
-_LONGEST_PAUSE_S = 0.1
-
 #: Why one waits.
 _TIMED = "something is timed on this machine"
 _CHECKED = "checks are still running on this machine"
+#: Why one does not wait any longer.
+_STOPPED = "whoever has this machine to itself does not let go; we go on beside it"
+
+#: Of the names of the two files.
+_SUFFIXES = (".turn", ".room")
 
 
 class Quiet(Protocol):
@@ -102,7 +108,8 @@ class HostQuiet:
         folder: of the lock files; whoever shares it shares the quiet.
         on_wait: called with a clause when a block has to wait, and with "" when it is entered.
         name: what the names of the files begin with.
-        patience_s: how long a lock is waited for; then the block is entered without it.
+        patience_s: how long a block waits for both locks together; then it is entered without them, and so
+            are the next ones, which do not wait, until the locks are free again.
     """
 
     def __init__(
@@ -113,55 +120,43 @@ class HostQuiet:
         name: str = "quiet",
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._turn, self._room = folder / f"{name}.turn", folder / f"{name}.room"
+        self._turn, self._room = (folder / f"{name}{suffix}" for suffix in _SUFFIXES)
         self._on_wait = on_wait
         self._waiting = 0
         self._patience_s = patience_s
+        #: The kind of lock that was waited for in vain, 0 for none; the greater one excludes more.
+        self._given_up = 0
         self._shared: list[tuple[int, int]] = []
         self._exclusive: list[tuple[int, int]] = []
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
-        """Enter with others; waits while something is timed, or is about to be."""
-        turn = await self._locked(self._turn, fcntl.LOCK_SH, _TIMED)
-        try:
-            room = await self._locked(self._room, fcntl.LOCK_SH, _TIMED)
-        finally:
-            os.close(turn)
-        begun_ns = _now_ns()
-        try:
-            yield
-        finally:
-            self._shared.append((begun_ns, _now_ns()))
-            os.close(room)
+        """Enter with others; waits while something is timed, or is about to be.
+
+        Raises:
+            EnvironmentFault: `QUIET_UNUSABLE`.
+        """
+        with ExitStack() as turn, ExitStack() as room:
+            await self._enter(fcntl.LOCK_SH, turn, room, _TIMED)
+            turn.close()
+            with _noted(self._shared):
+                yield
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
-        """Enter alone; nobody enters after us until we have left."""
-        turn = await self._locked(self._turn, fcntl.LOCK_EX, _TIMED)
-        try:
-            room = await self._locked(self._room, fcntl.LOCK_EX, _CHECKED)
-            begun_ns = _now_ns()
-            try:
+        """Enter alone; nobody enters after us until we have left.
+
+        Raises:
+            EnvironmentFault: `QUIET_UNUSABLE`.
+        """
+        with ExitStack() as both:
+            await self._enter(fcntl.LOCK_EX, both, both, _CHECKED)
+            with _noted(self._exclusive):
                 yield
-            finally:
-                self._exclusive.append((begun_ns, _now_ns()))
-                os.close(room)
-        finally:
-            os.close(turn)
 
     def waits(self, why: str) -> None:
         """Pass it on."""
         self._on_wait(why)
-
-    def look(self) -> None:
-        """Make sure that the files can be opened.
-
-        Raises:
-            OSError: they cannot.
-        """
-        for path in (self._turn, self._room):
-            os.close(_opened(path))
 
     def take_intervals(self) -> Intervals:
         """Return the blocks that were left since the last call."""
@@ -169,14 +164,30 @@ class HostQuiet:
         self._shared, self._exclusive = [], []
         return found
 
-    async def _locked(self, path: Path, kind: int, why: str) -> int:
-        """Return a descriptor that has the lock of a file; closing it gives the lock back."""
-        handle = _try(path, kind)
+    async def _enter(self, kind: int, turn: ExitStack, room: ExitStack, why: str) -> None:
+        """Have both locks until their stacks are closed, as far as they can be had in time."""
+        until = anyio.current_time() + self._patience_s
+        is_ours = await self._lock(self._turn, kind, _TIMED, until, turn)
+        is_ours = await self._lock(self._room, kind, why, until, room) and is_ours
+        if is_ours and kind >= self._given_up:  # a shared one is to be had beside a check that is stopped
+            self._given_up = 0
+
+    async def _lock(self, path: Path, kind: int, why: str, until: float, stack: ExitStack) -> bool:
+        """Say whether the lock of a file is ours until the stack is closed."""
+        handle = try_lock(path, kind)
+        if handle is None and not self._given_up:
+            handle = await self._waited(path, kind, why, until)
         if handle is not None:
-            return handle
-        with self._telling(why), anyio.move_on_after(self._patience_s):
-            return await _tried_again(path, kind)
-        return _opened(path)  # whoever has it is stopped, or never lets go
+            stack.callback(os.close, handle)
+        return handle is not None
+
+    async def _waited(self, path: Path, kind: int, why: str, until: float) -> int | None:
+        with self._telling(why):
+            with anyio.CancelScope(deadline=until):
+                return await wait_for_lock(path, kind)
+            self._given_up = max(self._given_up, kind)
+            self._on_wait(_STOPPED)
+        return None
 
     @contextmanager
     def _telling(self, why: str) -> Iterator[None]:
@@ -192,57 +203,13 @@ class HostQuiet:
                 self._on_wait("")
 
 
-async def _tried_again(path: Path, kind: int) -> int:
-    pause_s = _FIRST_PAUSE_S
-    while (handle := _try(path, kind)) is None:
-        await anyio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    return handle
-
-
-def _try(path: Path, kind: int) -> int | None:
-    """Return a descriptor that has the lock, `None` where somebody else has it."""
-    handle = _opened(path)
+@contextmanager
+def _noted(book: list[tuple[int, int]]) -> Iterator[None]:
+    begun_ns = _now_ns()
     try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-        if _has_name(handle, path):
-            return handle
-    except BlockingIOError:
-        pass
-    except BaseException:
-        os.close(handle)
-        raise
-    os.close(handle)
-    return None
-
-
-def _has_name(handle: int, path: Path) -> bool:
-    """Say whether a file that is open still has its name: another one may have been made since."""
-    try:
-        return os.path.samestat(os.fstat(handle), path.lstat())
-    except FileNotFoundError:
-        return False
-
-
-def _opened(path: Path) -> int:
-    """Open a lock file, whoever made it: who may read a file may lock it. It is made if there is none."""
-    while True:
-        try:
-            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            _make(path)
-
-
-def _make(path: Path) -> None:
-    """Make a lock file, readable for all from the moment on at which it has its name."""
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        os.fchmod(handle, 0o644)
-        with suppress(FileExistsError):  # somebody else was faster
-            path.hardlink_to(draft)
+        yield
     finally:
-        os.close(handle)
-        Path(draft).unlink()
+        book.append((begun_ns, _now_ns()))
 
 
 def _now_ns() -> int:
@@ -256,19 +223,41 @@ def host_quiet(
 
     They are those who share a network namespace, as with the benchmark token. Who runs inside of a check
     of ours gets none: the check is in a block already, and would wait for itself. Nor does anybody get one
-    where no file can be made that all may lock.
+    on a host without a folder for all (`why_not_quiet` says so).
 
     Args:
         environment: may name another folder (`QUIET_VARIABLE`).
         on_wait: as that of `HostQuiet`.
+
+    Raises:
+        UsageError: `QUIET_UNUSABLE`: no locks can be made in the folder that the environment names.
     """
     if SLOT_VARIABLE in environment:
         return NotKept(on_wait)
-    folder = Path(environment.get(QUIET_VARIABLE) or _HOST_FOLDER)
+    named = environment.get(QUIET_VARIABLE, "")
+    why = why_not_quiet(environment)
+    if why and named:
+        raise UsageError("QUIET_UNUSABLE", f"{QUIET_VARIABLE}: {why}.", QUIET_HINT)
+    return NotKept(on_wait) if why else HostQuiet(quiet_folder(environment), on_wait, name=_host_name())
+
+
+def quiet_folder(environment: Mapping[str, str]) -> Path:
+    """Return where the locks of this host lie."""
+    return Path(environment.get(QUIET_VARIABLE) or _HOST_FOLDER)
+
+
+def why_not_quiet(environment: Mapping[str, str]) -> str:
+    """Return why no locks can be made there, a clause; empty: they can."""
+    folder = quiet_folder(environment)
+    if not folder.is_absolute():  # two who name it may be in different folders
+        return f"{folder} is not an absolute path"
     try:
-        name = f"codeflash-parallel-quiet-{Path('/proc/self/ns/net').stat().st_ino}"
-        quiet = HostQuiet(folder, on_wait, name=name)
-        quiet.look()
-    except OSError:
-        return NotKept(on_wait)
-    return quiet
+        for suffix in _SUFFIXES:
+            os.close(open_lock(folder / f"{_host_name()}{suffix}"))
+    except OSError as error:
+        return f"no locks can be made in {folder}: {error.strerror}"
+    return ""
+
+
+def _host_name() -> str:
+    return f"codeflash-parallel-quiet-{Path('/proc/self/ns/net').stat().st_ino}"

@@ -19,6 +19,7 @@ from codeflash_parallel.evalqueue.socketfile import SOCKET_NAME
 from codeflash_parallel.evalqueue.store import Check, Store
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.process.quiet import host_quiet
 from codeflash_parallel.service.answering import Answering
 from codeflash_parallel.service.crew import Crew
 from codeflash_parallel.service.desk import Desk
@@ -60,7 +61,7 @@ def serve(options: ServeOptions) -> None:
     """Take jobs from a queue until SIGTERM or SIGINT: the first one drains, the second one ends it at once.
 
     Raises:
-        UsageError: `DAEMON_RUNNING`: there is one for this folder.
+        UsageError: `DAEMON_RUNNING`: there is one for this folder; `QUIET_UNUSABLE`.
         EnvironmentFault: the queue's files are unfit, or belong to somebody else.
 
     .. versionadded:: 0.1.0
@@ -120,6 +121,13 @@ async def open_daemon(options: ServeOptions) -> AsyncIterator[Daemon]:
 
 
 # --- parts -----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _quiet(_daemon: Daemon) -> AsyncIterator[None]:
+    """Refuse where every worker would: nothing is to be timed beside what we cannot keep away."""
+    host_quiet(os.environ)
+    yield
 
 
 @asynccontextmanager
@@ -213,7 +221,7 @@ async def _socket(daemon: Daemon) -> AsyncIterator[None]:
 
 #: In the order in which they are started.
 PARTS: tuple[Callable[[Daemon], AbstractAsyncContextManager[None]], ...] = (
-    *(_folder, _lock, _store, _files, _leftovers, _crew, _socket),
+    *(_quiet, _folder, _lock, _store, _files, _leftovers, _crew, _socket),
 )
 
 

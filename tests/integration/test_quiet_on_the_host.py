@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.process.environment import QUIET_VARIABLE, SLOT_VARIABLE
 from codeflash_parallel.process.quiet import HostQuiet, NotKept, host_quiet
 
@@ -31,6 +33,10 @@ async def main():
 
 anyio.run(main)
 """
+
+
+#: What is said when one waits no longer.
+GOES_ON = "whoever has this machine to itself does not let go; we go on beside it"
 
 
 class Room:
@@ -158,7 +164,6 @@ def test_users_of_a_host_share_its_files_and_may_name_others(tmp_path: Path) -> 
     assert all(
         str(space) in path.name for path in names
     )  # the benchmark token is of a network namespace, too
-    assert isinstance(host_quiet({QUIET_VARIABLE: str(tmp_path / "none")}), NotKept)
 
 
 @pytest.fixture
@@ -200,7 +205,51 @@ async def test_who_holds_a_lock_for_ever_holds_up_nobody_for_ever(tmp_path: Path
     async with HostQuiet(tmp_path).exclusive():
         with anyio.fail_after(5):
             async with HostQuiet(tmp_path, said.append, patience_s=0.02).shared():
-                assert said == ["something is timed on this machine", ""] * 2
+                pass
+    assert said == ["something is timed on this machine", GOES_ON, ""]
+
+
+@pytest.mark.parametrize("held", ["shared", "exclusive"])
+async def test_patience_is_one_for_all_blocks_until_the_locks_are_free_again(
+    tmp_path: Path, held: str
+) -> None:
+    said: list[str] = []
+    quiet = HostQuiet(tmp_path, said.append, patience_s=0.02)
+    async with getattr(HostQuiet(tmp_path), held)():
+        for _ in range(3):
+            async with quiet.exclusive():
+                pass
+            async with quiet.shared():
+                pass
+        assert (len(said), said.count(GOES_ON)) == (3, 1)
+    async with quiet.exclusive():  # free again
+        pass
+    async with getattr(HostQuiet(tmp_path), held)(), quiet.exclusive():
+        assert said.count(GOES_ON) == 2
+
+
+@pytest.mark.parametrize("named", ["none", "file", "file/below", "relative"])
+def test_a_folder_that_is_named_and_cannot_be_used_is_refused(tmp_path: Path, named: str) -> None:
+    (tmp_path / "file").touch()
+    folder = named if named == "relative" else str(tmp_path / named)
+    with pytest.raises(UsageError) as refused:
+        host_quiet({QUIET_VARIABLE: folder})
+    assert refused.value.code == "QUIET_UNUSABLE"
+    assert folder in str(refused.value)
+    assert QUIET_VARIABLE in str(refused.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize("kind", ["shared", "exclusive"])
+async def test_locks_that_cannot_be_opened_any_more_are_told(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    quiet = host_quiet({QUIET_VARIABLE: str(folder)})
+    shutil.rmtree(folder)
+    with pytest.raises(EnvironmentFault) as fault:
+        async with getattr(quiet, kind)():
+            pytest.fail("there is no lock")
+    assert fault.value.code == "QUIET_UNUSABLE"
 
 
 async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None:

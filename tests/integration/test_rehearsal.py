@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +19,21 @@ from codeflash_parallel.benchmark.fitness import ARMS, fitness
 from codeflash_parallel.engine.rehearsal import LEAST_ROUNDS, WORKS, Venue, rehearse
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.process.quiet import HostQuiet, NotKept
 
 pytestmark = [pytest.mark.engine]
 
 
 def venue(tmp_path, **more):
     return Venue(
-        **{"interpreter": Path(sys.executable), "cache": tmp_path, "seconds": 0.1, "random": Random(1)} | more
+        **{
+            "interpreter": Path(sys.executable),
+            "cache": tmp_path,
+            "seconds": 0.1,
+            "random": Random(1),
+            "quiet": NotKept(),
+        }
+        | more
     )
 
 
@@ -37,7 +46,13 @@ async def test_identical_arms_are_recorded_and_nothing_is_left(tmp_path):
     going = []
     (tmp_path / "rehearsal-of-somebody-killed" / "0").mkdir(parents=True)
 
-    recorded = await rehearse(Settings(confidence=0.95), venue(tmp_path), going.append)
+    (tmp_path / "locks").mkdir()
+    quiet = HostQuiet(tmp_path / "locks")
+
+    recorded = await rehearse(Settings(confidence=0.95), venue(tmp_path, quiet=quiet), going.append)
+    shutil.rmtree(tmp_path / "locks")
+
+    assert len(quiet.take_intervals().exclusive) == 1  # nobody's checks meanwhile
 
     assert [one.work for one in recorded] == list(WORKS)
     assert {one.work for one in going} == set(WORKS)
