@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel import __version__
+from codeflash_parallel.engine.hopeless import Hopeless, must_have_hope
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
 from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.evalqueue.refusals import UnknownKind
@@ -70,6 +71,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     command: Sequence[str] = (),
     start_after_s: float = 0.0,
     budget: Budget | None = None,
+    hopeless: Hopeless = Hopeless.TAKEN,
 ) -> JobRequest:
     """Return a job for `EvalQueueClient.submit`.
 
@@ -81,10 +83,11 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         submitter, run: see `evalqueue.submitters`: empty is what the variables say, else the user and no run.
         priority, start_after_s, budget: see `model.jobs.JobRequest`.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
+        hopeless: what becomes of a job of which no candidate applies.
 
     Raises:
         UnknownKind: there is no such kind.
-        UsageError: not a repository, no such function, or what is asked for makes no sense.
+        UsageError: not a repository, no such function, `DOES_NOT_APPLY`, or what is asked for makes no sense.
         EnvironmentFault: the repository cannot be read.
 
     .. versionadded:: 0.1.0
@@ -93,9 +96,12 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     _must_make_sense(wanted, submissions, command)
     repository = find_repository(Path(project))
     where = repository.root / repository.project
+    pinned = tuple(_pinned(repository, submission) for submission in submissions)
+    if hopeless is Hopeless.REFUSED:
+        must_have_hope(repository, settings, submissions, pinned)
     task = Task(
         repository=str(where),
-        candidates=tuple(_pinned(repository, submission) for submission in submissions),
+        candidates=pinned,
         settings=settings_document(settings),
         command=tuple(command),
         cwd=str(Path(project).resolve()),

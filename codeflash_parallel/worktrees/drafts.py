@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.worktrees.diffs import ABSENT, file_diff
 from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, read_blobs
 from codeflash_parallel.worktrees.layout import is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
+from codeflash_parallel.worktrees.patching import DoesNotApply, Form, apply_somehow, complaint
 from codeflash_parallel.worktrees.snapshot import Snapshot
-from codeflash_parallel.worktrees.texts import is_crlf, windows_patch
 
 _PLAIN = "100644"
 _EXECUTABLE = "100755"
 _GITLINK = "160000"
-#: What git says when a patch was made for another folder, rather than for another text.
-_ELSEWHERE = ("does not exist in index", "No such file", "has no filename", "lacks filename")
-
-
-class DoesNotApply(Exception):  # noqa: N818 - a property of the candidate
-    """git refuses a patch; the message is git's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,24 +37,6 @@ class Draft:
     diff: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Form:
-    """How the names in a patch are to be read."""
-
-    strip: int
-    folder: str
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Return the options of `git apply`."""
-        return (f"-p{self.strip}", *((f"--directory={self.folder}",) if self.folder else ()))
-
-    def place(self, name: str) -> str:
-        """Return the path in the repository that a name in a patch means."""
-        stripped = name.split("/", self.strip)[-1]
-        return f"{self.folder}/{stripped}" if self.folder else stripped
-
-
 def draft_of_patch(mirror: Mirror, snapshot: Snapshot, patch: bytes) -> Draft:
     """Apply a patch to a snapshot, as `git apply` does. Blocking.
 
@@ -72,7 +48,8 @@ def draft_of_patch(mirror: Mirror, snapshot: Snapshot, patch: bytes) -> Draft:
         index = scratch / "index"
         index.write_bytes(mirror.index(snapshot))
         git = mirror.git.having(GIT_INDEX_FILE=index)
-        _apply_somehow(git, mirror, snapshot, patch if patch.endswith(b"\n") else patch + b"\n")
+        project = str(mirror.repository.project)
+        apply_somehow(patch, project, partial(_apply, git), partial(mirror.read, snapshot))
         return _read_off(git, snapshot.tree)
 
 
@@ -129,46 +106,14 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def _apply_somehow(git: Git, mirror: Mirror, snapshot: Snapshot, patch: bytes) -> None:
-    """Try the ways in which a patch may be meant; report the most telling failure."""
-    failures: list[str] = []
-    for form in _forms(patch, str(mirror.repository.project)):
-
-        def is_windows(name: str, form: _Form = form) -> bool:
-            data = mirror.read(snapshot, form.place(name)) if name != "/dev/null" else None
-            return data is not None and is_crlf(data)
-
-        for variant in dict.fromkeys((patch, windows_patch(patch, is_windows))):
-            failure = _apply(git, form, variant)
-            if not failure:
-                return
-            failures.append(failure)
-        if not any(words in failures[-1] for words in _ELSEWHERE):
-            break
-    telling = [failure for failure in failures if not any(words in failure for words in _ELSEWHERE)]
-    raise DoesNotApply((telling or failures)[0])
-
-
-def _forms(patch: bytes, project: str) -> Iterator[_Form]:
-    """Yield the ways to read a patch's names: from the root, from the project's folder, without prefix."""
-    folders = ("",) if project == "." else ("", project)
-    prefixed = re.search(rb"^(diff --git |--- )\"?[a-z]/", patch, re.MULTILINE) is not None
-    for folder in folders:
-        yield _Form(strip=1, folder=folder)
-    if not prefixed:
-        for folder in folders:
-            yield _Form(strip=0, folder=folder)
-
-
-def _apply(git: Git, form: _Form, patch: bytes) -> str:
+def _apply(git: Git, form: Form, patch: bytes) -> str:
     """Apply a patch to the index; return what git says against it, empty when it applied."""
     try:
         git.run("apply", "--cached", "--whitespace=nowarn", *form.options, "-", stdin=patch)
     except GitFailed as error:
         if is_trouble_of_the_disk(error):
             raise
-        lines = [line.removeprefix("error: ").removeprefix("fatal: ") for line in error.stderr.splitlines()]
-        return "; ".join(lines[:3]) or "git gives no reason"
+        return complaint(error)
     return ""
 
 

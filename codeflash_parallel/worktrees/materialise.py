@@ -25,10 +25,11 @@ from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.paths import collisions, refuse_form, refuse_new, refuse_path
 from codeflash_parallel.model.splice import SpliceError, splice
 from codeflash_parallel.model.target import Target
-from codeflash_parallel.worktrees.drafts import Change, DoesNotApply, Draft, draft_of_files, draft_of_patch
+from codeflash_parallel.worktrees.drafts import Change, Draft, draft_of_files, draft_of_patch
 from codeflash_parallel.worktrees.git import GitFailed, user_git
 from codeflash_parallel.worktrees.layout import cache_faults, is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
+from codeflash_parallel.worktrees.patching import DoesNotApply
 from codeflash_parallel.worktrees.snapshot import Snapshot
 from codeflash_parallel.worktrees.syntax import compiles, syntax_fault
 from codeflash_parallel.worktrees.texts import SourceText

@@ -128,6 +128,7 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
 
 
 def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables: Tables) -> JobRequest:
+    from codeflash_parallel.engine.hopeless import Hopeless
     from codeflash_parallel.engine.submitting import job_request
 
     return job_request(
@@ -141,6 +142,7 @@ def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables
         command=_command(args),
         start_after_s=args.start_after,
         budget=Budget(cpu_s=args.budget_cpu, jobs=args.budget_jobs, wall_s=args.budget_wall),
+        hopeless=Hopeless.REFUSED,
     )
 
 
