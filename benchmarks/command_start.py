@@ -25,8 +25,14 @@ FLOOR = {
     "pass": "pass",
     "imports alone": "import sqlite3, argparse, json, dataclasses",
 }
-#: What the installed script does.
-START = "import sys\nfrom codeflash_parallel.cli.main import main\nsys.exit(main())"
+#: What the installed script does; of commits that had no `start`, what theirs did.
+START = """
+import sys
+from codeflash_parallel import __main__ as entry
+sys.exit(entry.start() if hasattr(entry, "start") else entry.main())
+"""
+#: What is installed has its byte code; who forbids writing it would time the compiler.
+NO_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"
 WORDS = 'def shout(text):\n    return text.upper() + "!"\n'
 
 
@@ -67,12 +73,13 @@ def main() -> int:
 
 
 def _commands(base: Path, packages: Sequence[Path]):
+    plain = {name: value for name, value in os.environ.items() if name != NO_BYTE_CODE}
     for label, code in FLOOR.items():
-        yield f"python -c, {label}", ([sys.executable, "-c", code], dict(os.environ))
+        yield f"python -c, {label}", ([sys.executable, "-c", code], plain)
     project = _project(base / "project")
     for number, package in enumerate(map(Path.resolve, packages)):
         environment = {
-            **os.environ,
+            **plain,
             "PYTHONPATH": str(package),
             "CODEFLASH_PARALLEL_CACHE_DIR": str(base / f"cache-{number}"),
         }

@@ -20,10 +20,11 @@ from typing import Any
 
 from codeflash_parallel.cli import queue_config
 from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, variable_of
-from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, BY_VERDICT, ExitCode
+from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
 from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE
+from codeflash_parallel.cli.run_exits import BY_VERDICT
 from codeflash_parallel.cli.setting_sources import key_of
 from codeflash_parallel.evalqueue import refusals
 from codeflash_parallel.model.jobs import JobKind, JobState, Waiting

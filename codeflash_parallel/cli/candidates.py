@@ -7,9 +7,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from codeflash_parallel.cli.manifest import MAX_ID, RESERVED, Handed, read_manifest
 from codeflash_parallel.model.candidate import (
@@ -43,8 +44,7 @@ class SourceKind(StrEnum):
     REF = "ref"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """One option that names candidates; the order of the command line is kept."""
 
     kind: SourceKind

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE, find_table
 from codeflash_parallel.cli.setting_sources import (
@@ -79,8 +79,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType({f.name: _KINDS[str(f.type)] for f 
 _FLAGS: Mapping[str, str] = MappingProxyType({f.name: f.metadata["flag"] for f in fields(Settings)})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Configured:
+class Configured(NamedTuple):
     """Settings, and for each one the place it came from, in words."""
 
     settings: Settings

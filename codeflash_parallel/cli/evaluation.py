@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TextIO
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.candidates import read_submissions
 from codeflash_parallel.cli.config import read_settings
-from codeflash_parallel.cli.exits import exit_code_of
 from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
+from codeflash_parallel.cli.run_exits import exit_code_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import SETTING_NAMES
 

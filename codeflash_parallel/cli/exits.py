@@ -10,15 +10,10 @@ from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli.output import Output, drop_stdout, last_value
 from codeflash_parallel.model.errors import CodeflashParallelError, InternalError
-from codeflash_parallel.model.outcome import Code, Verdict
 from codeflash_parallel.model.shortages import shortage_of
-
-if TYPE_CHECKING:
-    from codeflash_parallel.model.result import RunResult
 
 
 class ExitCode(IntEnum):
@@ -45,17 +40,6 @@ class ExitCode(IntEnum):
     #: Terminated (SIGTERM).
     TERMINATED = 143
 
-
-BY_VERDICT = MappingProxyType(
-    {
-        Verdict.WINNER: ExitCode.OK,
-        Verdict.TIE: ExitCode.OK,
-        Verdict.NOTHING_FASTER: ExitCode.NO_WINNER,
-        Verdict.NONE_CORRECT: ExitCode.NO_WINNER,
-        Verdict.SUSPECT: ExitCode.NO_WINNER,
-        Verdict.TOO_NOISY: ExitCode.UNFIT,
-    }
-)
 
 BY_FAMILY = MappingProxyType(
     {
@@ -84,21 +68,6 @@ class Interrupted(CodeflashParallelError):  # noqa: N818 - a state, not an error
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "Interrupted.")
-
-
-def exit_code_of(result: RunResult) -> ExitCode:
-    """Return the exit code of a run: by its error, by its verdict, or by what a check found."""
-    if result.error is not None:
-        interrupted = BY_SIGNAL.get(result.error.code, ExitCode.INTERRUPTED)
-        return BY_FAMILY.get(result.error.family, interrupted)
-    if result.verdict is None:
-        return ExitCode.UNFIT
-    codes = {candidate.code for candidate in result.candidates}
-    if Code.NOT_RACED in codes:
-        return ExitCode.OK
-    if Code.RACE_NOT_HELD in codes and result.verdict is Verdict.TOO_NOISY:
-        return ExitCode.NOT_HELD
-    return BY_VERDICT[result.verdict]
 
 
 class Ending:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.model.candidate import CandidateId, Submission
 from codeflash_parallel.model.contents import CONTENT_FIELDS, content_of, text_field
@@ -21,8 +20,7 @@ MAX_ID = 128
 RESERVED = frozenset({"baseline"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Handed:
+class Handed(NamedTuple):
     """A candidate as it was read; one whose id was not chosen by its author may be renamed."""
 
     submission: Submission

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE, find_table
 from codeflash_parallel.cli.setting_sources import (
@@ -77,8 +77,7 @@ _METAVARS = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueConfigured:
+class QueueConfigured(NamedTuple):
     """Settings of the queue, and for each one the place it came from, in words."""
 
     settings: QueueSettings

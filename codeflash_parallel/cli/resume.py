@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.evaluation import look_at_reports, observing, report_all
-from codeflash_parallel.cli.exits import exit_code_of
 from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
 from codeflash_parallel.cli.output import Output, drop_stdout
 from codeflash_parallel.cli.places import Places, add_run, find_places
+from codeflash_parallel.cli.run_exits import exit_code_of
 
 if TYPE_CHECKING:
     from codeflash_parallel.model.result import RunResult

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from codeflash_parallel.model.errors import UsageError
@@ -48,10 +49,29 @@ def environment_stamp(interpreter: Path) -> str:
     home = interpreter.parent.parent
     parts = [str(interpreter), str(interpreter.resolve()), str(_mtime(interpreter))]
     for root in dict.fromkeys([home, interpreter.resolve().parent.parent]):
-        for site in sorted(root.glob("lib*/python*/site-packages")):
+        for site in _sites(root):
             parts.append(f"{site}:{_mtime(site)}")
-            parts += [f"{entry.name}:{_mtime(entry)}" for entry in sorted(site.glob("*.pth"))]
+            parts += [f"{entry.name}:{_mtime(entry)}" for entry in _entries(site, end=".pth")]
     return "\n".join(parts)
+
+
+def _sites(root: Path) -> Iterator[Path]:
+    """Yield what `lib*/python*/site-packages` finds; patterns would cost `queue submit` a millisecond."""
+    pythons = (python for lib in _entries(root, "lib") for python in _entries(lib, "python"))
+    yield from (site for python in pythons if (site := python / "site-packages").exists())
+
+
+def _entries(folder: Path, start: str = "", end: str = "") -> list[Path]:
+    """Return what a folder holds under names that start and end so; nothing where it cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return [
+                folder / name
+                for name in sorted(entry.name for entry in found)
+                if name.startswith(start) and name.endswith(end)
+            ]
+    except OSError:
+        return []
 
 
 def _mtime(path: Path) -> int:

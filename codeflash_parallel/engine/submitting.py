@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel import __version__
 from codeflash_parallel.engine.hopeless import Hopeless, must_have_hope
@@ -39,8 +38,7 @@ from codeflash_parallel.worktrees.stamp import stamp_of
 from codeflash_parallel.worktrees.wanted import SnapshotRequest, resolve
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """What a worker reads in a job's payload.
 
     Attributes:

@@ -19,9 +19,9 @@ from codeflash_parallel.evalqueue import calls
 from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
 from codeflash_parallel.evalqueue.client import EvalQueueClient
 from codeflash_parallel.evalqueue.figures import Health
-from codeflash_parallel.evalqueue.futures import Patience
 from codeflash_parallel.evalqueue.link import no_daemon, not_allowed, socket_of, stalled
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of
+from codeflash_parallel.evalqueue.patience import Patience
 from codeflash_parallel.evalqueue.protocol import (
     MAX_LINE,
     STALLED_S,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeflash_parallel.evalqueue.access import Access
 from codeflash_parallel.evalqueue.clock import now
 from codeflash_parallel.evalqueue.direct import listed, without_daemon
-from codeflash_parallel.evalqueue.futures import JobFuture, Patience
+from codeflash_parallel.evalqueue.futures import JobFuture
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of, submit_anew
 from codeflash_parallel.evalqueue.refusals import Duplicate
 from codeflash_parallel.model.jobs import Job, JobId, JobRequest, JobState, Place, Receipt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.evalqueue import calls
     from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
     from codeflash_parallel.evalqueue.figures import Health
+    from codeflash_parallel.evalqueue.patience import Patience
     from codeflash_parallel.evalqueue.store import Store
 
 # `queue submit` answers at once: what is said to a daemon (`calls`, `link`) is imported where there may be
@@ -153,8 +154,9 @@ class EvalQueueClient(Access):
             TimeoutError: the time is up.
             EnvironmentFault: `NO_DAEMON`: nobody takes jobs; one that goes away has 30 s to come back.
         """
-        end = float("inf") if timeout_s is None else time.monotonic() + timeout_s
-        patience = Patience(end)
+        from codeflash_parallel.evalqueue.patience import Patience
+
+        patience = Patience(float("inf") if timeout_s is None else time.monotonic() + timeout_s)
         while True:
             found = self._waited(JobId(job_id), patience)
             if found.job.state in FINAL:

@@ -1,10 +1,8 @@
-"""Jobs that will have a result, and the patience of those who wait for them."""
+"""Jobs that will have a result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of
 from codeflash_parallel.model.errors import CodeflashParallelError
@@ -14,13 +12,7 @@ if TYPE_CHECKING:
     from codeflash_parallel.evalqueue.calls import JobStatus
     from codeflash_parallel.evalqueue.client import EvalQueueClient
 
-#: How long a waiting client waits for a daemon that went away to come back, in seconds.
-PATIENCE_S: Final = 30.0
-#: How often it looks whether it has, in seconds.
-RETRY_S: Final = 0.2
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class JobFuture:
     """A job that will have a result, in the manner of `concurrent.futures.Future`.
 
@@ -28,8 +20,9 @@ class JobFuture:
         receipt: what the queue answered when it was submitted.
     """
 
-    client: EvalQueueClient
-    receipt: Receipt
+    def __init__(self, *, client: EvalQueueClient, receipt: Receipt) -> None:
+        self.client = client
+        self.receipt = receipt
 
     @property
     def job_id(self) -> JobId:
@@ -65,35 +58,3 @@ class JobFuture:
         except CodeflashParallelError as error:
             return error
         return None
-
-
-@dataclass(slots=True)
-class Patience:
-    """How long a client waits for a job, and for a daemon that went away.
-
-    Attributes:
-        end: when its time is up, by the monotonic clock; infinite: never.
-        seen: when the daemon was there last; negative: it never was.
-    """
-
-    end: float
-    seen: float = -1.0
-
-    def left_s(self, at: float) -> float:
-        """Return for how long the daemon may let us wait; negative: however long it takes."""
-        return max(0.0, self.end - at) if self.end != float("inf") else -1.0
-
-    def pause_s(self, folder: Path, at: float) -> float:
-        """Return for how long to pause before looking again.
-
-        Raises:
-            TimeoutError: the time is up.
-            EnvironmentFault: `NO_DAEMON`: there was none, or it has been away for long.
-        """
-        if at >= self.end:
-            raise TimeoutError("the job is not final yet")
-        if self.seen < 0 or at - self.seen > PATIENCE_S:
-            from codeflash_parallel.evalqueue.link import no_daemon
-
-            raise no_daemon(folder)
-        return min(RETRY_S, self.end - at)

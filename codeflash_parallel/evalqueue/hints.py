@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 #: A hint moves a submitter by this many priorities at most: ageing makes up for as many.
 MOST_RANKS = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HintRow:
+class HintRow(NamedTuple):
     """A submitter that has jobs waiting.
 
     Args:

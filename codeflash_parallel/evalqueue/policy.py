@@ -13,10 +13,9 @@ has ended, and then nothing but it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
 
@@ -31,6 +30,9 @@ IDLE_SHARE = 0.1
 
 #: Least that is charged: virtual time moves with every job.
 _LEAST_TICKS = 1_000
+
+#: No limits, no starts, no ranks.
+_NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 #: Of each priority; 0 is the most urgent.
 LEVELS = {priority: level for level, priority in enumerate(Priority)}
@@ -75,8 +77,7 @@ class Account(NamedTuple):
     share_step: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """How many jobs may run; 0 means no limit.
 
     Args:
@@ -88,12 +89,11 @@ class Limits:
 
     slots: int
     submitter: int = 0
-    kinds: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    kinds: Mapping[str, int] = _NOTHING
     starts: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """All that a decision depends on.
 
     Args:
@@ -112,12 +112,11 @@ class Picture:
     strategy: Strategy
     is_paused: bool = False
     is_taken: bool = False
-    starts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    ranks: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    starts: Mapping[str, int] = _NOTHING
+    ranks: Mapping[tuple[str, str], int] = _NOTHING
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pick:
+class Pick(NamedTuple):
     """The lane whose first job is next.
 
     Args:

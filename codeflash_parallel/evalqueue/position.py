@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from codeflash_parallel.evalqueue.policy import (
@@ -30,8 +29,7 @@ from codeflash_parallel.evalqueue.policy import (
 from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """A job that waits, as the order sees it."""
 
     share: str

@@ -6,7 +6,7 @@ each start of the machine: then, and only then, the wall clock says how long the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from codeflash_parallel.model.jobs import Instant
 
@@ -14,8 +14,7 @@ from codeflash_parallel.model.jobs import Instant
 REFRESH_MS = 60_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueClock:
+class QueueClock(NamedTuple):
     """How the queue's clock follows from the machine's.
 
     Attributes:
@@ -40,12 +39,12 @@ class QueueClock:
             return self
         off_ms = max(0, _ms(now.wall_s) - self.seen_wall_ms) if self.boot_id else 0
         offset_ms = self.seen_ms + off_ms - _ms(now.boot_s)
-        return replace(self, boot_id=now.boot_id, offset_ms=offset_ms)
+        return self._replace(boot_id=now.boot_id, offset_ms=offset_ms)
 
     def seen(self, now: Instant) -> QueueClock:
         """Return this clock, with both times written down."""
         clock = self.following(now)
-        return replace(clock, seen_ms=clock.at(now), seen_wall_ms=_ms(now.wall_s))
+        return clock._replace(seen_ms=clock.at(now), seen_wall_ms=_ms(now.wall_s))
 
     def is_stale(self, now: Instant) -> bool:
         """Say whether the times have to be written down again."""

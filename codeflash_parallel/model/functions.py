@@ -5,20 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from codeflash_parallel.model.source import parse
 from codeflash_parallel.model.trees import FunctionNode, dotted, first_line, flat, is_docstring, skeleton
 
 #: What a function is made to do when its failure must be seen.
 FORCED_FAILURE = 'raise AssertionError("codeflash-parallel: forced failure")'
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+_LINE_END = rb"\r\n|\r|\n"
 #: Last parts of decorators that mark a definition as not being the one that a plain name stands for.
 _SECONDARY = frozenset({"overload", "setter", "deleter"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FunctionSpan:
+class FunctionSpan(NamedTuple):
     """Where a function stands; lines count from 1, both ends included.
 
     Attributes:
@@ -33,7 +32,7 @@ class FunctionSpan:
     first_line: int
     def_line: int
     last_line: int
-    node: FunctionNode = field(repr=False, compare=False)
+    node: FunctionNode
 
 
 def locate(source: str, qualname: str) -> FunctionSpan | None:
@@ -149,4 +148,4 @@ def _skeletons(source: str) -> dict[str, list[str]]:
 
 def _line_offsets(text: bytes) -> list[int]:
     """Return where each line begins, in bytes, as syntax trees count columns."""
-    return [0, *(match.end() for match in _LINE_END.finditer(text))]
+    return [0, *(match.end() for match in re.finditer(_LINE_END, text))]

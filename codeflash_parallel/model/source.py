@@ -9,16 +9,16 @@ import tokenize
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from codeflash_parallel.model.trees import Definition, first_line
 
 #: What Python's own tokenizer takes for the end of a line (`str.splitlines` knows many more).
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-_BREAK = re.compile(r"\r\n|\r")
-_ENDS = re.compile(r"\r\n|\r|\n")
+_LINE = r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z"
+_BREAK = r"\r\n|\r"
+_ENDS = r"\r\n|\r|\n"
 #: Parsed texts that are kept: all candidates of a run are made of the same few files.
 _KEPT = 8
 #: Where it is imported, the parser reads what follows in another way.
@@ -119,7 +119,7 @@ def cuts(text: str) -> tuple[int, ...]:
     body = parse_piece(text).body
     if _OTHER_LANGUAGE in text:
         return (0, len(text))
-    lines = [0, *(match.end() for match in _ENDS.finditer(text)), len(text)]
+    lines = [0, *(match.end() for match in re.finditer(_ENDS, text)), len(text)]
     spans = [(first_line(node), node.end_lineno or node.lineno) for node in body]
     own = (lines[after[0]] for before, after in pairwise(spans) if before[1] <= after[0])
     return (0, *(cut for cut in own if _is_fresh(text, cut)), len(text))
@@ -149,8 +149,7 @@ def _is_fresh(text: str, offset: int) -> bool:
     return not before or (before[-1] in "\r\n" and not before.rstrip("\r\n").endswith("\\"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """One file's text.
 
     Attributes:
@@ -159,9 +158,9 @@ class Source:
         inside: indexes of lines that begin inside a string: their white space is data.
     """
 
-    lines: tuple[str, ...] = field(repr=False)
-    tree: ast.Module = field(repr=False)
-    inside: frozenset[int] = field(repr=False)
+    lines: tuple[str, ...]
+    tree: ast.Module
+    inside: frozenset[int]
 
     @classmethod
     @lru_cache(maxsize=_KEPT)
@@ -174,7 +173,9 @@ class Source:
         text = text.removeprefix("\ufeff")
         tree = parse(text)
         return cls(
-            lines=tuple(_LINE.findall(text)), tree=tree, inside=_inside_strings(_BREAK.sub("\n", text))
+            lines=tuple(re.findall(_LINE, text)),
+            tree=tree,
+            inside=_inside_strings(re.sub(_BREAK, "\n", text)),
         )
 
     @property

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from codeflash_parallel.model.errors import UsageError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Target:
+class Target(NamedTuple):
     """A function that is being optimized.
 
     Attributes:

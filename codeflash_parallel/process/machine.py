@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 #: What one slot needs at least: an interpreter, a test suite, its page cache.
 SLOT_BYTES = 1 << 30
@@ -14,12 +14,13 @@ MOST_SLOTS = 8
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
+#: Control groups of version 1 that limit what we look at; the others' folders would be read in vain.
+_LIMITING = frozenset({"cpu", "memory"})
 #: cgroup v1 writes "no limit" as a number near 2^63.
 _NO_LIMIT = 1 << 60
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """What we may use.
 
     Attributes:
@@ -68,6 +69,8 @@ def _group_folders(membership: str) -> Iterator[Path]:
     for line in membership.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
+        if controllers and _LIMITING.isdisjoint(controllers.split(",")):
+            continue
         mount = _CGROUPS / controllers if controllers else _CGROUPS
         here = PurePosixPath(path.lstrip("/"))
         # In a container the path may be the host's, and the mount ours alone: the root is always tried.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.model.contents import encodable
 from codeflash_parallel.model.errors import CodeflashParallelError
@@ -29,8 +28,7 @@ class Newness(StrEnum):
     KNOWN = "known"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobView:
+class JobView(NamedTuple):
     """A job as it is shown: with its place, by the rule that schedules."""
 
     job: Job

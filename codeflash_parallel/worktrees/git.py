@@ -10,8 +10,8 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from codeflash_parallel.model.errors import EnvironmentFault
 
@@ -59,8 +59,7 @@ class GitFailed(Exception):  # noqa: N818 - a value for the caller to interpret
         return line.removeprefix("fatal: ").removeprefix("error: ")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Git:
+class Git(NamedTuple):
     """git with a built environment, bound to one repository.
 
     Attributes:
@@ -72,7 +71,7 @@ class Git:
 
     cwd: Path
     options: tuple[str, ...]
-    environment: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str]
     kept_fds: tuple[int, ...] = ()
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -109,15 +108,15 @@ class Git:
     def having(self, **variables: str | Path) -> Git:
         """Return the same git with more variables, e.g. ``GIT_INDEX_FILE``."""
         added = {name: str(value) for name, value in variables.items()}
-        return replace(self, environment={**self.environment, **added})
+        return self._replace(environment={**self.environment, **added})
 
     def given(self, *options: str) -> Git:
         """Return the same git with more options before the sub-command."""
-        return replace(self, options=(*self.options, *options))
+        return self._replace(options=(*self.options, *options))
 
     def holding(self, *fds: int) -> Git:
         """Return the same git whose children inherit these descriptors."""
-        return replace(self, kept_fds=(*self.kept_fds, *fds))
+        return self._replace(kept_fds=(*self.kept_fds, *fds))
 
 
 def user_git(cwd: Path) -> Git:
@@ -157,8 +156,7 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """One file of a tree: git's mode (``"100644"``, ``"100755"``, ``"120000"``, ``"160000"``) and blob id."""
 
     mode: str

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from codeflash_parallel.worktrees.git import Git, GitFailed, split_names, user_git
 from codeflash_parallel.worktrees.repository import Repository
@@ -31,8 +31,7 @@ _MOST_IGNORED_SEEN = 100_000
 _MOST_LEFT_OUT = 1000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """What a snapshot is made of.
 
     Attributes:
@@ -56,7 +55,7 @@ def list_work_tree(repository: Repository, patterns: Sequence[str], scratch: Pat
     Raises:
         GitFailed: git cannot read the repository.
     """
-    search = _Search(root=repository.root, common_dir=repository.common_dir, patterns=tuple(patterns))
+    search = _Search(repository.root, repository.common_dir, patterns)
     git = without_shared_index(user_git(repository.root), repository, scratch)
     files = set(search.enter(git, ""))
     ignored = set(search.chosen) - files
@@ -69,9 +68,15 @@ def list_folder(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(path for path in _walk(folder, "") if not path.endswith(("/", ".pyc", ".pyo"))))
 
 
+def shared_indexes(repository: Repository) -> list[Path]:
+    """Return the shared parts of split indexes."""
+    with os.scandir(repository.git_dir) as found:
+        return [Path(entry.path) for entry in found if entry.name.startswith("sharedindex.")]
+
+
 def without_shared_index(git: Git, repository: Repository, scratch: Path) -> Git:
     """Return git on a copy of a split index, whose shared part git would otherwise freshen (a write)."""
-    shared = list(repository.git_dir.glob("sharedindex.*"))
+    shared = shared_indexes(repository)
     if not shared:
         return git
     import shutil
@@ -84,17 +89,17 @@ def without_shared_index(git: Git, repository: Repository, scratch: Path) -> Git
     return git.having(GIT_DIR=shadow, GIT_WORK_TREE=repository.root)
 
 
-@dataclass(kw_only=True, slots=True)
 class _Search:
     """One look at a work tree; knows which folders are real (no link above them)."""
 
-    root: Path
-    common_dir: Path
-    patterns: tuple[str, ...]
-    chosen: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    seen: int = 0
-    _real: dict[str, bool] = field(default_factory=lambda: {"": True})
+    def __init__(self, root: Path, common_dir: Path, patterns: Sequence[str]) -> None:
+        self.root = root
+        self.common_dir = common_dir
+        self.patterns = patterns
+        self.chosen: list[str] = []
+        self.left_out: list[str] = []
+        self.seen = 0
+        self._real: dict[str, bool] = {"": True}
 
     def enter(self, git: Git, prefix: str) -> Iterator[str]:
         """Yield the files of the repository at a prefix (empty, or with a final slash)."""

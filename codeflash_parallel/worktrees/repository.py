@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.worktrees.git import Git, GitFailed, user_git
@@ -21,8 +21,7 @@ _QUESTIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Repository:
+class Repository(NamedTuple):
     """The user's repository, never written to.
 
     Attributes:

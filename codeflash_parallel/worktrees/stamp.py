@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,12 @@ from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.worktrees.git import Git, GitFailed, blob_id, split_names, user_git
-from codeflash_parallel.worktrees.listing import list_folder, list_work_tree, without_shared_index
+from codeflash_parallel.worktrees.listing import (
+    list_folder,
+    list_work_tree,
+    shared_indexes,
+    without_shared_index,
+)
 from codeflash_parallel.worktrees.repository import Repository
 from codeflash_parallel.worktrees.wanted import SnapshotRequest, no_work_tree, resolve
 
@@ -21,8 +25,6 @@ from codeflash_parallel.worktrees.wanted import SnapshotRequest, no_work_tree, r
 _LARGEST_READ_BYTES = 4 * 1024 * 1024
 #: Attributes are read from the empty tree (git 2.41 and later): no filter of the user's is run.
 _NO_FILTERS = {"GIT_ATTR_SOURCE": "4b825dc642cb6eb9a060e54bf8d69288fbee4904"}
-#: A tracked file as `ls-files -v -s` names it: what git was told about it, mode, id, stage, path.
-_TRACKED = re.compile(r"(.) (\d{6}) ([0-9a-f]+) (\d)\t(.*)", re.DOTALL)
 
 
 def stamp_of(repository: Repository, request: SnapshotRequest) -> str:
@@ -65,7 +67,7 @@ def _parts(repository: Repository, request: SnapshotRequest) -> Iterator[object]
 @contextmanager
 def _scratch(repository: Repository) -> Iterator[Path]:
     """Give a folder for the copy of a split index; where there is none, a place that cannot be written to."""
-    if next(repository.git_dir.glob("sharedindex.*"), None) is None:
+    if not shared_indexes(repository):
         yield Path(os.devnull)
         return
     import tempfile
@@ -86,11 +88,15 @@ def _on_disk(repository: Repository, request: SnapshotRequest, scratch: Path) ->
 def _clean(git: Git) -> dict[str, str]:
     """Return mode and blob of the tracked files that are on disk as they are in the index."""
     git = git.having(**_NO_FILTERS)
-    entries = [_TRACKED.fullmatch(line) for line in split_names(git.run("ls-files", "-z", "-v", "-s"))]
     changed = set(split_names(git.run("diff-files", "-z", "--name-only", "--ignore-submodules=all")))
-    # Of a file that git was told not to look at ("h", "S") nothing is known.
-    sure = [entry for entry in entries if entry and entry[1] == "H" and entry[4] == "0"]
-    return {entry[5]: f"{entry[2]} {entry[3]}" for entry in sure if entry[5] not in changed}
+    known = {}
+    for line in split_names(git.run("ls-files", "-z", "-v", "-s")):
+        entry, _, path = line.partition("\t")
+        told, mode, blob, stage = entry.split(" ")
+        # Of a file that git was told not to look at ("h", "S") nothing is known.
+        if (told, stage) == ("H", "0") and path not in changed:
+            known[path] = f"{mode} {blob}"
+    return known
 
 
 def _content(path: Path) -> str:

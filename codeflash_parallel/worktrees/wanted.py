@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.worktrees.git import GitFailed, user_git
 from codeflash_parallel.worktrees.repository import Repository
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SnapshotRequest:
+class SnapshotRequest(NamedTuple):
     """What a snapshot is taken of.
 
     Attributes:

@@ -66,7 +66,14 @@ def test_the_probe_sees_what_is_loaded() -> None:
 
 
 #: What a command of the queue that answers at once does without: each of these took milliseconds of its answer.
-SPARED = {"shutil", "tempfile", "traceback", "importlib.resources", "codeflash_parallel.model.result"}
+SPARED = {
+    *("shutil", "tempfile", "traceback", "importlib.resources"),
+    *(
+        "codeflash_parallel.model.result",
+        "codeflash_parallel.model.outcome",
+        "codeflash_parallel.model.document",
+    ),
+}
 #: What is said to a daemon, and what is asked of the store only where there is none.
 OF_A_DAEMON = {f"codeflash_parallel.evalqueue.{name}" for name in ("calls", "protocol", "link", "plain")}
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.cli import main as main_module
-from codeflash_parallel.cli.exits import ExitCode, Interrupted, exit_code_of, reporting_errors
+from codeflash_parallel.cli.exits import ExitCode, Interrupted, reporting_errors
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.cli.output import Format, Output, last_value
+from codeflash_parallel.cli.run_exits import exit_code_of
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
 from codeflash_parallel.model.outcome import Code, Status, Verdict

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ LAPTOP = Machine(cores=8, quota_cores=8.0, memory_bytes=16 << 30, load=0.0)
     ],
 )
 def test_slots_are_what_cores_and_memory_bear(change, slots):
-    assert auto_slots(dataclasses.replace(LAPTOP, **change)) == slots
+    assert auto_slots(LAPTOP._replace(**change)) == slots
 
 
 @given(st.integers(1, 512), st.floats(0.01, 512), st.integers(0, 1 << 44))

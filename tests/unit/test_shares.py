@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from codeflash_parallel.engine.shares import shares_of
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.process.machine import Machine, read_machine
 
 GIB = 1 << 30
-MACHINE: Machine = replace(read_machine(), cores=8, quota_cores=8.0, memory_bytes=32 * GIB + GIB // 2)
+MACHINE: Machine = read_machine()._replace(cores=8, quota_cores=8.0, memory_bytes=32 * GIB + GIB // 2)
 
 
 def test_memory_is_divided_among_the_checks_of_all_who_share_the_machine():
@@ -20,4 +18,4 @@ def test_memory_is_divided_among_the_checks_of_all_who_share_the_machine():
 
 def test_a_limit_that_was_asked_for_is_kept_and_no_check_gets_too_little():
     assert shares_of(MACHINE, Settings(memory_limit=100), 4).memory_bytes == 100 << 20
-    assert shares_of(replace(MACHINE, memory_bytes=GIB), Settings(), 64).memory_bytes == GIB // 2
+    assert shares_of(MACHINE._replace(memory_bytes=GIB), Settings(), 64).memory_bytes == GIB // 2

@@ -50,7 +50,7 @@ def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool
         CodeflashParallelError: the error that is its result, or `JobEnded`: it ended without one.
     """
     from codeflash_parallel.cli.evaluation import report
-    from codeflash_parallel.cli.exits import exit_code_of
+    from codeflash_parallel.cli.run_exits import exit_code_of
     from codeflash_parallel.evalqueue.outcomes import JobEnded, error_in
 
     if job.state != JobState.DONE:
@@ -74,7 +74,7 @@ def _run_result(job: Job) -> RunResult:
 
 def exit_code_of_job(job: Job) -> int:
     """Return how `queue result` would end for a job that is final."""
-    from codeflash_parallel.cli.exits import exit_code_of
+    from codeflash_parallel.cli.run_exits import exit_code_of
 
     if job.state != JobState.DONE:
         return ExitCode.UNFIT
