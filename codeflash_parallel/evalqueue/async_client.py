@@ -19,7 +19,7 @@ from codeflash_parallel.evalqueue import calls
 from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
 from codeflash_parallel.evalqueue.client import EvalQueueClient
 from codeflash_parallel.evalqueue.figures import Health
-from codeflash_parallel.evalqueue.link import no_daemon, not_allowed, socket_of, stalled
+from codeflash_parallel.evalqueue.link import no_daemon, not_usable, socket_of, stalled
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of
 from codeflash_parallel.evalqueue.patience import Patience
 from codeflash_parallel.evalqueue.protocol import (
@@ -235,8 +235,8 @@ async def _open_link(folder: Path) -> AsyncIterator[_Link | None]:
         return
     except (TimeoutError, BlockingIOError) as error:
         raise stalled(folder) from error
-    except (PermissionError, NotADirectoryError) as error:
-        raise not_allowed(folder, error) from error
+    except OSError as error:
+        raise not_usable(folder, error) from error
     async with stream:
         yield _Link(folder, stream)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from codeflash_parallel.evalqueue import journal
 from codeflash_parallel.evalqueue.handover import turn
-from codeflash_parallel.evalqueue.refusals import QueueBusy, QueueDamaged, QueueDiskFull
+from codeflash_parallel.evalqueue.refusals import QueueBusy, QueueDamaged, QueueDiskFull, QueueUnfit
 from codeflash_parallel.evalqueue.timekeeping import QueueClock
-from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
+from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import Instant
 
 NAME = "queue.sqlite3"
@@ -226,7 +226,7 @@ def understood(folder: Path) -> Iterator[None]:
 
 def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashParallelError | None:
     if isinstance(error, OSError):
-        return QueueDiskFull(folder) if error.errno in _FULL else _unfit(folder, error)
+        return QueueDiskFull(folder) if error.errno in _FULL else QueueUnfit(folder, error)
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_FULL:
             return QueueDiskFull(folder)
@@ -235,13 +235,5 @@ def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashP
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return QueueDamaged(folder / NAME, str(error))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return _unfit(folder, error)
+            return QueueUnfit(folder, error)
     return None
-
-
-def _unfit(folder: Path, error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(
-        "QUEUE_UNFIT",
-        f"The queue in {folder} cannot be read or written: {error}.",
-        "See to its disk and rights.",
-    )

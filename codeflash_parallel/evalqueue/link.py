@@ -19,6 +19,7 @@ from codeflash_parallel.evalqueue.protocol import (
     read_reply,
     request_line,
 )
+from codeflash_parallel.evalqueue.refusals import QueueUnfit
 from codeflash_parallel.evalqueue.socketfile import SOCKET_NAME
 from codeflash_parallel.model.errors import EnvironmentFault
 
@@ -58,8 +59,10 @@ def no_daemon(folder: Path) -> EnvironmentFault:
     )
 
 
-def not_allowed(folder: Path, error: OSError) -> EnvironmentFault:
-    """Return the error of a queue of somebody else."""
+def not_usable(folder: Path, error: OSError) -> EnvironmentFault:
+    """Return the error of a queue of somebody else, or of what is no folder."""
+    if not isinstance(error, PermissionError):
+        return QueueUnfit(folder, error)
     return EnvironmentFault(
         "NOT_YOUR_QUEUE", f"The queue in {folder} cannot be used: {error.strerror}.", "Name another folder."
     )
@@ -78,7 +81,7 @@ class Link:
         """Connect to the daemon of a folder; `None` if there is none.
 
         Raises:
-            EnvironmentFault: `DAEMON_STALLED`, or `NOT_YOUR_QUEUE`.
+            EnvironmentFault: `DAEMON_STALLED`, `NOT_YOUR_QUEUE`, or `QUEUE_UNFIT`.
         """
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -91,9 +94,9 @@ class Link:
         except (TimeoutError, BlockingIOError) as error:
             connected.close()
             raise stalled(folder) from error
-        except (PermissionError, NotADirectoryError) as error:
+        except OSError as error:
             connected.close()
-            raise not_allowed(folder, error) from error
+            raise not_usable(folder, error) from error
         return cls(folder, connected)
 
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ CodeflashParallelError
 └── EnvironmentFault
     ├── NewerQueue         NEWER_QUEUE           a later version has written the file
     ├── NetworkFileSystem  NETWORK_FILE_SYSTEM   locks do not hold there
+    ├── QueueUnfit         QUEUE_UNFIT           its folder cannot be made, read or written
     ├── QueueDiskFull      QUEUE_DISK_FULL
     ├── QueueBusy          QUEUE_BUSY            another process holds the file, and does nothing
     └── QueueDamaged       QUEUE_DAMAGED         the file is damaged while others have it open
@@ -23,6 +24,7 @@ CodeflashParallelError
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -177,6 +179,31 @@ class NetworkFileSystem(EnvironmentFault):
             "Keep the queue on a disk of this machine: --queue-dir.",
         )
         self.name = name
+
+
+class QueueUnfit(EnvironmentFault):
+    """The folder of a queue, or a file in it, is not what it has to be, or not ours to use."""
+
+    def __init__(self, folder: Path, error: Exception) -> None:
+        super().__init__(
+            "QUEUE_UNFIT",
+            f"The queue in {folder} cannot be used: {_why_unfit(folder, error)}.",
+            "See to its disk and rights, or name another folder with --queue-dir.",
+        )
+        self.folder = str(folder)
+
+
+def _why_unfit(folder: Path, error: Exception) -> str:
+    """Return what is in the way: what is no folder says so better than the error about what lies below it."""
+    if not isinstance(error, OSError):
+        return str(error)
+    place = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
+    if place.is_symlink() and not os.path.exists(place):  # noqa: PTH110 - a loop is none either
+        return f"{place} is a link that leads nowhere"
+    if os.path.lexists(place) and not os.path.isdir(place):  # noqa: PTH112 - nor is what we may not see
+        return f"{place} is not a folder"
+    where = f"{error.filename}: " if error.filename not in {None, str(folder)} else ""
+    return f"{where}{error.strerror}"
 
 
 class QueueDiskFull(EnvironmentFault):

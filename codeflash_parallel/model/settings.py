@@ -189,33 +189,29 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in SETTING_NAMES:
-            self._check_number(name)
+            self._check_value(name)
         for name, lowest in _LOWEST.items():
             if getattr(self, name) < lowest:
-                raise UsageError(
-                    "BAD_SETTING", f"{name} must be at least {lowest}, not {getattr(self, name)}."
-                )
+                raise _bad(f"{name} must be at least {lowest}, not {getattr(self, name)}.")
         if self.parallel_candidates != "auto" and self.parallel_candidates < 1:
-            raise UsageError(
-                "BAD_SETTING",
-                f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.",
-            )
+            raise _bad(f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.")
         if not _EVEN_ODDS < self.confidence < 1:
-            raise UsageError("BAD_SETTING", f"confidence must lie between 0.5 and 1, not {self.confidence}.")
+            raise _bad(f"confidence must lie between 0.5 and 1, not {self.confidence}.")
         self._check_pass_env()
         self._check_isolation()
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
         if self.executor not in list(Executor):
-            raise UsageError(
-                "BAD_SETTING", f"executor must be {' or '.join(Executor)}, not {self.executor!r}."
-            )
+            raise _bad(f"executor must be {' or '.join(Executor)}, not {self.executor!r}.")
 
-    def _check_number(self, name: str) -> None:
+    def _check_value(self, name: str) -> None:
         value = getattr(self, name)
         if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError("BAD_SETTING", f"{name} must be a finite number, not {value}.")
+            raise _bad(f"{name} must be a finite number, not {value}.")
+        texts = value if isinstance(value, tuple) else (value,)
+        if any("\0" in text for text in texts if isinstance(text, str)):
+            raise _bad(f"{name} must not contain the character NUL.")  # no path or argument can
 
     def _check_pass_env(self) -> None:
         if not self.pass_env:
@@ -223,7 +219,7 @@ class Settings:
         from codeflash_parallel.model.variables import why_not_pattern
 
         for why in filter(None, map(why_not_pattern, self.pass_env)):
-            raise UsageError("BAD_SETTING", f"pass_env {why}.")
+            raise _bad(f"pass_env {why}.")
 
     def _check_isolation(self) -> None:
         if (self.isolation, self.require_isolation) == (AUTO, ""):
@@ -234,37 +230,30 @@ class Settings:
             allowed = (more, *IsolationLevel)
             if getattr(self, name) not in allowed:
                 words = ", ".join(filter(None, allowed))
-                raise UsageError("BAD_SETTING", f"{name} must be one of {words}, not {getattr(self, name)}.")
+                raise _bad(f"{name} must be one of {words}, not {getattr(self, name)}.")
 
     def _check_benchmark(self) -> None:
         path, separator, name = self.benchmark.partition("::")
         if self.benchmark and not (path.endswith(".py") and separator and name.isidentifier()):
-            raise UsageError(
-                "BAD_SETTING",
-                f"benchmark must name a callable as path.py::name, not {self.benchmark!r}.",
-            )
+            raise _bad(f"benchmark must name a callable as path.py::name, not {self.benchmark!r}.")
         if self.benchmark and self.benchmark_command:
-            raise UsageError(
-                "BAD_SETTING", "benchmark and benchmark_command cannot both be given: give one of them."
-            )
+            raise _bad("benchmark and benchmark_command cannot both be given: give one of them.")
 
     def _check_encoders(self) -> None:
         for encoder in self.encoders:
             path, _, name = encoder.rpartition("::" if "::" in encoder else ":")
             is_module = "::" not in encoder and all(part.isidentifier() for part in path.split("."))
             if not ((path.endswith(".py") or is_module) and name.isidentifier()):
-                raise UsageError(
-                    "BAD_SETTING",
-                    f"encoders must name functions as path.py::name or module:name, not {encoder!r}.",
-                )
+                raise _bad(f"encoders must name functions as path.py::name or module:name, not {encoder!r}.")
 
     def _check_ranking(self) -> None:
         place, _, name = self.ranking.rpartition(":")
         if self.ranking not in list(Ranking) and not (place and name.isidentifier()):
-            raise UsageError(
-                "BAD_SETTING",
-                f"ranking must be {', '.join(Ranking)} or module:name, not {self.ranking!r}.",
-            )
+            raise _bad(f"ranking must be {', '.join(Ranking)} or module:name, not {self.ranking!r}.")
+
+
+def _bad(message: str) -> UsageError:
+    return UsageError("BAD_SETTING", message)
 
 
 #: A confidence below even odds claims nothing.

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import Listener, SocketStream
 
 from codeflash_parallel.evalqueue.calls import DaemonInfo
+from codeflash_parallel.evalqueue.database import understood
 from codeflash_parallel.evalqueue.link import socket_of
 from codeflash_parallel.evalqueue.socketfile import SOCKET_NAME
 from codeflash_parallel.evalqueue.store import Check, Store
@@ -134,13 +135,11 @@ async def _quiet(_daemon: Daemon) -> AsyncIterator[None]:
 async def _folder(daemon: Daemon) -> AsyncIterator[None]:
     """Have a folder that is ours alone."""
     folder = daemon.options.folder
-    try:
+    with understood(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if status.st_uid == os.geteuid():
             folder.chmod(0o700)
-    except OSError as error:
-        raise EnvironmentFault("QUEUE_UNFIT", f"{folder} cannot be used: {error.strerror}.") from error
     if status.st_uid != os.geteuid():
         hint = "Name another folder with --queue-dir."
         raise EnvironmentFault("NOT_YOUR_QUEUE", f"{folder} belongs to another user.", hint)
@@ -150,7 +149,8 @@ async def _folder(daemon: Daemon) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _lock(daemon: Daemon) -> AsyncIterator[None]:
     """Be the only daemon of the folder."""
-    handle = os.open(daemon.options.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with understood(daemon.options.folder):
+        handle = os.open(daemon.options.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,7 +182,8 @@ async def _store(daemon: Daemon) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _files(daemon: Daemon) -> AsyncIterator[None]:
     """Have a folder for result files."""
-    daemon.files = ResultFiles(daemon.options.folder)
+    with understood(daemon.options.folder):
+        daemon.files = ResultFiles(daemon.options.folder)
     yield
 
 
@@ -209,8 +210,8 @@ async def _crew(daemon: Daemon) -> AsyncIterator[None]:
 async def _socket(daemon: Daemon) -> AsyncIterator[None]:
     """Listen to clients; a socket file that a killed daemon has left is in nobody's use: we hold the lock."""
     folder = daemon.options.folder
-    (folder / SOCKET_NAME).unlink(missing_ok=True)
-    with socket_of(folder) as address:
+    with understood(folder), socket_of(folder) as address:
+        (folder / SOCKET_NAME).unlink(missing_ok=True)
         daemon.listener = await anyio.create_unix_listener(address, mode=0o600, backlog=_BACKLOG)
     try:
         async with daemon.listener:

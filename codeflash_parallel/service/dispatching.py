@@ -123,12 +123,19 @@ class Dispatching:
         """Publish how a job stands, if it has ended: the file first, then those who wait."""
         try:
             job = await self._desk.do(partial(_job, job_id))
-            await anyio.to_thread.run_sync(self._files.write, job)
+            await self._write_file(job)
             if job.fault and job.state is not JobState.DONE:
                 self._last_fault = f"{job.fault} (job {job_id})"
         except (OSError, EnvironmentFault) as error:
             self._last_fault = str(error)
         self._notices.tell(job_id)
+
+    async def _write_file(self, job: Job) -> None:
+        """Write the file of a job that has ended; where that fails, its result is still in the queue."""
+        try:
+            await anyio.to_thread.run_sync(self._files.write, job)
+        except OSError as error:
+            self._last_fault = str(error)
 
     async def _publish_ends(self) -> None:
         """Publish what has ended inside the store: who expired, was dropped, or lost his last lease."""
@@ -156,7 +163,7 @@ class Dispatching:
             self._last_fault = f"The daemon before this one died while these jobs ran: {names}."
         latest = await self._desk.do(lambda store, _now: store.jobs(limit=LATEST))
         for job in [job for job in latest if self._files.lacks(job)]:
-            await anyio.to_thread.run_sync(self._files.write, job)
+            await self._write_file(job)
 
     # --- the end of the daemon -------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeflash_parallel.evalqueue.outcomes import FINAL
 from codeflash_parallel.model.jobs import Job
-from codeflash_parallel.process.files import write_atomically
+from codeflash_parallel.process.files import write_durably
 
 #: How many of the latest jobs are looked at when a daemon starts: the last one may have died before it wrote
 #: their files.
@@ -16,7 +16,7 @@ LATEST = 200
 
 
 class ResultFiles:
-    """The folder `results` of a queue. A file appears whole, and stays."""
+    """The folder `results` of a queue. A file appears whole, and stays, after a power cut, too."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "results"
@@ -30,7 +30,7 @@ class ResultFiles:
         """Write the file of a job that has ended; one that was retried has no file until it ends again."""
         path = self.path(job.job_id)
         if job.state in FINAL:
-            write_atomically(path, json.dumps(_document(job), indent=1).encode("ascii"))
+            write_durably(path, json.dumps(_document(job), indent=1).encode("ascii"))
         else:
             path.unlink(missing_ok=True)
 
