@@ -1,6 +1,7 @@
 """Run a pytest session as the evaluator wants it, and report it record by record."""
 
 import contextlib
+import gc
 import sys
 import threading
 import time
@@ -28,9 +29,10 @@ def run_session(spec, channel, runtestloop=None):
         spec["workers"] = 0
     guard = importing.install(spec, channel)
     recording = Recording(spec, channel, guard)
-    pytest = _import_pytest(channel)
+    with _nothing_is_garbage():
+        pytest = _import_pytest(channel)
+        from . import hooks, unseen
     bytecode.restrict_rewriter(guard.allows_bytecode)
-    from . import hooks, unseen
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [unseen.Unseen()]
@@ -40,6 +42,20 @@ def run_session(spec, channel, runtestloop=None):
     recording.finish()
     guard.audit()
     return status
+
+
+@contextlib.contextmanager
+def _nothing_is_garbage():
+    """Look for no garbage among what is imported here, now or later: it stays to the end.
+
+    Nothing of the project has run yet. pytest looks through everything five times when it ends.
+    """
+    is_on = gc.isenabled()
+    gc.disable()
+    yield
+    gc.freeze()
+    if is_on:
+        gc.enable()
 
 
 class Recording:
