@@ -1,34 +1,35 @@
 """The queue's store under load, under kills, with 100,000 jobs, and how fair it is.
 
     python benchmarks/queue_store.py STATE [--kills 960] [--every 1] [--submitters 32] [--workers 8]
-        [--jobs 10000] [--depth 100000] [--seeds 5000] [--parts kills,calls,load,depth,fairness]
+        [--jobs 10000] [--rate 550] [--depth 100000] [--seeds 5000]
+        [--parts kills,calls,load,offered,depth,fairness]
 
 Each finding is a line of STATE; one that is there is not made again. *kills*: SIGKILL at random moments of
 four submitters and six workers, in batches of sixty. *calls*: a crash at every n-th system call of submit,
 claim and complete, by strace. *load*: all submitters and workers in processes of their own, as fast as they
-can. *depth*: claims and positions in a long queue. *fairness*: the simulated policy. Exits 1 if any figure
-misses its mark.
+can. *offered*: the same, but submissions come at a rate, whether the queue keeps up or not. *depth*: claims
+and positions in a long queue. *fairness*: the simulated policy. Exits 1 if any figure misses its mark.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from queue_crashes import ALL, check_journal, crashed, forked, kills, moments, request, why_no_strace
+from queue_crashes import ALL, crashed, kills, moments, request, why_no_strace
+from queue_load import load, percentiles
 from simulated_queue import Arrival, SimulatedQueue, drawn_arrivals, serve
 
 from codeflash_parallel.evalqueue.clock import now
@@ -43,128 +44,11 @@ SIZES = {
     "submitters": 32,
     "workers": 8,
     "jobs": 10_000,
+    "rate": 550,
     "depth": 100_000,
     "seeds": 5000,
 }
 SECOND = 10**6
-
-
-def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    """Return median, 99th percentile and maximum, in milliseconds."""
-    ordered = sorted(seconds)
-    places = {"p50": len(ordered) // 2, "p99": min(len(ordered) - 1, len(ordered) * 99 // 100), "max": -1}
-    return {f"{name}_ms": round(ordered[place] * 1000, 2) for name, place in places.items()}
-
-
-# Load
-
-
-def submit_many(folder: Path, number: int, jobs: int, log: Path, start: Path) -> None:
-    settings = QueueSettings(max_concurrent=64, max_queue_size=0)
-    taken = []
-    with Store.open(folder, settings) as store:
-        wait_for(start)
-        for n in range(jobs):
-            began = time.monotonic()
-            receipt = store.submit(request(f"{number}-{n}", f"s{number}", "x" * 300), now())
-            taken.append((began, time.monotonic(), receipt.job.number))
-    log.write_text(json.dumps(taken))
-
-
-def serve_many(folder: Path, number: int, jobs: int, log: Path, start: Path, counter: Path) -> None:
-    settings = QueueSettings(max_concurrent=64, max_queue_size=0)
-    taken = []
-    with Store.open(folder, settings) as store:
-        wait_for(start)
-        while counter.stat().st_size < jobs:
-            began = time.monotonic()
-            job = store.claim(f"w{number}", now(), kinds=ALL)
-            claimed = time.monotonic()
-            if job is None:
-                time.sleep(0.002)
-                continue
-            store.complete(job.job_id, job.fence, f"w{number}", now(), cpu_s=0.01, wall_s=0.01)
-            taken.append((began, claimed, job.number, job.fence))
-            with counter.open("ab") as file:
-                file.write(b".")
-    log.write_text(json.dumps(taken))
-
-
-def wait_for(path: Path) -> None:
-    while not path.exists():
-        time.sleep(0.001)
-
-
-def load(folder: Path, submitters: int, workers: int, jobs: int) -> dict[str, Any]:
-    """Let all submit and serve at once, and check what they have seen against the journal."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    queue, start, counter = folder / "queue", folder / "start", folder / "counter"
-    counter.touch()
-    with Store.open(queue, QueueSettings()):
-        pass
-    each = jobs // submitters
-    children = [
-        forked(lambda n=n: submit_many(queue, n, each, folder / f"s{n}", start)) for n in range(submitters)
-    ]
-    total = each * submitters
-    children += [
-        forked(lambda n=n: serve_many(queue, n, total, folder / f"w{n}", start, counter))
-        for n in range(workers)
-    ]
-    time.sleep(3.0)
-    start.touch()
-    failed = sum(os.waitpid(child, 0)[1] != 0 for child in children)
-    if failed:
-        return {"failed_processes": failed}
-    submitted = [tuple(one) for n in range(submitters) for one in json.loads((folder / f"s{n}").read_text())]
-    served = [tuple(one) for n in range(workers) for one in json.loads((folder / f"w{n}").read_text())]
-    span = max(one[1] for one in submitted) - min(one[0] for one in submitted)
-    return {
-        "submitters": submitters,
-        "workers": workers,
-        "jobs": total,
-        "submits_per_s": round(total / span, 1),
-        "claims_per_s": round(
-            len(served) / (max(one[1] for one in served) - min(one[0] for one in served)), 1
-        ),
-        "submit": percentiles([one[1] - one[0] for one in submitted]),
-        "claim": percentiles([one[1] - one[0] for one in served]),
-        "failed_processes": failed,
-        "load_average": os.getloadavg()[0],
-        "problems": not_linear(queue, submitted, served),
-    }
-
-
-def not_linear(queue: Path, submitted: list[Any], served: list[Any]) -> list[str]:
-    """Return where what processes have seen contradicts the one order of the journal."""
-    history = check_journal(queue)
-    problems = []
-    if {one[2] for one in submitted} != set(history.submitted):
-        problems.append("submissions")
-    if {(one[2], one[3]) for one in served} != set(history.claims):
-        problems.append("claims")
-    # Who was answered before another one asked is before it in the journal.
-    places = {number: place for place, number in enumerate(history.submitted)}
-    claims = {claim: place for place, claim in enumerate(history.claims)}
-    if overtaken([(began, ended, places[number]) for began, ended, number in submitted]):
-        problems.append("order of submissions")
-    if overtaken([(began, ended, claims[number, fence]) for began, ended, number, fence in served]):
-        problems.append("order of claims")
-    return problems
-
-
-def overtaken(seen: list[tuple[float, float, int]]) -> int:
-    """Count those that asked after somebody was answered, and have an earlier place all the same."""
-    count, latest = 0, -1
-    ended = sorted(seen, key=lambda one: one[1])
-    position = 0
-    for began, _, place in sorted(seen):
-        while position < len(ended) and ended[position][1] < began:
-            latest = max(latest, ended[position][2])
-            position += 1
-        count += place < latest
-    return count
 
 
 # Depth
@@ -271,7 +155,7 @@ def marks(part: str, found: dict[str, Any]) -> bool:
         return not any(found[name] for name in wrong) and found["synchronous_full"]
     if part == "calls":
         return not found["problems"]
-    if part == "load":
+    if part in {"load", "offered"}:
         fast = (
             found["submits_per_s"] >= 500
             and found["submit"]["p99_ms"] < 50
@@ -288,7 +172,7 @@ def main() -> int:
     parser.add_argument("state", type=Path)
     for name, default in SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--parts", default="kills,calls,load,depth,fairness")
+    parser.add_argument("--parts", default="kills,calls,load,offered,depth,fairness")
     options = parser.parse_args()
     known = (
         [json.loads(text) for text in options.state.read_text().splitlines()]
@@ -318,6 +202,9 @@ def work(options: argparse.Namespace, folder: Path, done: set[str]) -> Work:
         "kills": lambda: _kills(options.kills, folder),
         "calls": lambda: _calls(options.every, folder),
         "load": lambda: iter([("load", "load", lambda: load(folder, *sizes))]),
+        "offered": lambda: iter(
+            [("offered", f"offered {options.rate}", lambda: load(folder, *sizes, options.rate))]
+        ),
         "depth": lambda: _depth(options.depth, folder, done),
         "fairness": lambda: iter([("fairness", "fairness", lambda: fairness(options.seeds))]),
     }
