@@ -40,6 +40,9 @@ class Database:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # Made once: every change names them.
+        self._journal = folder / journal.NAME
+        self._turns = folder / "turns"
         self._lock = threading.RLock()
         self._lines: list[bytes] = []
         self._connection = connect(folder / NAME)
@@ -61,11 +64,11 @@ class Database:
             has_lines = bool(self._lines)
         if has_lines:
             with understood(self.folder):
-                journal.wait_for_disk(self.folder / journal.NAME)
+                journal.wait_for_disk(self._journal)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock, understood(self.folder), turn(self.folder / "turns", _TURN_S):
+        with self._lock, understood(self.folder), turn(self._turns, _TURN_S):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._lines.clear()
@@ -147,9 +150,9 @@ class Database:
             return
         state = self.row("SELECT generation, journal_end FROM queue")
         assert state is not None
-        path = self.folder / journal.NAME
         try:
-            end = journal.append(path, state["generation"], state["journal_end"], b"".join(self._lines))
+            generation, end = state
+            end = journal.append(self._journal, generation, end, b"".join(self._lines))
             self.execute("UPDATE queue SET journal_end = ?", (end,))
         except journal.StaleJournal:
             self.renew_journal()
@@ -161,13 +164,13 @@ class Database:
             assert state is not None
             rows_bytes = self.number("PRAGMA page_count") * self.number("PRAGMA page_size")
             is_long = state["journal_end"] > _LONG_BYTES + _LONG_FACTOR * rows_bytes
-            if is_long or not journal.is_whole(self.folder / journal.NAME, *state):
+            if is_long or not journal.is_whole(self._journal, *state):
                 self.renew_journal()
 
     def renew_journal(self) -> None:
         """Write the journal anew from the rows, inside a change: it is gone, too short, or too long."""
         generation = self._connection.execute("SELECT lower(hex(randomblob(8)))").fetchone()[0]
-        end = journal.write_anew(self.folder / journal.NAME, generation, self._all_rows())
+        end = journal.write_anew(self._journal, generation, self._all_rows())
         self.execute("UPDATE queue SET generation = ?, journal_end = ?", (generation, end))
 
     def _all_rows(self) -> Iterator[dict[str, Any]]:

@@ -161,7 +161,10 @@ def is_busy(picture: Picture) -> bool:
 
 def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
     """Return which limit of its own keeps a submitter's job of a kind from starting."""
-    limits, running = picture.limits, picture.running.items()
+    limits = picture.limits
+    if not (limits.kinds or limits.submitter or limits.starts):
+        return None  # asked for every lane, and most queues have no such limit
+    running = picture.running.items()
     if kind in limits.kinds and sum(n for (_, its), n in running if its == kind) >= limits.kinds[kind]:
         return Waiting.KIND
     if limits.submitter and sum(n for (who, _), n in running if who == submitter) >= limits.submitter:

@@ -111,7 +111,7 @@ def _flows(picture: Picture) -> dict[str, list[Flow]]:
             jobs[lane.share, lane.submitter] += lane.ready
     found: defaultdict[str, list[Flow]] = defaultdict(list)
     for who, count in jobs.items():
-        found[who[0]].append(Flow(*picture.submitters[who], count))
+        found[who[0]].append(Flow._make((*picture.submitters[who], count)))
     return found
 
 
