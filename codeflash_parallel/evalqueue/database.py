@@ -12,7 +12,7 @@ from typing import Any
 
 from codeflash_parallel.evalqueue import journal
 from codeflash_parallel.evalqueue.handover import turn
-from codeflash_parallel.evalqueue.refusals import QueueBusy, QueueDamaged, QueueDiskFull, QueueUnfit
+from codeflash_parallel.evalqueue.refusals import QueueBusy, QueueDamaged, QueueDiskFull, queue_unfit
 from codeflash_parallel.evalqueue.timekeeping import QueueClock
 from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import Instant
@@ -229,7 +229,7 @@ def understood(folder: Path) -> Iterator[None]:
 
 def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashParallelError | None:
     if isinstance(error, OSError):
-        return QueueDiskFull(folder) if error.errno in _FULL else QueueUnfit(folder, error)
+        return QueueDiskFull(folder) if error.errno in _FULL else queue_unfit(folder, error)
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_FULL:
             return QueueDiskFull(folder)
@@ -238,5 +238,5 @@ def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashP
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return QueueDamaged(folder / NAME, str(error))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return QueueUnfit(folder, error)
+            return queue_unfit(folder, error)
     return None

@@ -19,7 +19,7 @@ from codeflash_parallel.evalqueue.protocol import (
     read_reply,
     request_line,
 )
-from codeflash_parallel.evalqueue.refusals import QueueUnfit
+from codeflash_parallel.evalqueue.refusals import queue_unfit
 from codeflash_parallel.evalqueue.socketfile import SOCKET_NAME
 from codeflash_parallel.model.errors import EnvironmentFault
 
@@ -62,7 +62,7 @@ def no_daemon(folder: Path) -> EnvironmentFault:
 def not_usable(folder: Path, error: OSError) -> EnvironmentFault:
     """Return the error of a queue of somebody else, or of what is no folder."""
     if not isinstance(error, PermissionError):
-        return QueueUnfit(folder, error)
+        return queue_unfit(folder, error)
     return EnvironmentFault(
         "NOT_YOUR_QUEUE", f"The queue in {folder} cannot be used: {error.strerror}.", "Name another folder."
     )

@@ -184,13 +184,18 @@ class NetworkFileSystem(EnvironmentFault):
 class QueueUnfit(EnvironmentFault):
     """The folder of a queue, or a file in it, is not what it has to be, or not ours to use."""
 
-    def __init__(self, folder: Path, error: Exception) -> None:
+    def __init__(self, folder: Path, why: str) -> None:
         super().__init__(
             "QUEUE_UNFIT",
-            f"The queue in {folder} cannot be used: {_why_unfit(folder, error)}.",
+            f"The queue in {folder} cannot be used: {why}.",
             "See to its disk and rights, or name another folder with --queue-dir.",
         )
-        self.folder = str(folder)
+        self.why = why
+
+
+def queue_unfit(folder: Path, error: Exception) -> QueueUnfit:
+    """Return what an error of the file system or of SQLite says about a queue."""
+    return QueueUnfit(folder, _why_unfit(folder, error))
 
 
 def _why_unfit(folder: Path, error: Exception) -> str:
