@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.hints import names_winner
@@ -169,14 +170,18 @@ class Accounts:
         if budget == Budget() and request.budget != Budget():
             budget = request.budget
             self._keep(share, row["first_ms"], budget)
-        spent = (
-            ("cpu_s", row["spent_us"] / 1e6, budget.cpu_s),
-            ("jobs", float(row["submitted"]), float(budget.jobs)),
-            ("wall_s", (now_ms - row["first_ms"]) / 1000, budget.wall_s),
-        )
-        for figure, had, limit in spent:
-            if limit and had >= limit:
-                raise BudgetSpent(request.run or request.submitter, figure, had, limit)
+        _refuse(request.run or request.submitter, _spendings(row, budget, now_ms))
+
+    def refuse_again_if_spent(self, job: sqlite3.Row, now_ms: int) -> None:
+        """Refuse to do a job once more whose run may spend no more; the job itself is counted already.
+
+        Raises:
+            BudgetSpent: with the figure.
+        """
+        row = self._database.row("SELECT * FROM shares WHERE share = ?", (job["share"],))
+        assert row is not None
+        spendings = _spendings(row, replace(_stated(row), jobs=0), now_ms)
+        _refuse(job["run"] or job["submitter"], spendings)
 
     def _keep(self, share: str, first_ms: int, budget: Budget) -> None:
         columns = {
@@ -186,6 +191,21 @@ class Accounts:
             "budget_wall_s": budget.wall_s,
         }
         self._database.update("shares", "budgeted", {"share": share}, columns)
+
+
+def _spendings(row: sqlite3.Row, budget: Budget, now_ms: int) -> tuple[tuple[str, float, float], ...]:
+    """Return what there is a limit to: its name, how much of it a share has had, and the limit."""
+    return (
+        ("cpu_s", row["spent_us"] / 1e6, budget.cpu_s),
+        ("jobs", float(row["submitted"]), float(budget.jobs)),
+        ("wall_s", (now_ms - row["first_ms"]) / 1000, budget.wall_s),
+    )
+
+
+def _refuse(who: str, spendings: tuple[tuple[str, float, float], ...]) -> None:
+    for figure, had, limit in spendings:
+        if limit and had >= limit:
+            raise BudgetSpent(who, figure, had, limit)
 
 
 def _stated(row: sqlite3.Row) -> Budget:

@@ -57,6 +57,7 @@ class Admission:
         Raises:
             Refused: with the limit that it meets.
         """
+        self._accounts.refuse_again_if_spent(row, now_ms)
         self._refuse_submitter(row["submitter"])
         self._make_room(now_ms)
         anew = {"crashes": 0, "machinery_faults": 0, "ended_ms": 0, "worker": ""}

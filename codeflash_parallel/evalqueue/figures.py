@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from codeflash_parallel.model.jobs import JobState
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
@@ -26,8 +28,8 @@ class Health:
         slots: jobs that may run at once.
         waits: from the submission to the first start, of recent jobs.
         services: from the last start to the end, of recent jobs that have a result.
-        oldest_s: for how long the oldest waiting job has waited; 0 if none waits.
-        last_error: the newest fault of any job; empty if there was none.
+        oldest_s: for how long the oldest waiting job has waited for its turn; 0 if none does.
+        last_error: the newest fault of any job that has ended; empty if there was none.
         lease_ages_s: seconds since the last sign of life of each running job, by its id.
         states: jobs by their state.
         results: finished jobs by their state and fault code (`done` has none); a bounded set of labels.
@@ -73,9 +75,9 @@ _METRICS = {
     "attempts_total": ("counter", "Claims of all jobs."),
     "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
     "jobs": ("gauge", "Jobs by state."),
-    "ended_jobs_total": ("counter", "Jobs that have ended, by state and code of the fault."),
-    "wait_seconds": ("gauge", "Time from the submission to the first start, of recent jobs."),
-    "service_seconds": ("gauge", "Time from the last start to the result, of recent jobs."),
+    "ended_jobs": ("gauge", "Jobs that have ended, by state and code of the fault."),
+    "wait_seconds": ("summary", "Time from the submission to the first start, of recent jobs."),
+    "service_seconds": ("summary", "Time from the last start to the result, of recent jobs."),
 }
 
 
@@ -85,14 +87,14 @@ def prometheus(health: Health) -> str:
     for name, (kind, text) in _METRICS.items():
         full = f"codeflash_parallel_queue_{name}"
         lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
-        lines += [f"{full}{_labels(labels)} {value:g}" for labels, value in _samples(health, name)]
+        lines += [f"{full}{_labels(labels)} {_figure(value)}" for labels, value in _samples(health, name)]
     return "\n".join(lines) + "\n"
 
 
 def _samples(health: Health, name: str) -> list[tuple[Mapping[str, str], float]]:
     several: Mapping[str, list[tuple[Mapping[str, str], float]]] = {
-        "jobs": [({"state": state}, count) for state, count in sorted(health.states.items())],
-        "ended_jobs_total": [
+        "jobs": [({"state": state}, health.states.get(state, 0)) for state in JobState],
+        "ended_jobs": [
             ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
             for label, count in sorted(health.results.items())
         ],
@@ -110,6 +112,11 @@ def _samples(health: Health, name: str) -> list[tuple[Mapping[str, str], float]]
         "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),
     }
     return several[name] if name in several else [({}, one[name])]
+
+
+def _figure(value: float) -> str:
+    """Return every digit: a counter that is rounded stands still."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
 def _quantiles(durations: Spread) -> list[tuple[Mapping[str, str], float]]:

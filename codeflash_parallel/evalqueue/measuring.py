@@ -18,6 +18,8 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
 #: Labels of monitoring systems must not be without bounds; rarer codes are counted together.
 _MOST_CODES = 40
 
+#: One that is to start later has not begun to wait.
+_OLDEST = "SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued' AND (ready = 1 OR fence > 0)"
 _LAST_FAULT = """
 SELECT fault FROM jobs WHERE state NOT IN ('queued', 'running') AND fault <> ''
 ORDER BY ended_ms DESC LIMIT 1
@@ -35,7 +37,7 @@ GROUP BY state, fault ORDER BY n DESC
 def read_health(database: Database, slots: int, now_ms: int) -> Health:
     """Return how the queue does, inside a look of the caller's."""
     states = {row[0]: row[1] for row in database.rows("SELECT state, COUNT(*) FROM jobs GROUP BY state")}
-    oldest = database.rows("SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued'")[0][0]
+    oldest = database.rows(_OLDEST)[0][0]
     running = database.rows("SELECT job_id, beat_ms FROM jobs WHERE state = 'running' ORDER BY number")
     error = database.row(_LAST_FAULT)
     recent = database.rows(_DURATIONS)

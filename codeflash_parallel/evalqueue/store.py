@@ -207,9 +207,8 @@ class Store:
             now_ms = clock.at(now)
             if state not in {JobState.QUEUED, JobState.RUNNING}:
                 return state
-            if state is JobState.RUNNING:
-                self._accounts.settle(row, max(1, (now_ms - row["claimed_ms"]) * 1000))
-            self._transitions.end(row, "cancelled", JobState.CANCELLED, now_ms)
+            spent = self._transitions.stop(row, now_ms) if state is JobState.RUNNING else {}
+            self._transitions.end(row, "cancelled", JobState.CANCELLED, now_ms, **spent)
             return JobState.CANCELLED
 
     def retry(self, job_id: str, now: Instant) -> Place:

@@ -78,7 +78,8 @@ class Sweep:
         if row["lease_ms"] == 0:
             return self._transitions.break_off(row, now_ms, fault=_RESTARTED)
         alive_us = (row["beat_ms"] - row["claimed_ms"]) * 1000
-        return self._transitions.crash(row, now_ms, max(1, alive_us), fault=fault, suspect=1)
+        spent = self._transitions.spent_by_the_clock(row, row["beat_ms"])
+        return self._transitions.crash(row, now_ms, max(1, alive_us), fault=fault, suspect=1, **spent)
 
     def _admit(self, row: sqlite3.Row, now_ms: int) -> None:
         """Let a job wait for its turn: one that comes back has kept its place."""

@@ -71,6 +71,16 @@ class Transitions:
         self._accounts.spend(row["share"], cpu_s)
         return {"cpu_s": row["cpu_s"] + cpu_s, "wall_s": row["wall_s"] + wall_s}
 
+    def stop(self, row: sqlite3.Row, now_ms: int) -> dict[str, float]:
+        """Charge an attempt that is cut off, and return the job's sums."""
+        self._accounts.settle(row, max(1, (now_ms - row["claimed_ms"]) * 1000))
+        return self.spent_by_the_clock(row, now_ms)
+
+    def spent_by_the_clock(self, row: sqlite3.Row, until_ms: int) -> dict[str, float]:
+        """Count an attempt that nobody has measured, and return the job's sums."""
+        wall_s = max(0, until_ms - row["claimed_ms"]) / 1000
+        return self.spent(row, wall_s, wall_s)
+
     def crash(self, row: sqlite3.Row, now_ms: int, cost_us: int, **columns: Any) -> JobState:
         """End an attempt that has crashed: its submitter pays; the next one may start at once."""
         self._accounts.settle(row, cost_us)

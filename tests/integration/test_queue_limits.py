@@ -184,6 +184,33 @@ def test_what_could_not_start_before_it_expires_is_refused_with_the_time_to_try_
         lab.submit("a")
 
 
+@pytest.mark.parametrize("how", ["cancelled", "lease lost", "daemon died"])
+def test_what_nobody_has_measured_counts_by_the_clock(tmp_path: Path, how: str):
+    with open_lab(tmp_path) as lab:
+        lab.submit(run="r", budget=Budget(cpu_s=10.0))
+        job = lab.claimed()
+        lab.store.heartbeat(job.job_id, job.fence, "", lab.now(later_s=10))
+        if how == "cancelled":
+            lab.store.cancel(job.job_id, lab.now())
+        elif how == "daemon died":
+            lab.store.abandon(job.job_id, job.fence, lab.now())
+        else:
+            lab.now(later_s=30)
+        with pytest.raises(BudgetSpent, match="cpu_s is 10 of 10"):
+            lab.submit(run="r")
+
+
+def test_a_dead_job_is_not_done_again_when_its_run_is_spent(tmp_path: Path):
+    with open_lab(tmp_path, max_attempts=1) as lab:
+        job = lab.submit(run="r", budget=Budget(cpu_s=2.0, jobs=1))
+        lab.fail(lab.claimed())
+        lab.store.retry(job.job_id, lab.now())  # it is no further job
+        lab.fail(lab.claimed())
+        with pytest.raises(BudgetSpent, match="cpu_s is 2 of 2"):
+            lab.store.retry(job.job_id, lab.now())
+        assert lab.state(job) == JobState.DEAD
+
+
 def test_a_budget_refuses_with_the_figure_and_the_first_one_holds(tmp_path: Path):
     with open_lab(tmp_path) as lab:
         lab.submit(run="r", budget=Budget(cpu_s=5.0, jobs=3))

@@ -85,8 +85,17 @@ def test_health_comes_from_the_rows(tmp_path: Path):
         assert health.lease_ages_s == {jobs[2].job_id: 5.0}
         assert health.results == {"done": 1, "dead OUT_OF_MEMORY": 1}
         text = prometheus(health)
-        assert 'codeflash_parallel_queue_ended_jobs_total{state="dead",code="OUT_OF_MEMORY"} 1\n' in text
+        assert 'codeflash_parallel_queue_ended_jobs{state="dead",code="OUT_OF_MEMORY"} 1\n' in text
         assert "codeflash_parallel_queue_lease_age_seconds 5\n" in text
+
+
+def test_who_is_to_start_later_has_not_begun_to_wait(tmp_path: Path):
+    with open_lab(tmp_path) as lab:
+        lab.submit(start_after_s=100.0)
+        lab.now(later_s=50)
+        assert lab.store.health(lab.now()).oldest_s == 0.0
+        lab.submit()
+        assert lab.store.health(lab.now(later_s=5)).oldest_s == 5.0
 
 
 def test_waits_are_counted_once_however_many_attempts_there_are(tmp_path: Path):

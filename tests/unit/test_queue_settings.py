@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from codeflash_parallel.evalqueue.figures import Health, Spread, prometheus, spread
 from codeflash_parallel.evalqueue.timekeeping import REFRESH_MS, QueueClock
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import Instant, Strategy
+from codeflash_parallel.model.jobs import Instant, JobState, Strategy
 from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
 
 NEW = QueueClock(boot_id="", offset_ms=0, seen_ms=1, seen_wall_ms=0)
@@ -84,7 +87,7 @@ def test_percentiles_are_durations_that_occurred():
 def test_figures_are_told_in_the_text_format_of_prometheus():
     health = Health(
         depth=2, running=1, slots=3, paused=True, waits=spread([1.0]), services=Spread(), oldest_s=9.5,
-        last_error="", lease_ages_s={"1-a": 4.0, "2-b": 7.0}, states={"queued": 2}, attempts=5,
+        last_error="", lease_ages_s={"1-a": 4.0, "2-b": 7.0}, states={"queued": 2}, attempts=12_345_678,
         results={'dead A"B\\C': 1, "done": 4},
     )  # fmt: skip
     lines = prometheus(health).splitlines()
@@ -96,13 +99,38 @@ def test_figures_are_told_in_the_text_format_of_prometheus():
         "codeflash_parallel_queue_paused 1",
         "codeflash_parallel_queue_rebuilt 0",
         "codeflash_parallel_queue_oldest_seconds 9.5",
-        "codeflash_parallel_queue_attempts_total 5",
+        "codeflash_parallel_queue_attempts_total 12345678",
         "codeflash_parallel_queue_lease_age_seconds 7",
-        'codeflash_parallel_queue_jobs{state="queued"} 2',
-        'codeflash_parallel_queue_ended_jobs_total{state="dead",code="A\\"B\\\\C"} 1',
-        'codeflash_parallel_queue_ended_jobs_total{state="done",code=""} 4',
+        *(
+            f'codeflash_parallel_queue_jobs{{state="{state}"}} {2 * (state == "queued")}'
+            for state in JobState
+        ),
+        'codeflash_parallel_queue_ended_jobs{state="dead",code="A\\"B\\\\C"} 1',
+        'codeflash_parallel_queue_ended_jobs{state="done",code=""} 4',
         'codeflash_parallel_queue_wait_seconds{quantile="0.5"} 1',
         'codeflash_parallel_queue_wait_seconds{quantile="0.95"} 1',
     ]
     described = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert {sample.split("{")[0].split()[0] for sample in samples} <= described
+
+
+def test_a_checker_of_metrics_has_nothing_against_them():
+    lines = prometheus(Health(**{**vars_of_one(), "waits": spread([0.25])})).splitlines()
+    kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
+    helped = [line.split()[2] for line in lines if line.startswith("# HELP ")]
+    assert helped == list(kinds)
+    series = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("#")]
+    assert len(series) == len(set(series))
+    for one in series:
+        name = one.partition("{")[0]
+        assert re.fullmatch(r"[a-z_]+", name)
+        assert name.endswith("_total") == (kinds[name] == "counter")
+        assert ("quantile=" in one) <= (kinds[name] == "summary")
+    assert 'codeflash_parallel_queue_wait_seconds{quantile="0.5"} 0.25' in lines
+
+
+def vars_of_one() -> dict[str, Any]:
+    return {
+        "depth": 0, "running": 0, "slots": 1, "paused": False, "waits": Spread(), "services": Spread(),
+        "oldest_s": 0.0, "last_error": "",
+    }  # fmt: skip
