@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "real_projects")]
 
 import mutations  # noqa: E402 - the tests' own
+import rewrites  # noqa: E402 - the tests' own
 from harness import Place, commit_all, make_place, make_venv  # noqa: E402
 
 #: Changes that a test sees at once, and that do not hang.
@@ -291,7 +292,7 @@ def generated(prepared: Prepared, right: int, wrong: int, seed: int = 1) -> list
     """Make candidates of the target's file: some written otherwise, some changed; mixed, named by kind."""
     source = prepared.file.read_text(encoding="utf-8")
     functions = prepared.workload.functions
-    neutral = mutations.drawn(source, mutations.neutral_sites(source, functions), right, seed)
+    neutral = mutations.drawn(source, rewrites.neutral_sites(source, functions), right, seed)
     sites = [site for site in mutations.sites(source, functions) if site.kind in WRONG]
     changed = mutations.drawn(source, sites, wrong, seed)
     found = [Candidate(id=f"right{n}", text=m.text) for n, m in enumerate(neutral)]
@@ -303,9 +304,19 @@ def generated(prepared: Prepared, right: int, wrong: int, seed: int = 1) -> list
 
 def mutants_of(prepared: Prepared, count: int, seed: int) -> list[Candidate]:
     """Make mutants of every kind; an id says the module, the seed, the number, the kind and the line."""
+    return _drawn(prepared, mutations.sites, count, seed)
+
+
+def rewrites_of(prepared: Prepared, count: int, seed: int) -> list[Candidate]:
+    """Write functions otherwise so that they do the same; ids as those of mutants."""
+    return _drawn(prepared, rewrites.neutral_sites, count, seed)
+
+
+def _drawn(
+    prepared: Prepared, sites: Callable[[str, Sequence[str]], list[mutations.Site]], count: int, seed: int
+) -> list[Candidate]:
     source = prepared.file.read_text(encoding="utf-8")
-    sites = mutations.sites(source, prepared.workload.functions)
-    drawn = mutations.drawn(source, sites, count, seed)
+    drawn = mutations.drawn(source, sites(source, prepared.workload.functions), count, seed)
     stem = prepared.workload.kind
     return [
         Candidate(id=f"{stem}-{seed}-{n}-{mutant.kind}-{mutant.line}", text=mutant.text)

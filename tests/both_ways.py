@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mutations
+import rewrites
 from harness import Finished, Place
 
 #: One candidate of a manifest: its id, and the text of each changed file (`None`: removed).
@@ -121,7 +122,7 @@ def _body(texts: Mapping[str, str], targets: Sequence[str], rng: random.Random) 
     """Change the body of one target, for better or worse."""
     path, _, name = rng.choice(targets).partition("::")
     changed = [site for site in mutations.sites(texts[path], [name]) if site.kind in mutations.IN_FUNCTIONS]
-    neutral = mutations.neutral_sites(texts[path], [name])
+    neutral = rewrites.neutral_sites(texts[path], [name])
     found, seed = rng.choice([changed, neutral]), rng.randrange(2**32)
     # Not every body can be written otherwise and do the same.
     made = mutations.drawn(texts[path], found, 1, seed) or mutations.drawn(texts[path], changed, 1, seed)
@@ -150,7 +151,7 @@ def _any_of(texts: Mapping[str, str], rng: random.Random) -> str:
 
 def _rewritten(texts: Mapping[str, str], package: str, rng: random.Random) -> dict[str, str | None]:
     path = _any_of(texts, rng)
-    made = mutations.drawn(texts[path], mutations.neutral_sites(texts[path]), 3, rng.randrange(2**32))
+    made = mutations.drawn(texts[path], rewrites.neutral_sites(texts[path]), 3, rng.randrange(2**32))
     return {path: rng.choice(made).text} if made else _mutated(texts, package, rng)
 
 

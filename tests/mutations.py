@@ -22,7 +22,7 @@ class Mutant:
     """A changed module.
 
     Attributes:
-        kind: what was changed; the keys of `IN_FUNCTIONS`, `IN_MODULES` and `NEUTRAL`.
+        kind: what was changed; the keys of `IN_FUNCTIONS`, `IN_MODULES` and `rewrites.NEUTRAL`.
         line: where, from 1.
         text: the whole module.
     """
@@ -110,8 +110,8 @@ def _decorator(node: ast.AST) -> Iterator[Change]:
         yield decorator, "(lambda function: function)"
     if not node.decorator_list:
         calls = "(lambda f: __import__('functools').wraps(f)(lambda *a, **k: f(*a, **k)))"
-        yield _before(node, f"@{calls}")
-        yield _before(node, "@__import__('functools').lru_cache")
+        yield before(node, f"@{calls}")
+        yield before(node, "@__import__('functools').lru_cache")
 
 
 def _import(node: ast.AST) -> Iterator[Change]:
@@ -124,11 +124,11 @@ def _class_body(node: ast.AST) -> Iterator[Change]:
     if isinstance(node, ast.ClassDef):
         for inner in node.body:
             if isinstance(inner, Function):
-                yield _before(inner, "_marked = 1")
+                yield before(inner, "_marked = 1")
             if isinstance(inner, ast.Assign):
                 yield inner, "pass"
         if not node.decorator_list and not node.bases:
-            yield node, _reindented(ast.unparse(_changed_node(node, bases=[ast.Name("dict")])), node)
+            yield node, reindented(ast.unparse(_changed_node(node, bases=[ast.Name("dict")])), node)
 
 
 def _module_state(node: ast.AST) -> Iterator[Change]:
@@ -144,7 +144,7 @@ def _new_helper(node: ast.AST) -> Iterator[Change]:
     if isinstance(node, ast.Module):
         for inner in node.body:
             if isinstance(inner, Function) and not inner.decorator_list:
-                yield _before(inner, "def _helper_of_ours(value): return value\n")
+                yield before(inner, "def _helper_of_ours(value): return value\n")
                 first = next((s for s in ast.walk(inner) if isinstance(s, ast.Return) and s.value), None)
                 if first is not None and first.value is not None:
                     helper = f"(lambda value: value)({ast.unparse(first.value)})"
@@ -161,21 +161,6 @@ def _annotation(node: ast.AST) -> Iterator[Change]:
 def _docstring(node: ast.AST) -> Iterator[Change]:
     if isinstance(node, Function) and ast.get_docstring(node) is not None:
         yield node.body[0], "'Other words.'"
-
-
-def _unused_local(node: ast.AST) -> Iterator[Change]:
-    if isinstance(node, ast.Return | ast.For | ast.If | ast.Assign):
-        yield _before(node, "_unused_here = 0")
-
-
-def _renamed_local(node: ast.AST) -> Iterator[Change]:
-    if isinstance(node, Function) and not any(isinstance(n, Function | ast.Lambda) for n in _within(node)):
-        stored = {n.id for n in _within(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        kept = {n for s in _within(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names}
-        given = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        for name in sorted(stored - kept - given):
-            renamed = _Renaming(name, f"{name}_here").visit(copy.deepcopy(node))
-            yield node, _reindented(ast.unparse(_undecorated(renamed)), node)
 
 
 #: Changes inside of functions, by kind.
@@ -198,11 +183,6 @@ IN_MODULES: dict[str, Callable[[ast.AST], Iterator[Change]]] = {
     "annotation": _annotation,
     "docstring": _docstring,
 }
-#: Changes inside of functions that keep what they do, by kind.
-NEUTRAL: dict[str, Callable[[ast.AST], Iterator[Change]]] = {
-    "unused_local": _unused_local,
-    "renamed_local": _renamed_local,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,19 +202,12 @@ def sites(source: str, functions: Sequence[str] = ()) -> list[Site]:
         functions: qualified names; changes inside of functions are made in these only. Empty: in all.
     """
     tree = ast.parse(source)
-    inside = [node for function in _named(tree, functions) for node in _within(function)]
-    found = [site for kind, changes in IN_FUNCTIONS.items() for site in _sites(kind, changes, inside)]
+    inside = [node for function in named(tree, functions) for node in within(function)]
+    found = [site for kind, changes in IN_FUNCTIONS.items() for site in sites_of(kind, changes, inside)]
     everywhere = list(ast.walk(tree))
     return found + [
-        site for kind, changes in IN_MODULES.items() for site in _sites(kind, changes, everywhere)
+        site for kind, changes in IN_MODULES.items() for site in sites_of(kind, changes, everywhere)
     ]
-
-
-def neutral_sites(source: str, functions: Sequence[str] = ()) -> list[Site]:
-    """Return the changes after which functions are written otherwise and do the same."""
-    named = _named(ast.parse(source), functions)
-    nodes = [node for function in named for node in [function, *_within(function)]]
-    return [site for kind, changes in NEUTRAL.items() for site in _sites(kind, changes, nodes)]
 
 
 def drawn(source: str, found: Sequence[Site], count: int, seed: int) -> list[Mutant]:
@@ -271,12 +244,12 @@ def functions_of(tree: ast.Module) -> dict[str, Function]:
     return found
 
 
-def _named(tree: ast.Module, names: Sequence[str]) -> list[Function]:
+def named(tree: ast.Module, names: Sequence[str]) -> list[Function]:
     found = functions_of(tree)
     return [found[name] for name in names or found]
 
 
-def _sites(
+def sites_of(
     kind: str, changes: Callable[[ast.AST], Iterator[Change]], nodes: Sequence[ast.AST]
 ) -> Iterator[Site]:
     for node in nodes:
@@ -300,7 +273,7 @@ def _program(text: str) -> str | None:
         return None
 
 
-def _within(function: Function) -> list[ast.AST]:
+def within(function: Function) -> list[ast.AST]:
     """Return the nodes of a function's body; not those of f-strings, whose places older Pythons get wrong."""
     documented = ast.get_docstring(function) is not None
     found: list[ast.AST] = []
@@ -311,20 +284,6 @@ def _within(function: Function) -> list[ast.AST]:
         if not isinstance(node, ast.JoinedStr):
             waiting += ast.iter_child_nodes(node)
     return found
-
-
-class _Renaming(ast.NodeTransformer):
-    def __init__(self, old: str, new: str) -> None:
-        self._old, self._new = old, new
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(self._new if node.id == self._old else node.id, node.ctx)
-
-
-def _undecorated(node: Function) -> Function:
-    # A function's place in the text begins at `def`, below its decorators.
-    node.decorator_list = []
-    return node
 
 
 def _changed(node: ast.expr | ast.stmt, **fields: object) -> Change:
@@ -339,7 +298,7 @@ def _changed_node(node: ast.AST, **fields: object) -> ast.AST:
     return changed
 
 
-def _reindented(text: str, node: ast.stmt) -> str:
+def reindented(text: str, node: ast.stmt) -> str:
     return text.replace("\n", "\n" + " " * node.col_offset)
 
 
@@ -351,7 +310,7 @@ class _Before(ast.AST):
         self.col_offset = self.end_col_offset = column
 
 
-def _before(node: ast.stmt, text: str) -> Change:
+def before(node: ast.stmt, text: str) -> Change:
     line = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
     return _Before(line, node.col_offset), f"{text}\n" + " " * node.col_offset
 
