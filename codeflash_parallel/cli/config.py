@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import StrEnum
@@ -136,6 +135,8 @@ def _parallel(text: str) -> int | str:
 
 
 def _texts(text: str) -> tuple[str, ...]:
+    import shlex
+
     return tuple(shlex.split(text))
 
 

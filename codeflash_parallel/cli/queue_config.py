@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from enum import StrEnum
@@ -172,11 +171,17 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _numbers(text: str) -> dict[str, float]:
-    return dict(map(_number_pair, shlex.split(text)))
+    return dict(map(_number_pair, _words(text)))
+
+
+def _words(text: str) -> list[str]:
+    import shlex
+
+    return shlex.split(text)
 
 
 def _whole_numbers(text: str) -> dict[str, int]:
-    return dict(map(_whole_pair, shlex.split(text)))
+    return dict(map(_whole_pair, _words(text)))
 
 
 #: One argument of an option that takes several.

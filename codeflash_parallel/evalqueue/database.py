@@ -34,18 +34,19 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 class Database:
     """One connection to the queue's file. Threads may share it, forked processes may not.
 
-    Attributes:
+    Args:
         folder: that holds the file, its journal and its locks.
+        connection: made by `connect`; it is ours from now on.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
         # Made once: every change names them.
         self._journal = folder / journal.NAME
         self._turns = folder / "turns"
         self._lock = threading.RLock()
         self._lines: list[bytes] = []
-        self._connection = connect(folder / NAME)
+        self._connection = connection
 
     def close(self) -> None:
         """Close the connection; again is harmless."""

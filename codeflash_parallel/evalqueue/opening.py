@@ -101,7 +101,7 @@ def _opened(folder: Path, check: Check, users: int, on_rebuilt: OnRebuilt) -> Da
     """Return the open file, made or mended; called by one process at a time."""
     path = folder / NAME
     try:
-        _prepare(folder, check, users)
+        connection = _prepare(folder, check, users)
     except QueueDamaged as damage:
         from codeflash_parallel.evalqueue import rebuilt
         from codeflash_parallel.evalqueue.rebuilding import rebuild
@@ -109,23 +109,30 @@ def _opened(folder: Path, check: Check, users: int, on_rebuilt: OnRebuilt) -> Da
         with _only_user(users, damage):
             rebuild(folder, damage.why, _move_aside(path))
             on_rebuilt(rebuilt.told(folder))
-    return Database(folder)
+        connection = connect(path)
+    return Database(folder, connection)
 
 
-def _prepare(folder: Path, check: Check, users: int) -> None:
+def _prepare(folder: Path, check: Check, users: int) -> sqlite3.Connection:
     path = folder / NAME
     if not path.exists() and (folder / journal.NAME).exists():
         raise QueueDamaged(path, "it is gone, and its journal is there")
     with understood(folder):
         connection = connect(path)
         try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > schema.VERSION:
-                raise NewerQueue(path, version)
-            _update(connection, path, version, users)
-            _look(connection, path, check)
-        finally:
+            _make_fit(connection, path, check, users)
+        except BaseException:
             connection.close()
+            raise
+        return connection
+
+
+def _make_fit(connection: sqlite3.Connection, path: Path, check: Check, users: int) -> None:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > schema.VERSION:
+        raise NewerQueue(path, version)
+    _update(connection, path, version, users)
+    _look(connection, path, check)
 
 
 def _update(connection: sqlite3.Connection, path: Path, version: int, users: int) -> None:

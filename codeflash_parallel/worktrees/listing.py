@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from codeflash_parallel.worktrees.git import Git, GitFailed, split_names, user_git
@@ -38,11 +39,13 @@ class Listing(NamedTuple):
         files: tracked and untracked files and symbolic links that exist, relative to the root, sorted.
         ignored: the same of chosen ignored files.
         left_out: ignored files and folders (with a final slash) that are not part of it.
+        staged: mode and blob of files as the index has them; empty or absent where it is not sure of them.
     """
 
     files: tuple[str, ...]
     ignored: tuple[str, ...]
     left_out: tuple[str, ...]
+    staged: Mapping[str, str] = MappingProxyType({})
 
 
 def list_work_tree(repository: Repository, patterns: Sequence[str], scratch: Path) -> Listing:
@@ -60,7 +63,9 @@ def list_work_tree(repository: Repository, patterns: Sequence[str], scratch: Pat
     files = set(search.enter(git, ""))
     ignored = set(search.chosen) - files
     left_out = tuple(search.left_out[:_MOST_LEFT_OUT])
-    return Listing(files=tuple(sorted(files)), ignored=tuple(sorted(ignored)), left_out=left_out)
+    return Listing(
+        files=tuple(sorted(files)), ignored=tuple(sorted(ignored)), left_out=left_out, staged=search.staged
+    )
 
 
 def list_folder(folder: Path) -> tuple[str, ...]:
@@ -98,13 +103,17 @@ class _Search:
         self.patterns = patterns
         self.chosen: list[str] = []
         self.left_out: list[str] = []
+        self.staged: dict[str, str] = {}
         self.seen = 0
         self._real: dict[str, bool] = {"": True}
 
     def enter(self, git: Git, prefix: str) -> Iterator[str]:
         """Yield the files of the repository at a prefix (empty, or with a final slash)."""
-        listed = split_names(git.run("ls-files", "-z", "--cached", "--others", "--exclude-standard"))
-        for name in dict.fromkeys(listed):
+        listed = git.run("ls-files", "-z", "-v", "-s", "--cached", "--others", "--exclude-standard")
+        entries = dict(map(_entry, split_names(listed)))
+        if not prefix:
+            self.staged = entries
+        for name in entries:
             yield from self._resolve(prefix + name)
         self._look_at_ignored(git, prefix)
 
@@ -180,6 +189,16 @@ class _Search:
             return False
         is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
         return is_file and status.st_size <= _LARGEST_IGNORED_BYTES
+
+
+def _entry(line: str) -> tuple[str, str]:
+    """Return the path in a line of `ls-files -v -s`, and mode and blob where the index is sure of them."""
+    if line.startswith("? "):
+        return line.removeprefix("? "), ""
+    entry, _, path = line.partition("\t")
+    told, mode, blob, stage = entry.split(" ")
+    # Of a file that git was told not to look at ("h", "S") nothing is known.
+    return path, f"{mode} {blob}" if (told, stage) == ("H", "0") else ""
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[str]:

@@ -80,23 +80,17 @@ def _on_disk(repository: Repository, request: SnapshotRequest, scratch: Path) ->
     """Yield paths and what they hold: of a base only the ignored ones, which come from the disk."""
     listing = list_work_tree(repository, request.include_ignored, scratch)
     files = () if request.base else listing.files
-    known = _clean(without_shared_index(user_git(repository.root), repository, scratch)) if files else {}
+    git = without_shared_index(user_git(repository.root), repository, scratch)
+    changed = _changed(git) if files else frozenset(listing.staged)
     for path in (*files, *listing.ignored):
-        yield [path, known.get(path) or _content(repository.root / path)]
+        staged = "" if path in changed else listing.staged.get(path)
+        yield [path, staged or _content(repository.root / path)]
 
 
-def _clean(git: Git) -> dict[str, str]:
-    """Return mode and blob of the tracked files that are on disk as they are in the index."""
+def _changed(git: Git) -> frozenset[str]:
+    """Return the tracked files that are not on disk as they are in the index, as far as git looks at them."""
     git = git.having(**_NO_FILTERS)
-    changed = set(split_names(git.run("diff-files", "-z", "--name-only", "--ignore-submodules=all")))
-    known = {}
-    for line in split_names(git.run("ls-files", "-z", "-v", "-s")):
-        entry, _, path = line.partition("\t")
-        told, mode, blob, stage = entry.split(" ")
-        # Of a file that git was told not to look at ("h", "S") nothing is known.
-        if (told, stage) == ("H", "0") and path not in changed:
-            known[path] = f"{mode} {blob}"
-    return known
+    return frozenset(split_names(git.run("diff-files", "-z", "--name-only", "--ignore-submodules=all")))
 
 
 def _content(path: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -154,6 +153,10 @@ def _command(args: argparse.Namespace) -> tuple[str, ...]:
     """
     if (args.kind == JobKind.COMMAND) != bool(args.command):
         raise UsageError("BAD_ARGUMENTS", "--kind command and --command COMMAND go together.")
+    if not args.command:
+        return ()
+    import shlex
+
     try:
         return tuple(shlex.split(args.command))
     except ValueError as error:
