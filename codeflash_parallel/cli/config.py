@@ -19,6 +19,7 @@ from codeflash_parallel.cli.setting_sources import (
     is_number,
     is_whole,
     key_of,
+    making,
 )
 from codeflash_parallel.evalqueue.submitters import RUN_OF, SUBMITTER
 from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
@@ -171,16 +172,6 @@ _CHECKS: Mapping[Kind, Callable[[Any], bool]] = MappingProxyType(
 )
 
 
-def _made(name: str, value: Any) -> Any:
-    match KINDS[name]:
-        case Kind.TEXTS:
-            return tuple(value)
-        case Kind.COMPARE:
-            return Compare(value)
-        case _:
-            return value
-
-
 _VOCABULARY = Vocabulary(
     title=f"tool.{TABLE}",
     names=SETTING_NAMES,
@@ -192,5 +183,5 @@ _VOCABULARY = Vocabulary(
     words_of=lambda name: WORDS[KINDS[name]],
     parse=parse_value,
     is_good=lambda name, value: _CHECKS[KINDS[name]](value),
-    made=_made,
+    made=making(KINDS, {Kind.TEXTS: tuple, Kind.COMPARE: Compare}),
 )

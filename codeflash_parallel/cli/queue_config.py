@@ -19,6 +19,7 @@ from codeflash_parallel.cli.setting_sources import (
     is_number,
     is_whole,
     key_of,
+    making,
 )
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Overflow, Strategy
@@ -220,17 +221,9 @@ _CHECKS: Mapping[Kind, Callable[[Any], bool]] = MappingProxyType(
 )
 
 
-def _made(name: str, value: Any) -> Any:
-    match KINDS[name]:
-        case Kind.NUMBERS | Kind.INTEGERS:
-            return dict(value)
-        case Kind.STRATEGY:
-            return Strategy(value)
-        case Kind.OVERFLOW:
-            return Overflow(value)
-        case _:
-            return value
-
+_MAKERS: Mapping[Kind, Callable[[Any], Any]] = MappingProxyType(
+    {Kind.NUMBERS: dict, Kind.INTEGERS: dict, Kind.STRATEGY: Strategy, Kind.OVERFLOW: Overflow}
+)
 
 _VOCABULARY = Vocabulary(
     title=_TABLE,
@@ -243,5 +236,5 @@ _VOCABULARY = Vocabulary(
     words_of=lambda name: WORDS[KINDS[name]],
     parse=lambda name, text: _PARSERS[KINDS[name]](text),
     is_good=lambda name, value: _CHECKS[KINDS[name]](value),
-    made=_made,
+    made=making(KINDS, _MAKERS),
 )

@@ -172,6 +172,21 @@ def _refuse_misspelled(variable: str, known: Sequence[str]) -> None:
         raise UsageError("UNKNOWN_SETTING", f"Unknown environment variable {variable}.", hint)
 
 
+def making(kinds: Mapping[str, Any], makers: Mapping[Any, Callable[[Any], Any]]) -> Callable[[str, Any], Any]:
+    """Return what makes a setting's value of one that was read: by its kind; others are what was read.
+
+    Args:
+        kinds: of all settings.
+        makers: of the kinds of which TOML and the command line read something else.
+    """
+
+    def made(name: str, value: Any) -> Any:
+        make = makers.get(kinds[name])
+        return value if make is None else make(value)
+
+    return made
+
+
 def is_whole(value: Any) -> bool:
     """Tell whether a value of a TOML file is a whole number."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from codeflash_parallel.engine.happened import Answered as HasAnswered
-from codeflash_parallel.engine.happened import Request, key_of_text
+from codeflash_parallel.engine.happened import Request
 from codeflash_parallel.engine.journal import Journal
+from codeflash_parallel.model.candidate import name_of
 from codeflash_parallel.model.providers import RefinementRequest, RepairRequest
 from codeflash_parallel.repair.answers import Answered, Outcome
 from codeflash_parallel.repair.broker import Broker
@@ -47,7 +48,7 @@ class Asking:
         requests: Sequence[RepairRequest | RefinementRequest],
         asking: Awaitable[Outcome],
     ) -> Outcome:
-        about = tuple(key_of_text(request.candidate, request.diff) for request in requests)
+        about = tuple(name_of(request.candidate, request.diff) for request in requests)
         known = self._journal.known.answers.get((kind, about)) if self._journal.known else None
         if known is not None:
             asking.close()  # type: ignore[attr-defined]

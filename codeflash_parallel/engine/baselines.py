@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,15 +25,6 @@ SCHEMA = 1
 _BESIDE = ("inputs", "derived")
 #: How often it is looked whether another process has found out what we want to know, in seconds.
 _RETRY_S = 0.05
-
-
-def name_of(*parts: str | int | Sequence[object]) -> str:
-    """Return the name of the baseline that depends on these parts.
-
-    Args:
-        parts: JSON values.
-    """
-    return digest_of(json.dumps(parts).encode())[:24]
 
 
 def load(folder: Path) -> Baseline | None:

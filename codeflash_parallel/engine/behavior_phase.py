@@ -19,7 +19,6 @@ from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.happened import Look, key_of, prepared
-from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.judging import INFRA
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
@@ -58,14 +57,13 @@ class BehaviorPhase:
         admission: Admission,
         repairs: Repairs,
         kills: Kills,
-        journal: Journal,
     ) -> None:
         self._context = context
         self._ledger = ledger
         self._drafting = drafting
         self._judging = judging
         self._admission = admission
-        self._journal = journal
+        self._journal = context.journal
         self._repairs = repairs
         self._screening = Screening(context, ledger, kills, drafting.changes, repairs)
         self._enough = anyio.CancelScope()

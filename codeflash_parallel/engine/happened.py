@@ -199,7 +199,7 @@ class Answered:
     """A provider has answered.
 
     Attributes:
-        about: keys of the candidates that it was asked about, see `key_of_text`.
+        about: keys of the candidates that it was asked about, see `name_of`.
         answers: what it proposed; none: it has no idea.
     """
 
@@ -221,7 +221,7 @@ class Profiled:
     """A line profile was made.
 
     Attributes:
-        key: see `key_of_text`: of its name and the files that it was staged in.
+        key: see `name_of`: of its name and the files that it was staged in.
     """
 
     key: str
@@ -261,11 +261,6 @@ Happened = (
 def key_of(submission: Submission) -> str:
     """Return the name under which findings about a submission are kept: its id and what it says."""
     return digest_of(json.dumps(written(Submission, submission), sort_keys=True).encode())[:24]
-
-
-def key_of_text(*parts: str) -> str:
-    """Return the name under which findings about something are kept that has no submission at hand."""
-    return digest_of(json.dumps(parts).encode())[:24]
 
 
 def prepared(key: str, made: Candidate | Unappliable, duplicate_of: str) -> Prepared:

@@ -16,7 +16,7 @@ from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.floats import Tolerance
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
-from codeflash_parallel.engine.baselines import load, name_of, one_learner, save
+from codeflash_parallel.engine.baselines import load, one_learner, save
 from codeflash_parallel.engine.demands import Absent
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
@@ -26,6 +26,7 @@ from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.setup import Setup
 from codeflash_parallel.engine.warming import Warming
+from codeflash_parallel.model.candidate import name_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.variables import withheld_names

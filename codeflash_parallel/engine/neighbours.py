@@ -33,12 +33,12 @@ from codeflash_parallel.behavior.session import (
     selected_run_spec,
 )
 from codeflash_parallel.engine.absence import absences
-from codeflash_parallel.engine.baselines import load, name_of, save
+from codeflash_parallel.engine.baselines import load, save
 from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.derivation import Replays, bounded
 from codeflash_parallel.engine.sheltering import Replayed, replayed
-from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.candidate import Candidate, name_of
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.target import Target

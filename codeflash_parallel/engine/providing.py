@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.asking import Asking
 from codeflash_parallel.engine.context import RunContext
-from codeflash_parallel.engine.happened import Profiled, key_of_text
+from codeflash_parallel.engine.happened import Profiled
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding
-from codeflash_parallel.model.candidate import CandidateId, Origin, Submission
+from codeflash_parallel.model.candidate import CandidateId, Origin, Submission, name_of
 from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.providers import (
     Ancestor,
@@ -169,7 +169,7 @@ class Providing:
         if not context.baseline.calls:
             self._ledger.warn("There is no line profile: none of the targets' calls could be captured.")
             return None
-        key, journal = key_of_text(name, *prove), context.journal
+        key, journal = name_of(name, *prove), context.journal
         if journal.known and key in journal.known.profiles:
             return journal.known.profiles[key]
         spec = context.guest.spec(

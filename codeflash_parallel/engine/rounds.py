@@ -48,11 +48,11 @@ class Rounds:
     ) -> None:
         self._context, self._account, self._ledger = context, account, account.ledger
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
-        journal, judging = context.journal, Remembering(Judging(context), context.journal)
+        judging = Remembering(Judging(context), context.journal)
         asked = Asked.EVERYBODY if account.races else Asked.WHO_REACH_OUT
         self._admission = Admission(context.plan, self._ledger, judging, asked)
         self._behavior = BehaviorPhase(
-            context, self._ledger, drafting, judging, self._admission, providing, kills, journal
+            context, self._ledger, drafting, judging, self._admission, providing, kills
         )
 
     async def run(self, source: Entries, mode: RaceMode) -> None:

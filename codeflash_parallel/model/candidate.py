@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
@@ -13,6 +15,11 @@ CandidateId = NewType("CandidateId", str)
 def digest_of(data: bytes) -> str:
     """Return the SHA-256 of some bytes as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+def name_of(*parts: str | int | Sequence[object]) -> str:
+    """Return the name of what depends on these parts, JSON values, in 24 hexadecimal digits."""
+    return digest_of(json.dumps(parts).encode())[:24]
 
 
 class Origin(StrEnum):

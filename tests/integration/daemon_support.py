@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import wait_for
-from projects import FAST_TOTAL
+import pytest
+from harness import processes_of, wait_for
+from projects import FAST_TOTAL, make_project
 
 from codeflash_parallel import EvalQueueClient, JobKind, Replacement, Settings, Submission, job_request
 from codeflash_parallel.model.candidate import CandidateId
@@ -121,3 +122,13 @@ def codes(result: dict[str, Any]) -> dict[str, str]:
 def until(condition: Callable[[], bool]) -> None:
     """Wait until something holds."""
     assert wait_for(condition, LONG_S)
+
+
+@contextmanager
+def project_place(base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """Give a place with a small project; afterwards its daemons have ended, with all that they started."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    make_project(base / "project")
+    with ending(Place(base=base)) as made:
+        yield made
+    assert processes_of(made.cache) == []

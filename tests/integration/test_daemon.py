@@ -12,9 +12,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from daemon_support import LONG_S, Place, codes, ending, until
+from daemon_support import LONG_S, Place, codes, project_place, until
 from harness import processes_of, worktrees_left
-from projects import FAST_TOTAL, WRONG_TOTAL, make_project
+from projects import FAST_TOTAL, WRONG_TOTAL
 
 from codeflash_parallel import (
     AsyncEvalQueueClient,
@@ -44,11 +44,8 @@ LONG = "import time\n\ndef total(values):\n    time.sleep(0.02)\n    return sum(
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    make_project(tmp_path / "project")
-    with ending(Place(base=tmp_path)) as made:
+    with project_place(tmp_path, monkeypatch) as made:
         yield made
-    assert processes_of(made.cache) == []
     assert worktrees_left(made.cache) == []
 
 

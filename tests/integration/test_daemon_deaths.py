@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from daemon_support import LONG_S, Place, ending, until
+from daemon_support import LONG_S, Place, project_place, until
 from harness import processes_of
-from projects import make_project
 from queue_lab import SetClock, open_lab
 
 from codeflash_parallel import JobState
@@ -24,11 +23,8 @@ HANGS = "import time\n\ndef total(values):\n    time.sleep(3600)  # {}\n"
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    make_project(tmp_path / "project")
-    with ending(Place(base=tmp_path)) as made:
+    with project_place(tmp_path, monkeypatch) as made:
         yield made
-    assert processes_of(made.cache) == []
 
 
 def killed_daemon(place: Place, running: int, **settings: object) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_support import Place, ending
-from harness import processes_of, worktrees_left
-from projects import FAST_TOTAL, make_project
+from daemon_support import Place, project_place
+from harness import worktrees_left
+from projects import FAST_TOTAL
 
 pytestmark = [pytest.mark.slow, pytest.mark.campaign]
 
@@ -20,11 +20,8 @@ PATIENT_S = 600.0
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    make_project(tmp_path / "project")
-    with ending(Place(base=tmp_path)) as made:
+    with project_place(tmp_path, monkeypatch) as made:
         yield made
-    assert processes_of(made.cache) == []
     assert worktrees_left(made.cache) == []
 
 
