@@ -1,6 +1,7 @@
-"""The guest, installed and compiled once a test process, and copied into the caches of its tests.
+"""What new caches are spared: the guest is installed and compiled, and levels are tried, once a test process.
 
-A guest's start is twice as long where its modules must be compiled first, and every cache of a test is new.
+A guest's start is twice as long where its modules must be compiled first, and every cache of a test is new. A
+project with an interpreter of its own has a guest that the command compiles, and levels that it tries.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import compileall
 import functools
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from codeflash_parallel.process import guest
+from codeflash_parallel.process import guest, isolation
 
 #: Where pytest keeps this session's files; `conftest` says it. A worker of xdist ends without its last rites, or is
 #: killed: what lies there is removed all the same, by a later session.
@@ -29,6 +31,11 @@ def shared_guest() -> Path:
     """Return an installed and compiled guest for all tests of this process: none of them changes it."""
     home = guest.install_guest(_SESSION[0])
     assert compileall.compile_dir(home, quiet=1)
+    interpreter = Path(sys.executable)
+    guest.compiled_mark(interpreter, home).touch()
+    # The level that commands take unless another is named; what is found is kept beside the guest.
+    prober = isolation.Prober(interpreter=interpreter, guest_dir=home, cache=_SESSION[0])
+    isolation.choose("auto", "", prober)
     return home
 
 
@@ -47,6 +54,8 @@ def install_compiled(_modules: Mapping[str, bytes], home: Path) -> None:
 
 
 def put_into(cache: Path) -> None:
-    """Install the compiled guest into a cache of which a command will make use; benchmarks have it compile its own."""
+    """Prepare a cache of which a command will make use; benchmarks have it compile and try for itself."""
     if _SESSION:
         install_compiled({}, cache / shared_guest().name)
+        for tried in _SESSION[0].glob("isolation-*.json"):
+            shutil.copy(tried, cache)

@@ -14,11 +14,10 @@ import anyio.to_thread
 from codeflash_parallel.engine.learning import Learner
 from codeflash_parallel.engine.places import cache_root
 from codeflash_parallel.engine.setup import Setup, set_up
-from codeflash_parallel.model.candidate import digest_of
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import identity
-from codeflash_parallel.process.guest import compile_command, install_guest
+from codeflash_parallel.process.guest import compile_command, compiled_mark, install_guest
 from codeflash_parallel.process.launcher import open_launcher
 from codeflash_parallel.process.quiet import NotKept, Quiet
 from codeflash_parallel.worktrees.mirror import open_mirror
@@ -109,7 +108,7 @@ class Surroundings:
     async def compile_guest(self) -> None:
         """Compile the guest once for each interpreter: half of the CPU time of its every start."""
         setup = self.setup
-        done = setup.guest_dir / f"compiled-{digest_of(str(setup.interpreter).encode())[:16]}"
+        done = compiled_mark(setup.interpreter, setup.guest_dir)
         if not done.exists():
             environment, limits = setup.environment(setup.guest_dir, 0), Limits(wall_s=_COMPILE_S)
             command = compile_command(setup.interpreter, environment, limits, setup.guest_dir)

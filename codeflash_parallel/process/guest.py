@@ -157,6 +157,11 @@ def compile_command(
     )
 
 
+def compiled_mark(interpreter: Path, guest_dir: Path) -> Path:
+    """Return the file that says that an interpreter has compiled the guest."""
+    return guest_dir / f"compiled-{digest_of(str(interpreter).encode())[:16]}"
+
+
 def parse_records(data: bytes) -> Iterator[dict[str, Any]]:
     """Yield the records of a guest in order; what is no JSON object (a line cut by a crash) is skipped."""
     for record in _parsed(data):
