@@ -69,7 +69,7 @@ class Manager(Protocol):
         ...
 
     async def tell_ended(self, job_id: JobId) -> None:
-        """Publish the end of a job."""
+        """Publish how a job stands that has ended, or has not any more."""
         ...
 
 
@@ -224,7 +224,7 @@ class Answering:
 
     async def _retry(self, job_id: JobId) -> Place:
         place = await self._desk.do(lambda store, now: store.retry(job_id, now))
-        self._notices.tell(job_id)
+        await self._manager.tell_ended(job_id)  # that it has not: the file of its last end goes
         self._manager.wake()
         return place
 

@@ -141,7 +141,7 @@ class Dispatching:
         """Publish what has ended inside the store: who expired, was dropped, or lost his last lease."""
         try:
             ended = await self._desk.do(lambda store, _now: store.jobs(states=_BY_THEMSELVES, limit=_ENDS))
-            for job in [job for job in ended if self._files.lacks(job)]:
+            for job in [job for job in ended if self._files.is_out_of_date(job)]:
                 await self.tell_ended(job.job_id)
         except EnvironmentFault as fault:
             self._last_fault = str(fault)
@@ -162,7 +162,7 @@ class Dispatching:
             names = ", ".join(job.job_id for job in running)
             self._last_fault = f"The daemon before this one died while these jobs ran: {names}."
         latest = await self._desk.do(lambda store, _now: store.jobs(limit=LATEST))
-        for job in [job for job in latest if self._files.lacks(job)]:
+        for job in [job for job in latest if self._files.is_out_of_date(job)]:
             await self._write_file(job)
 
     # --- the end of the daemon -------------------------------------------------------------------------

@@ -34,9 +34,9 @@ class ResultFiles:
         else:
             path.unlink(missing_ok=True)
 
-    def lacks(self, job: Job) -> bool:
-        """Say whether the file of a job that has ended is missing."""
-        return job.state in FINAL and not self.path(job.job_id).exists()
+    def is_out_of_date(self, job: Job) -> bool:
+        """Say whether a job has ended and has no file, or has one from before it was retried."""
+        return (job.state in FINAL) is not self.path(job.job_id).exists()
 
 
 def _document(job: Job) -> dict[str, Any]:

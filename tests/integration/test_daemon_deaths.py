@@ -80,6 +80,7 @@ def test_a_job_whose_daemon_dies_each_time_is_dead_and_one_that_was_drained_is_n
         assert place.results()[future.job_id]["state"] == "dead"
 
         client.retry(future.job_id)
+        assert future.job_id not in place.results()  # until it ends again
         until(lambda: future.status().job.state is JobState.RUNNING)
         last.terminate()
         assert last.wait(LONG_S) == 0
