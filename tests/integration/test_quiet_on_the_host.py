@@ -14,9 +14,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codeflash_parallel import Evaluator
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.process.environment import QUIET_VARIABLE, SLOT_VARIABLE
 from codeflash_parallel.process.quiet import HostQuiet, NotKept, host_quiet
+from codeflash_parallel.service.daemon import ServeOptions, open_daemon
 
 pytestmark = pytest.mark.anyio
 
@@ -238,6 +240,20 @@ def test_a_folder_that_is_named_and_cannot_be_used_is_refused(tmp_path: Path, na
     assert folder in str(refused.value)
     assert QUIET_VARIABLE in str(refused.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+async def test_nobody_starts_without_the_quiet_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(QUIET_VARIABLE, str(tmp_path / "none"))
+    monkeypatch.delenv(SLOT_VARIABLE, raising=False)
+    options = ServeOptions(folder=tmp_path / "queue", cache_dir=tmp_path / "cache")
+    for start in (lambda: open_daemon(options), lambda: Evaluator(tmp_path)):
+        with pytest.raises(UsageError, match=QUIET_VARIABLE) as refused:
+            async with start():  # type: ignore[attr-defined]
+                pytest.fail("it started")
+        assert refused.value.code == "QUIET_UNUSABLE"
+    assert not options.folder.exists()
 
 
 @pytest.mark.parametrize("kind", ["shared", "exclusive"])
