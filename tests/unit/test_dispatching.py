@@ -43,3 +43,41 @@ async def test_a_job_that_is_claimed_again_while_its_last_attempt_ends_is_still_
     assert running == {"1-a": second}
     await dispatching._attend(second)  # type: ignore[arg-type]
     assert running == {}
+
+
+class Claims:
+    """A store of which nothing starts; it notes what it is told."""
+
+    def __init__(self) -> None:
+        self.ending: list[int] = []
+
+    def claim(self, _worker: str, _now: Any, *, kinds: Any, ending: int) -> None:
+        assert kinds
+        self.ending.append(ending)
+
+    def next_change(self, _now: Any) -> None:
+        return None
+
+
+class AskedDesk:
+    slots = 3
+
+    def __init__(self, store: Claims) -> None:
+        self._store = store
+
+    async def do(self, act: Any) -> Any:
+        return act(self._store, None)
+
+
+@pytest.mark.anyio
+async def test_the_store_is_told_of_jobs_whose_processes_may_not_be_gone() -> None:
+    store = Claims()
+    dispatching = Dispatching(AskedDesk(store), None, Notices(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
+    running: dict[Any, Any] = dispatching._running
+    for number in range(2):  # cancelled, as the store sees it, and still being killed
+        running[f"{number}-a"] = Attended(dispatching)
+        await dispatching._fill(None)  # type: ignore[arg-type]
+    assert store.ending == [1, 2]
+    running["1-a"].job.suspect = True
+    await dispatching._fill(None)  # type: ignore[arg-type]
+    assert store.ending == [1, 2]
