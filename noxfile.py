@@ -367,6 +367,14 @@ def _is_python(path: Path, minor: int) -> bool:
     return done.returncode == 0 and done.stdout.strip() == str(minor)
 
 
+#: Where no bytecode is written, every process would compile these anew: half a second for pytest alone.
+COMPILED_ONCE = """
+import sys
+sys.dont_write_bytecode = False
+import anyio._backends._asyncio, hypothesis, jsonschema, pytest, trio
+"""
+
+
 def tests_under(posargs: Sequence[str], interpreter: Path) -> tuple[int, str]:
     """Run the quick tests under another Python, on one core; return their status and all that was said."""
     name = _said_by([str(interpreter), "-V"])[1].split()[1]
@@ -374,11 +382,11 @@ def tests_under(posargs: Sequence[str], interpreter: Path) -> tuple[int, str]:
     own, asked = str(folder / "bin" / "python"), _what_is_asked_for()
     # Installed once: the pip that runs serves every environment, and the tools of `lint` are not for these.
     make = [str(interpreter), "-m", "venv", "--without-pip", str(folder)]
-    # Most of what is installed is never imported: what is, is compiled then.
+    # Most of what is installed is never imported: what every guest and command imports is compiled, once.
     install = [sys.executable, "-m", "pip", "--python", own, "install", "-q", "--no-compile", "-e", ".[test]"]
     stamp, said = folder / "installed", ""
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != asked:
-        for command in (make, install):
+        for command in (make, install, [own, "-c", COMPILED_ONCE]):
             status, said = _said_by(command)
             if status:
                 return status, said
