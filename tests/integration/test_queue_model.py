@@ -72,8 +72,8 @@ class QueueMachine(RuleBasedStateMachine):
     def claim(self) -> tuple[str, int] | None:
         free = self.model.claimable(SLOTS)
         job = self.lab.claim()
-        assert (job is not None) is bool(free)
         if job is None:
+            assert not free or self.model.may_wait_to_be_alone(free)
             return None
         assert job.job_id in free
         self.model.claim(job.job_id)
@@ -99,7 +99,7 @@ class QueueMachine(RuleBasedStateMachine):
         if self._report(claim, "complete", cpu_s=1.0, wall_s=2.0):
             assert claim is not None
             job = self.model.jobs[claim[0]]
-            job.state, job.result = "done", "result"
+            job.state, job.result, job.suspect = "done", "result", False
 
     @rule(claim=claims, machinery=st.booleans())
     def fail(self, claim: tuple[str, int] | None, machinery: bool) -> None:
@@ -119,7 +119,7 @@ class QueueMachine(RuleBasedStateMachine):
     def abandon(self, claim: tuple[str, int] | None) -> None:
         if self._report(claim, "abandon"):
             assert claim is not None
-            self.model.fail(claim[0], machinery=False)
+            self.model.lose(claim[0])
 
     @rule(claim=claims)
     def heartbeat(self, claim: tuple[str, int] | None) -> None:
@@ -167,11 +167,12 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def jobs_are_those_of_the_model(self) -> None:
         told = {
-            job.job_id: (job.state, job.fence, job.crashes, job.machinery_faults)
+            job.job_id: (job.state, job.fence, job.crashes, job.machinery_faults, job.suspect)
             for job in self.lab.store.jobs()
         }
         expected = {
-            name: (job.state, job.fence, job.crashes, job.faults) for name, job in self.model.jobs.items()
+            name: (job.state, job.fence, job.crashes, job.faults, job.suspect)
+            for name, job in self.model.jobs.items()
         }
         assert told == expected
 
