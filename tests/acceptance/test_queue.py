@@ -117,7 +117,8 @@ MISTAKES = {
     "nothing to cancel": (("queue", "cancel", "nobody"), 2, "UNKNOWN_JOB"),
     "retry of a job that is unknown": (("queue", "retry", "\x1b[2J"), 2, "UNKNOWN_JOB"),
     "a queue that is not there": (("queue", "list", "--queue-dir", "{state}/none"), 2, "NO_QUEUE"),
-    "a queue that is a file": (("queue", "list", "--queue-dir", "{right}"), 4, "NOT_YOUR_QUEUE"),
+    "a queue that is a file": (("queue", "list", "--queue-dir", "{right}"), 4, "QUEUE_UNFIT"),
+    "a ref that is not there": (("queue", "submit", "--candidate", "none"), 2, "DOES_NOT_APPLY"),
     "a submitter that is no name": (("queue", "list", "--submitter", "a\nb"), 2, "BAD_ARGUMENTS"),
 }  # fmt: skip
 
