@@ -15,6 +15,8 @@ from codeflash_parallel.model.result import CandidateResult
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 SUMS = '''
+import time
+
 STEP = 1
 
 
@@ -36,13 +38,17 @@ def spare(number):
 
 def opened(stream):
     return stream.read()
+
+
+def stamped(text):
+    return f"{text} at {int(time.time())}"
 '''
 # No assertion looks at what `spare` and `opened` give: values alone can tell.
 TESTS = """
 import sys
 
 import pytest
-from shop.sums import opened, spare, total
+from shop.sums import opened, spare, stamped, total
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3], [4, 2]])
 def test_total(values):
@@ -50,6 +56,9 @@ def test_total(values):
 
 def test_spare():
     spare(3)
+
+def test_stamped():
+    stamped("here")
 
 def test_opened(tmp_path):
     path = tmp_path / "file"

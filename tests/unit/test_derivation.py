@@ -1,0 +1,54 @@
+"""When the baseline is asked a second time: not within the second in which it was asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import time
+from typing import Any, cast
+
+import pytest
+
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.engine.derivation import Replays
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Replays):
+    """Replays that give the same each time, and say in which second that was."""
+
+    got: str
+    seconds: list[int] = field(default_factory=list)
+
+    async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
+        self.seconds.append(int(time()))
+        return GuestReport(calls=(_call(self.got),))
+
+
+def _asked(got: str, captured_s: float) -> Asked:
+    nothing = cast("Any", None)
+    return Asked(
+        guest=nothing, workspace=nothing, inputs=Path(), derived=None, captured_s=captured_s, got=got
+    )
+
+
+def _call(digest: str) -> CallOutcome:
+    return CallOutcome(index=0, test="t", target=0, kind="return", digest=digest, after="")
+
+
+async def test_the_second_replay_begins_in_a_later_second_than_the_captured_calls() -> None:
+    captured_s = time()
+    asked = _asked("seen", captured_s)
+    await asked.twice([0])
+    assert len(asked.seconds) == 2
+    assert asked.seconds[1] > int(captured_s)
+
+
+async def test_if_the_first_replay_differs_from_the_test_the_second_begins_in_a_later_second() -> None:
+    asked = _asked("other", 0.0)
+    await asked._replays({0: _call("seen")}, [0], [])
+    assert asked.seconds[1] > asked.seconds[0]
