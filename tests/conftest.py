@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -93,6 +94,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out_second_loop(config, items)
     workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
     items[:] = _long_ones_first(items, workers)
+
+
+def pytest_collection_finish() -> None:
+    """Look for no garbage among thousands of tests and their modules: they stay to the end."""
+    gc.freeze()
 
 
 def _leave_out_second_loop(config: pytest.Config, items: list[pytest.Item]) -> None:
