@@ -130,11 +130,19 @@ SHOP = SLOW_TOTAL + "\n\nRATE = 3\n"
 TEST_PRICE = "from shop.sums import RATE\n\n\ndef test_price():\n    assert 2 * RATE == 6\n"
 
 
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with such a `project`, which stays as it is, and room for its `cache`."""
+    base = tmp_path_factory.mktemp("priced")
+    make_project(base / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE)
+    return base
+
+
 @pytest.mark.anyio
-async def test_who_owes_tests_is_not_yet_right(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE)
+async def test_who_owes_tests_is_not_yet_right(priced: Path) -> None:
+    project = priced / "project"
     wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
-    own = settings(tmp_path, parallel_candidates=1, stop_after=1)
+    own = settings(priced, parallel_candidates=1, stop_after=1)
     result = await judged(project, own, [wrong, candidate("right", BODY), candidate("late", body("v"))])
     assert [(c.status, c.code) for c in result.candidates] == [
         (Status.REJECTED, Code.TESTS_FAILED),
@@ -169,17 +177,17 @@ async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_pa
 
 
 @pytest.mark.anyio
-async def test_who_breaks_a_test_that_was_not_selected_is_rejected(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE)
+async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path) -> None:
+    project = priced / "project"
     wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
-    checked = await judged(project, settings(tmp_path), [wrong, candidate("right", BODY)])
+    checked = await judged(project, settings(priced), [wrong, candidate("right", BODY)])
     assert checked.tests_selected == 5
     assert [c.code for c in checked.candidates] == [Code.TESTS_FAILED, Code.NOT_RACED]
     assert checked.candidates[0].timings_ms["confirm"] > 0
     assert checked.candidates[1].timings_ms["confirm"] == 0.0
-    every = await judged(project, settings(tmp_path, no_select=True), [wrong])
+    every = await judged(project, settings(priced, no_select=True), [wrong])
     assert (every.tests_selected, every.candidates[0].code) == (6, Code.TESTS_FAILED)
-    async with Evaluator(project, settings(tmp_path)) as evaluator:
+    async with Evaluator(project, settings(priced)) as evaluator:
         raced = await evaluator.evaluate([wrong])
     (only,) = raced.candidates
     assert (only.status, only.code) == (Status.REJECTED, Code.TESTS_FAILED)
@@ -270,9 +278,9 @@ async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
 
 
 @pytest.mark.anyio
-async def test_more_is_found_out_only_for_a_repairer(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
-    alone = (await judged(project, settings(tmp_path), [candidate("wrong", WRONG_BODY)])).candidates[0]
+async def test_more_is_found_out_only_for_a_repairer(shop: Path) -> None:
+    project = shop / "project"
+    alone = (await judged(project, settings(shop), [candidate("wrong", WRONG_BODY)])).candidates[0]
     assert (alone.tests.failed, alone.timings_ms["evidence"]) == (1, 0.0)
     asked: list[RepairRequest] = []
 
@@ -280,7 +288,7 @@ async def test_more_is_found_out_only_for_a_repairer(tmp_path: Path) -> None:
         asked.append(request)
         return Answer(content=Replacement(code=BODY))
 
-    result = await judged(project, settings(tmp_path), [candidate("wrong", WRONG_BODY)], repairer=repair)
+    result = await judged(project, settings(shop), [candidate("wrong", WRONG_BODY)], repairer=repair)
     wrong, repaired = result.candidates
     assert wrong.tests.failed == 5
     assert wrong.timings_ms["evidence"] > 0

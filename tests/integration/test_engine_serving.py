@@ -111,9 +111,10 @@ async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_
 
 
 @pytest.mark.anyio
-async def test_times_add_up(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
-    result = await judged(project, settings(tmp_path), [candidate("body", BODY), candidate("bad", "x = (")])
+async def test_times_add_up(shop: Path) -> None:
+    result = await judged(
+        shop / "project", settings(shop), [candidate("body", BODY), candidate("bad", "x = (")]
+    )
     body, bad = result.candidates
     assert body.timings_ms["calls"] > 0
     assert body.overhead_ms is not None
@@ -139,9 +140,8 @@ async def test_servers_live_from_call_to_call_and_their_findings_longer(tmp_path
 
 
 @pytest.mark.anyio
-async def test_servers_that_are_killed_are_started_again(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
-    cache = tmp_path / "cache"
+async def test_servers_that_are_killed_are_started_again(shop: Path) -> None:
+    cache = shop / "cache"
 
     def kill_them(event: Event) -> None:
         if isinstance(event, CandidateMoved) and event.stage is Stage.CHECKING and event.candidate == "b":
@@ -157,9 +157,8 @@ async def test_servers_that_are_killed_are_started_again(tmp_path: Path) -> None
         candidate("c", RAISES),
         candidate("d", body("v")),
     ]
-    result = await judged(
-        project, settings(tmp_path, parallel_candidates=1), submissions, observers=(kill_them,)
-    )
+    own = settings(shop, parallel_candidates=1)
+    result = await judged(shop / "project", own, submissions, observers=(kill_them,))
     assert [c.status for c in result.candidates] == [
         *(Status.UNDECIDED, Status.REJECTED, Status.REJECTED),
         Status.UNDECIDED,
