@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.report import CONFINED, GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.model.candidate import Candidate, digest_of
 from codeflash_parallel.model.evidence import FailedTest
@@ -21,6 +21,11 @@ _TAIL = 300
 _NAMES = 5
 #: How the machine says that somebody else has what there is one of: a port, a lock, a database.
 _TAKEN = re.compile(r"Address already in use|Resource temporarily unavailable|database is locked")
+
+#: The kernel's words for too many processes, threads or descriptors, and the numbers in Python's.
+_REFUSED = re.compile(
+    r"\[Errno (?:11|23|24)\]|Resource temporarily unavailable|Too many open files|can't start new thread"
+)
 
 #: Signals that say more than that the interpreter died. Who is killed is tried again alone.
 _CODES = {
@@ -105,13 +110,23 @@ def _early_end(session: Session) -> Fault | None:
     if session.is_forged:
         return _forged(session)
     if session.report.error:
-        where, message = session.report.error_where, session.report.error
-        return Fault(code=Code.INFRA_SLOT, reason=f"The guest failed in {where}: {message}")
+        return _own_failure(session.report)
     if session.report.finished:
         return _forged(session)
     words = (session.exit.stderr or session.exit.stdout).strip()[-_TAIL:]
     reason = f"The interpreter ended with status {session.exit.status} before the tests were over. {words}"
     return Fault(code=Code.CRASHED, reason=reason.strip())
+
+
+def _own_failure(report: GuestReport) -> Fault:
+    """Tell a guest that could not begin from one that failed, or is said to have, beside a candidate's code.
+
+    That code can break whatever the guest needs, and can write the record itself; the baseline's did not.
+    What the kernel refuses may be the machine's fault at any time.
+    """
+    reason = f"The guest failed in {report.error_where}: {report.error}"
+    is_ours = CONFINED not in report.timings_ns or _REFUSED.search(report.error)
+    return Fault(code=Code.INFRA_SLOT if is_ours else Code.CRASHED, reason=reason)
 
 
 def _forged(session: Session) -> Fault | None:

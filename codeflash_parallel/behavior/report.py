@@ -16,6 +16,10 @@ from codeflash_parallel.behavior.outcomes import Answer, CallOutcome, Derivation
 _WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 
 
+#: The timing that a guest writes when it has confined itself: before that it runs no code of a candidate, and
+#: what is written cannot be taken back.
+CONFINED = "isolation"
+
 #: Types of the parts of an answer.
 _ANSWER = (int, str, str, str, str, str, str, str, int)
 

@@ -14,7 +14,7 @@ from codeflash_parallel.behavior.arming import Arms, arm, broken_seal
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.canaries import Canary, sift
 from codeflash_parallel.behavior.outcomes import TestOutcome
-from codeflash_parallel.behavior.report import GuestReport, read_report
+from codeflash_parallel.behavior.report import CONFINED, GuestReport, read_report
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
@@ -139,7 +139,7 @@ def read_session(done: Exit, arms: Arms) -> Session:
         canaries=arms.canaries,
         canary_outcomes=outcomes,
         is_forged=is_forged,
-        isolation_ns=told.timings_ns.get("isolation", 0),
+        isolation_ns=told.timings_ns.get(CONFINED, 0),
         gate_ns=ours_ns + told.timings_ns.get("canaries", 0) + sum(found.ns for found in outcomes.values()),
     )
 

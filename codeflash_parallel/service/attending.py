@@ -180,6 +180,8 @@ class Attending:
                 await self._complete(result)
             case _ if self._why is not None:
                 await self._settle_broken(self._why, ending)
+            case {"t": "faulted", "result": result} if self._is_last:
+                await self._complete(result)  # one that always fails does not cost the others theirs
             case {"t": "faulted", "fault": fault, "message": message}:
                 await self._fail(fault, message, machinery=True)
             case Died(begun=begun, how=how, last_output=output):
@@ -231,6 +233,11 @@ class Attending:
     async def _release(self) -> None:
         job = self.job
         await self._tell(lambda store, now: store.release(job.job_id, job.fence, now))
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether one more fault of the machine makes a dead job of this one."""
+        return self.job.machinery_faults + 1 >= self.settings.max_attempts
 
     @property
     def _wall_s(self) -> float:

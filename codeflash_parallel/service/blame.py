@@ -48,3 +48,9 @@ def machine_fault(document: Mapping[str, Any]) -> str:
     """Return the code of the first candidate that the machine has failed; empty: it has failed none."""
     codes = (candidate.get("code", "") for candidate in document.get("candidates", ()))
     return next((code for code in codes if code in _OF_THE_MACHINE), "")
+
+
+def has_verdicts(document: Mapping[str, Any]) -> bool:
+    """Say whether the machine has failed some candidates only: the others' verdicts are not to be lost."""
+    codes = [candidate.get("code", "") for candidate in document.get("candidates", ())]
+    return Code.RACE_NOT_HELD not in codes and any(code not in _OF_THE_MACHINE for code in codes)

@@ -23,7 +23,7 @@ from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import JobKind
 from codeflash_parallel.process.quiet import host_quiet
 from codeflash_parallel.process.wire import Message
-from codeflash_parallel.service.blame import Blame, blame, machine_fault
+from codeflash_parallel.service.blame import Blame, blame, has_verdicts, machine_fault
 from codeflash_parallel.service.channel import Channel
 from codeflash_parallel.service.performing import Assignment, Performer, error_result
 
@@ -102,10 +102,13 @@ class _Worker:
                     return {"t": "faulted", "fault": error.code, "message": str(error)}
                 case Blame.JOB:
                     return {"t": "done", "result": error_result(error_document(error))}
-        fault = machine_fault(result["document"] or {})
+        document = result["document"] or {}
+        fault = machine_fault(document)
         if fault:
             await self._performer.close()
-            return {"t": "faulted", "fault": fault, "message": f"A candidate could not be judged: {fault}."}
+            message = f"A candidate could not be judged: {fault}."
+            rest = {"result": result} if has_verdicts(document) else {}
+            return {"t": "faulted", "fault": fault, "message": message, **rest}
         return {"t": "done", "result": result}
 
     # --- what goes on ----------------------------------------------------------------------------------

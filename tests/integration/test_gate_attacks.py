@@ -239,6 +239,31 @@ async def test_forged_records_break_the_seal(tmp_path: Path) -> None:
             assert (seen.code, "wrote records" in seen.reason) == (Code.RUNNER_TAMPERED, True), (name, seen)
 
 
+#: The guest fails in the middle, or is said to have failed: it is not the machine that did.
+FAILURES = {
+    "said": _FORGE.replace("ENDING", '[{"t": "error", "where": "guest", "message": "x"}]').replace(
+        "AFTER", "os._exit(70)"
+    ),
+    "done": """
+import builtins
+def total(values):
+    del builtins.isinstance, builtins.dict, builtins.sorted
+    return "wrong"
+""",
+}
+
+
+@pytest.mark.parametrize("served", [True, False])
+async def test_who_makes_the_guest_fail_is_charged(tmp_path: Path, served: bool) -> None:
+    async with open_check_lab(tmp_path, files=FILES) as lab:
+        assert not served or await lab.start("tests", Point.F1) == ""
+        for name, text in FAILURES.items():
+            seen = await judged(
+                lab, lab.candidate(shop__sums=text), SomeServers(lab.servers) if served else None
+            )
+            assert seen.code is Code.CRASHED, (name, seen)
+
+
 SWALLOWS = {
     "tests/conftest.py": """
 import pytest

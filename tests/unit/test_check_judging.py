@@ -23,7 +23,7 @@ from codeflash_parallel.behavior.judging import (
     run_fault,
 )
 from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.report import CONFINED, GuestReport
 from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.behavior.values import compare_calls, together
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
@@ -155,6 +155,24 @@ def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_
     assert [fault.code for fault in found if fault] == codes
     assert found[0] is not None
     assert "last words" in found[0].reason
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("NameError: name 'len' is not defined", Code.CRASHED),
+        ("OSError: [Errno 24] Too many open files", Code.INFRA_SLOT),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", Code.INFRA_SLOT),
+    ],
+)
+def test_a_guest_that_fails_once_a_candidate_may_have_run_is_a_crash(
+    error: str, code: Code, finished: bool
+) -> None:
+    report = GuestReport(error=error, error_where="guest", finished=finished, timings_ns={CONFINED: 1})
+    fault = machinery_fault(Session(report=report, exit=SOUND))
+    assert fault is not None
+    assert (fault.code, error in fault.reason) == (code, True)
 
 
 def test_code_of_somebody_else_is_no_verdict_on_the_candidate() -> None:
