@@ -22,6 +22,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -281,17 +282,18 @@ def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterat
     with tempfile.TemporaryDirectory(prefix=f"crashes-{kind}-") as folder:
         ground = GROUNDS[kind](Path(folder))
         expected: dict[str, str] = {}
+        level = ""
         spans: list[float] = []
         known: set[Path] = set()
         for _ in range(2):  # the second one has the baseline already, as most of the killed ones have
             begun = time.monotonic()
             first = ground.place.run(*ground.arguments, "--output-format", "json", timeout_s=LONGEST_S)
             spans.append(time.monotonic() - begun)
-            run_s = json.loads(first.stdout)["timings"]["total"] / 1e3
-            starts_s = spans[-1] - run_s
+            starts_s = spans[-1] - json.loads(first.stdout)["timings"]["total"] / 1e3
             lines = _lines(ground.place.cache, known)
             known = _runs(ground.place.cache)
-            found = verdicts(json.loads(first.stdout))
+            document = json.loads(first.stdout)
+            found, level = verdicts(document), document["isolation"]
             if expected and found != expected:
                 raise SystemExit(f"{kind}: two undisturbed runs differ: {_difference(found, expected)}")
             expected = found
@@ -308,7 +310,8 @@ def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterat
             while not seen and time.monotonic() < ends_s:
                 seen = kill(ground, _moment(chance, span_s, starts_s, lines), expected)
             if seen:
-                yield {"kind": kind, "number": number, "load": os.getloadavg()[0], **seen}
+                where = {"kind": kind, "number": number, "isolation": level, "load": os.getloadavg()[0]}
+                yield {**where, **seen}
 
 
 def _moment(chance: random.Random, span_s: float, starts_s: float, lines: int) -> Moment:
@@ -361,8 +364,9 @@ def _summary(done: Sequence[Mapping[str, Any]]) -> int:
             continue
         resumed = [line for line in lines if line["resumed"]]
         print(
-            f"{kind}: {len(lines)} kills, {len(resumed)} resumed, {len(lines) - len(resumed)} before the run "
-            f"had begun; survivors after {GONE_S:g} s: {sum(bool(x['survivors']) for x in lines)} "
+            f"{kind}: {len(lines)} kills ({_levels(lines)}), {len(resumed)} resumed, "
+            f"{len(lines) - len(resumed)} before the run had begun; "
+            f"survivors after {GONE_S:g} s: {sum(bool(x['survivors']) for x in lines)} "
             f"(gone after at most {max(x['gone_s'] for x in lines):.2f} s); "
             f"repository changed: {sum(not (x['same_after_kill'] and x['same_at_end']) for x in lines)}; "
             f"cleaned up in at most {max(x['cleaned_s'] for x in lines):.2f} s; "
@@ -377,6 +381,12 @@ def _summary(done: Sequence[Mapping[str, Any]]) -> int:
     for line in bad:
         print(f"BAD {json.dumps(line)}")
     return 1 if bad else 0
+
+
+def _levels(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Say at which isolation levels; lines of before they were noted have none."""
+    counted = Counter(line.get("isolation", "level not noted") for line in lines)
+    return ", ".join(f"{count} at {level}" for level, count in sorted(counted.items()))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ _KINDS = {
     "not promised at this level": "not stopped",
     "raced on a machine too noisy to tell": "too noisy",
     "without a verdict": "no verdict",
+    "refused before they ran, as the baseline was": "refused before it ran",
 }
 
 
@@ -66,7 +67,7 @@ def figures(levels: Mapping[str, Outcomes]) -> Iterator[list[str]]:
     ]
     yield [
         "attacks that fooled a naive judge, or were not shown to one",
-        *(str(sum(c.values()) - c["skipped"]) for c in counted),
+        *(str(sum(c.values()) - c["skipped"] - c["refused before it ran"]) for c in counted),
     ]
     yield ["of these stopped", *(str(sum(c[name] for name in CAUGHT)) for c in counted)]
     for name, word in _KINDS.items():

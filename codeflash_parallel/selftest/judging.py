@@ -21,6 +21,9 @@ _ACCEPTED = frozenset({"won", "tied", "lost", "undecided"})
 #: Statuses that credit a speedup.
 _CREDITED = frozenset({"won", "tied"})
 
+#: Code of a run whose baseline fails: no candidate has run.
+_RED = "RED_BASELINE"
+
 #: Codes of the differential check.
 VALUES = (
     *("VALUE_DIFFERS", "TYPE_DIFFERS", "FLOAT_DIFFERS", "INPUT_MUTATED", "STATE_DIFFERS"),
@@ -67,6 +70,8 @@ class Became(StrEnum):
     WRONGLY_REJECTED = "REJECTED"
     #: The machinery failed: no verdict.
     NO_VERDICT = "no verdict"
+    #: No candidate was run: what it is after is something that the baseline, too, has not got at this level.
+    NOT_RUN = "refused before it ran"
     #: Not run: the interpreter has not got what it needs.
     SKIPPED = "skipped"
 
@@ -198,8 +203,9 @@ def _raced(candidate: Mapping[str, Any]) -> Became:
 
 def _without_verdict(entry: Entry, told: Told) -> Became:
     """Judge a run that says nothing of the candidate: refused as a whole is as good as rejected."""
-    if told.error.partition(":")[0] in entry.codes:
-        return Became.REJECTED
+    error = told.error.partition(":")[0]
+    if error in entry.codes:
+        return Became.NOT_RUN if error == _RED else Became.REJECTED
     code = str((told.candidate or {}).get("code", ""))
     return Became.REJECTED if code and code in entry.codes else Became.NO_VERDICT
 
@@ -235,6 +241,7 @@ class Totals:
         not_stopped: at a level that does not promise it; these need a higher one.
         too_noisy: cheats that could not be raced well enough to be credited anything.
         honest: honest candidates that were judged; `rejected`: of those.
+        not_run: attacks on what the baseline has not got either at this level; counted nowhere else.
     """
 
     attacks: int = 0
@@ -249,12 +256,13 @@ class Totals:
     honest: int = 0
     rejected: int = 0
     skipped: int = 0
+    not_run: int = 0
 
 
 def totals(outcomes: Sequence[Outcome]) -> Totals:
     """Count."""
     honest = [one for one in outcomes if one.became in {Became.EQUIVALENT, Became.WRONGLY_REJECTED}]
-    ran = [one for one in outcomes if one.became is not Became.SKIPPED]
+    ran = [one for one in outcomes if one.became not in {Became.SKIPPED, Became.NOT_RUN}]
     attacks = [one for one in ran if one.family != "honest"]
 
     def number(*became: Became) -> int:
@@ -276,6 +284,7 @@ def totals(outcomes: Sequence[Outcome]) -> Totals:
         honest=len(honest),
         rejected=number(Became.WRONGLY_REJECTED),
         skipped=number(Became.SKIPPED),
+        not_run=number(Became.NOT_RUN),
     )
 
 

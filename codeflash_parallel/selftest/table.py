@@ -59,6 +59,8 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         said.append(f"{counts.not_fooling} did not fool the naive gate here and are counted apart.")
     if counts.honest:
         said.append(f"Honest candidates: {counts.honest}, rejected: {counts.rejected}.")
+    if counts.not_run:
+        said.append(f"Refused before they ran, as the baseline was, and counted apart: {counts.not_run}.")
     if counts.skipped:
         said.append(f"Skipped: {counts.skipped}.")
     said += [f"95 % bound of {name.replace('_', ' ')}: {100 * rate:.1f} %." for name, rate in upper.items()]

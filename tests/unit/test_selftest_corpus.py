@@ -71,6 +71,7 @@ def entry(kind: Kind, **fields: object) -> Entry:
 
 
 FAST = {"speedup": {"estimate": 3.0, "low": 2.0, "high": 4.0}}
+RED = Told(candidate=None, error="RED_BASELINE: a test fails")
 WRONG, CLOCK, HONEST_ONE = entry(Kind.WRONG), entry(Kind.CLOCK), entry(Kind.HONEST)
 HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="L2")
 
@@ -85,6 +86,8 @@ HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="L2")
         (WRONG, told("infra", "INFRA_KILLED"), Became.NO_VERDICT),
         (WRONG, Told(candidate=None, error="BAD: what"), Became.NO_VERDICT),
         (entry(Kind.WRONG, codes=("BAD",)), Told(candidate=None, error="BAD: what"), Became.REJECTED),
+        (entry(Kind.WRONG, codes=("RED_BASELINE",)), RED, Became.NOT_RUN),
+        (WRONG, RED, Became.NO_VERDICT),
         (entry(Kind.WRONG, lowest="L2"), told("undecided"), Became.NOT_STOPPED),
         (entry(Kind.WRONG, lowest="L2"), told("undecided", level="L2"), Became.ACCEPTED),
         (CLOCK, told("won", **FAST), Became.CREDITED),
@@ -120,13 +123,14 @@ def outcomes() -> list[Outcome]:
         judged(HOST, told("undecided", reached=True), fooled),
         judged(CLOCK, told("won", **FAST), Fooled(by=("timer",), gain=9.0)),
         skipped(WRONG, "no numpy"),
+        judged(entry(Kind.WRONG, codes=("RED_BASELINE",)), RED, fooled),
     ]
 
 
 def test_totals_leave_out_attacks_that_fool_nobody():
     counts = totals(outcomes())
     assert (counts.attacks, counts.not_fooling, counts.stopped, counts.skipped) == (4, 1, 1, 1)
-    assert (counts.accepted, counts.credited, counts.not_stopped) == (1, 1, 1)
+    assert (counts.accepted, counts.credited, counts.not_stopped, counts.not_run) == (1, 1, 1, 1)
     assert has_failed(outcomes())
     assert not has_failed(outcomes()[:1])
     assert bounds(counts)["wrong_accepted"] == pytest.approx(0.983, abs=0.001)  # two of three
