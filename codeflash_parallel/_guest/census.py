@@ -33,14 +33,20 @@ def references(outline, index):
     return sys.getrefcount(outline[index][1])
 
 
-def take(loads):
-    """Fill the `functions`, `classes` and `stuck` of some loads; call it before `gc.freeze()`."""
-    strangers = _functions(*_places(loads), {load.loader.path for load in loads})
+def take(loads, files=()):
+    """Fill the `functions`, `classes` and `stuck` of some loads; whoever is frozen is seen as well.
+
+    Returns:
+        The files, of those of the loads and some more, from which there are functions that no load has made.
+    """
+    gc.unfreeze()  # a project may have frozen what it holds, and the collector names nobody who is
+    strangers = _functions(*_places(loads), {load.loader.path for load in loads}.union(files))
     if _CLASSES_KNOW_LINES:
         _classes(loads)
     alone = Control().references()
     for load in loads:
         _judge(load, strangers, alone)
+    return {file for file, _ in strangers}
 
 
 def _places(loads):

@@ -48,14 +48,13 @@ def run_session(spec, channel, runtestloop=None):
 def _nothing_is_garbage():
     """Look for no garbage among what is imported here, now or later: it stays to the end.
 
-    pytest looks through everything five times when it ends. A template freezes at its point, and not before:
-    it asks the collector who holds the code of the targets, and nobody may be hidden from it.
+    pytest looks through everything five times when it ends. Whoever asks the collector has to thaw first:
+    what a `.pth` file has made is frozen as well.
     """
     is_on = gc.isenabled()
     gc.disable()
     yield
-    if current.server() is None:
-        gc.freeze()
+    gc.freeze()
     if is_on:
         gc.enable()
 

@@ -47,10 +47,10 @@ class Probe:
         self._targets = {}
         for target in spec.get("targets", ()):
             self._targets.setdefault(target["path"], set()).add(target["qualname"])
-        self._loads, self._processes, self._refused = [], [], {}
+        self._loads, self._processes, self._refused, self._early = [], [], {}, set()
         self._counter = probing.CallCounter(self._targets)
-        files = {path: os.path.join(spec["root"], path) for path in self._targets}
-        self._reading = probing.ReadingWatch(files).start()
+        self._files = {path: os.path.join(spec["root"], path) for path in self._targets}
+        self._reading = probing.ReadingWatch(self._files).start()
         watching.on_process_start(self._processes.append)
         guard.proof.probe = self
 
@@ -83,7 +83,7 @@ class Probe:
         """
         self._proof.probe = None
         self._reading.stop()
-        census.take(self._loads)
+        self._early = census.take(self._loads, self._files.values())
         for load in self._loads:
             load.note_readers(self._reading.code_readers)
         keys = ((path, name) for path, names in sorted(self._targets.items()) for name in sorted(names))
@@ -105,10 +105,12 @@ class Probe:
             return "%s was called while modules were imported or tests collected" % qualname
         if path in self._reading.file_readers:
             return "%s was read at %s" % (path, self._reading.file_readers[path])
-        if any(_is_doctest_of(item, os.path.join(self._spec["root"], path)) for item in items):
+        if any(_is_doctest_of(item, self._files[path]) for item in items):
             return "%s has doctests among the collected tests" % path
-        whys = (load.objection(qualname) for load in self._loads if load.relative == path)
-        return next(filter(None, whys), "")
+        loads = [load for load in self._loads if load.relative == path]
+        if not loads and self._files[path] in self._early:
+            return "%s was imported before anybody watched" % path
+        return next(filter(None, (load.objection(qualname) for load in loads)), "")
 
     # ---- in the child
 

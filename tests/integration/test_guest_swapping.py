@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS, write_files
-from serving_lab import ServingLab, anyio_backend, lab, open_lab
+from serving_lab import READY_S, ServingLab, anyio_backend, lab, open_lab
 
 __all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
@@ -169,3 +169,38 @@ async def test_an_import_hook_that_never_does_the_same_twice(lab: ServingLab) ->
     lab.write(mod=MODULE, conftest=HOOK, test_it=TESTS)
     async with lab.server("F2") as server:
         assert server.ready.why.startswith("an import hook compiles mod.py differently each time")
+
+
+#: Runs before the guest, as a `.pth` file does, and leaves no module behind.
+EARLY = """
+import sys, types
+sys.path.insert(0, {root!r})
+import mod
+KEPT = {kept}
+del sys.modules["mod"], sys.path[0], mod
+"""
+THE_FUNCTION, A_COPY = "mod.f", "types.FunctionType(mod.f.__code__.replace(co_name='copy'), {})"
+
+
+@pytest.mark.parametrize("kept", [THE_FUNCTION, A_COPY])
+@pytest.mark.parametrize(
+    ("tests", "why"),
+    [
+        ("import mod\n", "there are copies of the code of f"),
+        ("", "mod.py was imported before anybody watched"),
+    ],
+)
+@pytest.mark.parametrize("first", ["F0", "F2"])
+async def test_who_holds_code_from_before_the_start_is_seen(
+    lab: ServingLab, kept: str, tests: str, why: str, first: str
+) -> None:
+    site = lab.base / "site"
+    site.mkdir()
+    write_files(site, {"sitecustomize.py": EARLY.format(root=str(lab.root), kept=kept)})
+    lab.environment["PYTHONPATH"] = str(site)
+    lab.write(mod=MODULE, test_it=f"{tests}import sitecustomize\ndef test_f(): sitecustomize.KEPT(1)\n")
+    async with lab.server(first) as server:
+        last = server if first == "F2" else await server.advance("F2", READY_S)
+        assert (last.ready.swappable, last.ready.why) == (False, why)
+        assert (await lab.fork(last)).one("unswappable")["why"] == why
+        await last.close()

@@ -136,6 +136,14 @@ REFUSED = {
         ),
         "there are copies of the code of target",
     ),
+    "a copy of the code that is frozen": (
+        case_of(
+            "import gc\ncode = next(c for c in gc.get_referents(target) if isinstance(c, types.CodeType))\n"
+            "COPY = types.FunctionType(code.replace(co_name='copy'), globals())\ngc.freeze()\n"
+            "target = types.FunctionType(code, globals(), 'target', (1,))\ndel code",
+        ),
+        "there are copies of the code of target",
+    ),
     "an unknown decorator": (
         case_of(more="def deco(f): return f\n@deco\ndef late(): return x + y", target="late"),
         "late: decorated with deco",
@@ -225,6 +233,7 @@ SWAPPED = {
     "another function with the same code": case_of(
         "import gc\nSAME = types.FunctionType(next(c for c in gc.get_referents(target) if isinstance(c, types.CodeType)), globals(), 'same', (1,))"
     ),
+    "what is there is frozen": case_of(user="from m import *\nimport m, gc\ngc.freeze()"),
     "signature and kind are asked": case_of("S = inspect.signature(target)\nK = inspect.iscoroutinefunction(target)"),
     "known decorators": case_of(
         "@functools.lru_cache(maxsize=4)\ndef late(x, y=3):\n    return x + y\n", target="late",
