@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome, Derivation, TestOutcome
+from codeflash_parallel.process.guest import whole_number
 
 #: Outcomes of a whole test, worst first: a test is what its worst phase is.
 _WORST_FIRST = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
@@ -22,6 +23,10 @@ CONFINED = "isolation"
 
 #: Types of the parts of an answer.
 _ANSWER = (int, str, str, str, str, str, str, str, int)
+
+
+class ForeignRecord(ValueError):  # noqa: N818 - a fact about who wrote it
+    """No guest writes such a record: a candidate's code did."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +91,18 @@ class GuestReport:
 
 
 def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
-    """Gather the records of one guest into a report; unknown records are ignored."""
+    """Gather the records of one guest into a report; unknown records are ignored.
+
+    Raises:
+        ForeignRecord: one is not of the form that a guest writes.
+    """
+    try:
+        return _report(records)
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise ForeignRecord(str(error)) from error
+
+
+def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
     by_type: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         by_type[str(record.get("t"))].append(record)
@@ -97,29 +113,31 @@ def read_report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
     end = _last(by_type["end"])
     return GuestReport(
         finished=bool(end),
-        status=int(end.get("status", 0)),
+        status=whole_number(end.get("status", 0)),
         python=str(hello.get("python", "")),
         pytest=str(hello.get("pytest") or ""),
-        plugins=tuple(hello.get("plugins", ())),
+        plugins=_names(hello, "plugins"),
         rootdir=str(config.get("rootdir", "")),
         inifile=str(config.get("inifile") or ""),
-        collected=tuple(collected.get("ids", ())),
-        benchmarks=tuple(collected.get("benchmarks", ())),
+        collected=_names(collected, "ids"),
+        benchmarks=_names(collected, "benchmarks"),
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
-        touched={str(r["id"]): frozenset(map(int, r["targets"])) for r in by_type["touched"]},
+        touched={str(r["id"]): frozenset(map(whole_number, r["targets"])) for r in by_type["touched"]},
         calls=_calls(by_type["call"], by_type["unencodable"]),
         answers=tuple(_answers(by_type["answer"])),
-        unreplayable={int(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
-        globals=frozenset(map(str, _last(by_type["globals"]).get("names", ()))),
+        unreplayable={whole_number(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
+        globals=frozenset(_names(_last(by_type["globals"]), "names")),
         changed_globals=_texts(_last(by_type["globals"]).get("changed")),
-        derived={int(r["i"]): (int(r["base"]), str(r["breaks"])) for r in by_type["derived"]},
+        derived={
+            whole_number(r["i"]): (whole_number(r["base"]), str(r["breaks"])) for r in by_type["derived"]
+        },
         derivations=tuple(map(_derivation, by_type["deriving"])),
         sources=_sources(by_type["source"]),
         outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
-        timings_ns={str(r.get("name")): int(r.get("ns", 0)) for r in by_type["timing"]},
+        timings_ns={str(r.get("name")): whole_number(r.get("ns", 0)) for r in by_type["timing"]},
         spawned=tuple(dict.fromkeys(str(r.get("id", "")) for r in by_type["spawned"])),
-        modules=tuple(_last(by_type["modules"]).get("names", ())),
+        modules=_names(_last(by_type["modules"]), "names"),
         served=str(_last(by_type["served"]).get("point", "")),
         unswappable=str(_last(by_type["unswappable"]).get("why", "")),
         error_where=str(error.get("where", "")),
@@ -131,12 +149,19 @@ def _last(records: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     return records[-1] if records else {}
 
 
+def _names(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    return tuple(map(str, record.get(key, ())))
+
+
 def _texts(found: object) -> dict[str, str]:
     return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
 
 
 def _derivation(record: Mapping[str, Any]) -> Derivation:
-    counts = {name: int(record[name]) for name in ("target", "tried", "raised", "slow", "inside", "outside")}
+    counts = {
+        name: whole_number(record[name])
+        for name in ("target", "tried", "raised", "slow", "inside", "outside")
+    }
     return Derivation(**counts, why=str(record.get("why", "")))
 
 
@@ -152,7 +177,7 @@ def _tests(passed: list[Mapping[str, Any]], phases: list[Mapping[str, Any]]) -> 
             # It was run more than once: rerun, or under an id that several share.
             grouped[test] += ({"when": "call", "outcome": "passed", "ns": ns} for ns in record["ns"])
         else:
-            tests[test] = TestOutcome(id=test, outcome="passed", ns=sum(record["ns"]))
+            tests[test] = TestOutcome(id=test, outcome="passed", ns=sum(map(whole_number, record["ns"])))
     return tests | {test: _test(test, parts, tests.get(test)) for test, parts in grouped.items()}
 
 
@@ -163,7 +188,7 @@ def _test(test: str, phases: list[Mapping[str, Any]], before: TestOutcome | None
     return TestOutcome(
         id=test,
         outcome=worst,
-        ns=sum(int(p.get("ns", 0)) for p in phases if p.get("when") != "collect")
+        ns=sum(whole_number(p.get("ns", 0)) for p in phases if p.get("when") != "collect")
         + (before.ns if before else 0),
         phase=str(decisive.get("when", "")) if failing else "",
         message=str(decisive.get("message", "")) if failing else "",
@@ -184,12 +209,14 @@ def _phase_outcome(phase: Mapping[str, Any]) -> str:
 def _executed(records: list[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
     counts: dict[tuple[str, int], int] = defaultdict(int)
     for record in records:
-        counts[str(record.get("test", record.get("id", ""))), int(record["target"])] += int(record["calls"])
+        counts[str(record.get("test", record.get("id", ""))), whole_number(record["target"])] += whole_number(
+            record["calls"]
+        )
     return dict(counts)
 
 
 def _calls(calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]]) -> tuple[CallOutcome, ...]:
-    why = {int(r["i"]): str(r.get("why", "")) for r in unencodable}
+    why = {whole_number(r["i"]): str(r.get("why", "")) for r in unencodable}
     return tuple(_call(record, why) for record in calls)
 
 
@@ -198,16 +225,17 @@ def _answers(records: list[Mapping[str, Any]]) -> Iterator[Answer]:
     for record in records:
         parts = record.get("of")
         if type(parts) is list and tuple(map(type, parts)) == _ANSWER:
-            yield Answer._make(parts)
+            answer = Answer._make(parts)
+            yield answer._replace(ns=whole_number(answer.ns))
 
 
 def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutcome:
     get = record.get
-    index, kind, digest = int(record["i"]), str(get("kind") or ""), str(get("digest") or "")
+    index, kind, digest = whole_number(record["i"]), str(get("kind") or ""), str(get("digest") or "")
     return CallOutcome(
         index=index,
         test=str(get("test") or ""),
-        target=int(get("target", 0)),
+        target=whole_number(get("target", 0)),
         kind=kind,
         type=str(get("type") or ""),
         digest=digest,
@@ -222,7 +250,7 @@ def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutc
         captured=bool(get("captured", False)),
         inputs=str(get("inputs") or ""),
         why=str(get("why") or ""),
-        ns=int(get("ns", 0)),
+        ns=whole_number(get("ns", 0)),
         thread=bool(get("thread", False)),
         unencodable=unencodable.get(index, "" if digest or kind == "raise" else "no digest"),
     )

@@ -14,7 +14,7 @@ from codeflash_parallel.behavior.arming import Arms, arm, broken_seal
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.canaries import Canary, sift
 from codeflash_parallel.behavior.outcomes import TestOutcome
-from codeflash_parallel.behavior.report import CONFINED, GuestReport, read_report
+from codeflash_parallel.behavior.report import CONFINED, ForeignRecord, GuestReport, read_report
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
@@ -128,10 +128,13 @@ def read_session(done: Exit, arms: Arms) -> Session:
         done: how it ended, with its records.
         arms: what it was told apart from its spec.
     """
-    told = read_report(parse_records(done.records))
+    try:
+        told, is_readable = read_report(parse_records(done.records)), True
+    except ForeignRecord:
+        told, is_readable = GuestReport(), False
     began = perf_counter_ns()
     report, outcomes = sift(told, arms.canaries)
-    is_forged = report.finished and broken_seal(done.records, arms.key)
+    is_forged = not is_readable or (report.finished and broken_seal(done.records, arms.key))
     ours_ns = perf_counter_ns() - began
     return Session(
         report=report,

@@ -27,6 +27,9 @@ PROTOCOL = 1
 #: Name under which the guest's modules can be imported in the project's interpreter.
 PACKAGE = "_codeflash_guest"
 
+#: No time, number or count of a guest is larger: whole numbers in JSON know no end, floats do.
+_LARGEST = 2**63 - 1
+
 _SOURCE = Path(__file__).resolve().parent.parent / "_guest"
 
 
@@ -160,6 +163,18 @@ def compile_command(
 def compiled_mark(interpreter: Path, guest_dir: Path) -> Path:
     """Return the file that says that an interpreter has compiled the guest."""
     return guest_dir / f"compiled-{digest_of(str(interpreter).encode())[:16]}"
+
+
+def whole_number(value: object) -> int:
+    """Return a time, a number or a count of a record.
+
+    Raises:
+        OverflowError, TypeError, ValueError: it is none that a guest writes.
+    """
+    number = int(value)  # type: ignore[call-overload]
+    if abs(number) > _LARGEST:
+        raise OverflowError("a number of more than 64 bits")
+    return int(number)
 
 
 def parse_records(data: bytes) -> Iterator[dict[str, Any]]:

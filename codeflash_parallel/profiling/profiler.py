@@ -10,7 +10,7 @@ from typing import Any
 from codeflash_parallel.model.line_profile import LineProfile, LineTiming
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
-from codeflash_parallel.process.guest import guest_command, parse_records
+from codeflash_parallel.process.guest import guest_command, parse_records, whole_number
 
 #: Longest line of source kept; the rest of a longer one says nothing about time.
 MAX_TEXT = 500
@@ -57,7 +57,7 @@ def read_profile(ended: Exit) -> LineProfile | NotProfiled:
             try:
                 tracer = str(record["tracer"])
                 found = LineProfile(tracer=_MODULES.get(tracer, tracer), lines=_lines(record["lines"]))
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, OverflowError, TypeError, ValueError):
                 return NotProfiled(reason="The profiler's record is malformed.")
             return found if found.lines else NotProfiled(reason="No line of the targets was executed.")
     return NotProfiled(reason=_why(ended, records))
@@ -67,9 +67,9 @@ def _lines(lines: list[Mapping[str, Any]]) -> tuple[LineTiming, ...]:
     timings = [
         LineTiming(
             path=str(line["path"]),
-            line=int(line["line"]),
-            hits=int(line["hits"]),
-            time_ns=int(line["ns"]),
+            line=whole_number(line["line"]),
+            hits=whole_number(line["hits"]),
+            time_ns=whole_number(line["ns"]),
             text=str(line["text"])[:MAX_TEXT],
         )
         for line in lines

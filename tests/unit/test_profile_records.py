@@ -49,6 +49,10 @@ def test_lines_come_sorted_and_cut():
         (ended({"t": "profile", "tracer": "x", "lines": [{"path": "a"}]}), "malformed"),
         (ended({"t": "profile", "tracer": "x", "lines": 7}), "malformed"),
         (ended({"t": "profile"}), "malformed"),
+        *(
+            (ended({"t": "profile", "tracer": "x", "lines": [{**LINE, "ns": ns}]}), "malformed")
+            for ns in (10**400, float("inf"), float("nan"), "x", None)
+        ),
     ],
 )
 def test_a_failure_is_a_value_that_says_why(exit_, words):
