@@ -78,9 +78,9 @@ class Replays:
         spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))
         return (await run_guest(self.guest, workspace, spec, _TRYING)).report
 
-    async def twice(self, made: Sequence[int]) -> list[GuestReport]:
+    async def twice(self, captured: Mapping[int, CallOutcome], made: Sequence[int]) -> list[GuestReport]:
         """Return two replays of captured calls."""
-        return await self._replays({}, made, ())
+        return await self._replays(captured, made, ())
 
     async def run(
         self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: GuestReport
@@ -125,9 +125,13 @@ async def another_second(past_s: float) -> None:
 
 
 def _varies(captured: Mapping[int, CallOutcome], got: GuestReport) -> bool:
-    """Say whether a call gives something else than in its test: derived inputs show no such sign."""
+    """Say whether a call gives or leaves something else than in its test: derived inputs show no such sign.
+
+    What was in globals then nobody has seen: whoever changes them may.
+    """
     seen = ((captured.get(call.index), call) for call in got.calls)
-    return any(one is not None and one.digest and one.digest != call.digest for one, call in seen)
+    differ = (one is not None and one.digest and one.essence != call.essence for one, call in seen)
+    return bool(got.changed_globals) or any(differ)
 
 
 def raised_by(calls: Iterable[CallOutcome]) -> dict[int, tuple[str, ...]]:

@@ -59,7 +59,7 @@ async def replayed(
     if not best.found.bound or not best.aside or not left:
         return best
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
-    saved = stable(some, await making.twice(left), repeated)
+    saved = stable(some, await making.twice(some, left), repeated)
     if not saved.calls:
         return best
     for aside in levels[1:]:

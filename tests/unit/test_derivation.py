@@ -21,34 +21,41 @@ pytestmark = pytest.mark.anyio
 class Asked(Replays):
     """Replays that give the same each time, and say in which second that was."""
 
-    got: str
+    got: GuestReport
     seconds: list[int] = field(default_factory=list)
 
     async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
         self.seconds.append(int(time()))
-        return GuestReport(calls=(_call(self.got),))
+        return self.got
 
 
-def _asked(got: str, captured_s: float) -> Asked:
+def _asked(captured_s: float, **got: Any) -> Asked:
     nothing = cast("Any", None)
-    return Asked(
-        guest=nothing, workspace=nothing, inputs=Path(), derived=None, captured_s=captured_s, got=got
-    )
+    more: dict[str, Any] = {"captured_s": captured_s, "got": GuestReport(**got)}
+    return Asked(guest=nothing, workspace=nothing, inputs=Path(), derived=None, **more)
 
 
-def _call(digest: str) -> CallOutcome:
-    return CallOutcome(index=0, test="t", target=0, kind="return", digest=digest, after="")
+def _call(digest: str, after: str = "left") -> CallOutcome:
+    return CallOutcome(index=0, test="t", target=0, kind="return", digest=digest, after=after)
 
 
 async def test_the_second_replay_begins_in_a_later_second_than_the_captured_calls() -> None:
     captured_s = time()
-    asked = _asked("seen", captured_s)
-    await asked.twice([0])
+    asked = _asked(captured_s, calls=(_call("seen"),))
+    await asked.twice({0: _call("seen")}, [0])
     assert len(asked.seconds) == 2
     assert asked.seconds[1] > int(captured_s)
 
 
-async def test_if_the_first_replay_differs_from_the_test_the_second_begins_in_a_later_second() -> None:
-    asked = _asked("other", 0.0)
-    await asked._replays({0: _call("seen")}, [0], [])
+@pytest.mark.parametrize(
+    "got",
+    [
+        {"calls": (_call("other"),)},
+        {"calls": (_call("seen", after="other"),)},
+        {"calls": (_call("seen"),), "changed_globals": {"m.LAST": "digest"}},
+    ],
+)
+async def test_if_the_first_replay_may_tell_seconds_the_second_begins_in_a_later_one(got: Any) -> None:
+    asked = _asked(0.0, **got)
+    await asked.twice({0: _call("seen")}, [0])
     assert asked.seconds[1] > asked.seconds[0]
