@@ -1,6 +1,7 @@
 """Find out who holds the code objects of some modules: functions, classes that a body made, and others."""
 
 import gc
+import os
 import sys
 import types
 import weakref
@@ -47,6 +48,18 @@ def take(loads, files=()):
     for load in loads:
         _judge(load, strangers, alone)
     return {file for file, _ in strangers}
+
+
+def made_from(files):
+    """Return the name of a function from one of some files (their real paths); empty if there is none."""
+    gc.unfreeze()
+    names = {os.path.basename(file) for file in files}
+    functions = (thing for thing in gc.get_objects() if type(thing) is types.FunctionType)
+    for code in (function.__code__ for function in functions):
+        path = code.co_filename
+        if os.path.basename(path) in names and os.path.realpath(path) in files:
+            return code.co_name
+    return ""
 
 
 def _places(loads):

@@ -21,7 +21,7 @@ import sys
 import time
 import warnings
 
-from . import confining, current, forking, orders, secret, swapping
+from . import census, confining, current, forking, orders, secret, swapping
 from .chance import Chance
 from .fitness import Fitness, Watch
 from .link import Link
@@ -167,8 +167,8 @@ class Server:
                 return taken
 
     def _unfit(self):
-        loaded = [] if self.until == "F2" else self._loaded_early()
-        early = "it is imported before its turn: " + loaded[0] if loaded else ""
+        loaded = "" if self.until == "F2" else self._loaded_early()
+        early = "it is imported before its turn: " + loaded if loaded else ""
         return self._complaint or early or self._fitness.complaint(self.until, self._watch.finding)
 
     def gate(self):
@@ -176,10 +176,11 @@ class Server:
         return {os.path.realpath(os.path.join(self._spec["root"], path)) for path in self._gate}
 
     def _loaded_early(self):
-        """Return the gate's modules that were there before the guard could see them."""
+        """Return one of the gate's modules, or a function of one, that was there before the guard."""
         files = self.gate()
         modules = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
-        return [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
+        loaded = [n for n, file in modules if isinstance(file, str) and os.path.realpath(file) in files]
+        return loaded[0] if loaded else census.made_from(files)
 
     def _obey(self, order, descriptors, unfit):
         """Hand an order on to the fork that waits, and make the next one; return an order in a fork."""

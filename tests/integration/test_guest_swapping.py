@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS, write_files
-from serving_lab import READY_S, ServingLab, anyio_backend, lab, open_lab
+from serving_lab import ServingLab, anyio_backend, lab, open_lab
 
 __all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
@@ -190,17 +190,21 @@ THE_FUNCTION, A_COPY = "mod.f", "types.FunctionType(mod.f.__code__.replace(co_na
         ("", "mod.py was imported before anybody watched"),
     ],
 )
-@pytest.mark.parametrize("first", ["F0", "F2"])
 async def test_who_holds_code_from_before_the_start_is_seen(
-    lab: ServingLab, kept: str, tests: str, why: str, first: str
+    lab: ServingLab, kept: str, tests: str, why: str
 ) -> None:
     site = lab.base / "site"
     site.mkdir()
     write_files(site, {"sitecustomize.py": EARLY.format(root=str(lab.root), kept=kept)})
     lab.environment["PYTHONPATH"] = str(site)
     lab.write(mod=MODULE, test_it=f"{tests}import sitecustomize\ndef test_f(): sitecustomize.KEPT(1)\n")
-    async with lab.server(first) as server:
-        last = server if first == "F2" else await server.advance("F2", READY_S)
-        assert (last.ready.swappable, last.ready.why) == (False, why)
-        assert (await lab.fork(last)).one("unswappable")["why"] == why
-        await last.close()
+    async with lab.server("F2") as server:
+        assert (server.ready.swappable, server.ready.why) == (False, why)
+        assert (await lab.fork(server)).one("unswappable")["why"] == why
+    name = "f" if kept == THE_FUNCTION else "copy"
+    for until in ("F0", "F1") if tests else ("F0",):
+        async with lab.server(until) as server:
+            assert (server.ready.fit, server.ready.unfit) == (
+                False,
+                f"it is imported before its turn: {name}",
+            )
