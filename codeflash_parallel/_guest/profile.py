@@ -77,8 +77,9 @@ def _profile(session, call, tracer):
 def find_functions(spec):
     """Return all living functions that the definitions of targets and helpers have become.
 
-    Decorators may hide a function anywhere; the collector knows them all.
+    Decorators may hide a function anywhere; the collector knows them all, but those that somebody froze.
     """
+    gc.unfreeze()
     places = {}
     for path, names in _wanted(spec).items():
         file = os.path.realpath(os.path.join(spec["root"], path))

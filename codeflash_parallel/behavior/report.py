@@ -52,7 +52,7 @@ class GuestReport:
         modules: names of the modules that were loaded from outside the repository.
         served: the fork point it was forked at; empty in a new process.
         unswappable: why code objects could not be swapped; then nothing was run.
-        error: the guest's own failure, as ``"where: message"``.
+        error_where, error: the guest's own failure: in which part, and what it says.
     """
 
     finished: bool = False

@@ -74,6 +74,10 @@ class Git(NamedTuple):
     environment: Mapping[str, str]
     kept_fds: tuple[int, ...] = ()
 
+    def __repr__(self) -> str:
+        # Without the environment: secrets may be in it.
+        return f"Git(cwd={str(self.cwd)!r}, options={self.options!r})"
+
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run a git command and return its output.
 
