@@ -40,7 +40,8 @@ class Making:
     ) -> tuple[list[GuestReport], Derived]:
         return self._report(made), Derived()
 
-    async def twice(self, made: Sequence[int]) -> list[GuestReport]:
+    async def twice(self, captured: Mapping[int, CallOutcome], made: Sequence[int]) -> list[GuestReport]:
+        assert set(made) <= captured.keys()
         return self._report(made)
 
 
