@@ -180,6 +180,11 @@ PLACES = st.builds(
 )
 
 
+def test_the_schema_names_every_reason_to_wait() -> None:
+    reasons = queue_schema()["$defs"]["place"]["properties"]["reason"]["enum"]
+    assert sorted(reasons) == sorted(waiting.name for waiting in Waiting)
+
+
 @given(JOBS, PLACES)
 def test_every_job_can_be_shown_and_acts_on_no_terminal(job: Job, place: Place) -> None:
     assert_valid(queue_document([view(job, place)], daemon="running"))
