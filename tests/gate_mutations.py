@@ -123,6 +123,18 @@ MUTATIONS = (
         attack="shared_result",
     ),
     Mutation(
+        check="results that last",
+        seams=(f"{BEHAVIOR}.calls:call_code",),
+        made=without(Code.STATE_DIFFERS),
+        attack="inner_buffer_used_again",
+    ),
+    Mutation(
+        check="how values tell what they hold",
+        seams=(f"{BEHAVIOR}.values:_other_manner",),
+        made=always(""),
+        attack="reduce_of_an_argument",
+    ),
+    Mutation(
         check="calls with derived inputs",
         seams=(f"{BEHAVIOR}.values:_is_beyond",),
         made=always(True),

@@ -4,12 +4,14 @@ The inputs are made once for a baseline, by a seed that no candidate knows. Whic
 two replays of the kept ones under different hash seeds.
 """
 
+import itertools
 import random
 import sys
 import time
 import types
+from functools import partial
 
-from . import deriving, importing, inputs, instrument, pickling, relations
+from . import crossing, deriving, importing, inputs, instrument, pickling, relations
 from .allowance import TooSlow, limit_memory, limited
 from .naming import type_name
 from .replay import Session
@@ -18,6 +20,10 @@ from .replay import Session
 _MOST_OBSERVED = 300
 #: How many inputs are made for each one that is wanted, at most.
 _TRIES = 12
+#: Crosses of observed arguments that are tried out, and observed generators that are read further.
+_MOST_CROSSES, _MOST_READ = 60, 20
+#: By how many items more, besides as many again.
+_READ_ON = 8
 #: CPU seconds for trying out inputs of one target, where there are many targets.
 _LEAST_TRY_S = 0.3
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
@@ -112,17 +118,43 @@ class _Trial:
         known = relations.infer([made for _, made in observed], texts_of(calls[0].meta["module"]))
         deriver = deriving.Deriver(known, chance)
         self._seen.update(call.blob for call in calls)
+        self._read_on(calls)
         if not any(deriving.is_plain(value) for _, made in observed for value in _arguments(made)):
             self.told["why"] = "no argument is made of builtin types"
             return
-        for _ in range(_TRIES * sum(self._wanted.values())):
+        crosses = crossing.crosses([made for _, made in observed], chance)[:_MOST_CROSSES]
+        self._spend(partial(self._cross, known, calls[number], values) for number, values in crosses)
+        drawn = partial(self._one, deriver, chance, calls)
+        self._spend(itertools.repeat(drawn, _TRIES * sum(self._wanted.values())))
+        if self._left_ns <= 0:
+            self.told["why"] = "the time for trying inputs out was spent"
+
+    def _spend(self, steps):
+        """Take steps until there are enough inputs, or the budget is spent."""
+        for step in steps:
             if self._left_ns <= 0 or not self._wants(False):
                 break
             started = time.process_time_ns()
-            self._one(deriver, chance, calls)
+            step()
             self._left_ns -= time.process_time_ns() - started
-        if self._left_ns <= 0:
-            self.told["why"] = "the time for trying inputs out was spent"
+
+    def _read_on(self, calls):
+        """Read more of generators than the tests did: being right for as much as they read is not enough."""
+        cut = [call for call in calls if call.meta.get("items")][:_MOST_READ]
+        self._spend(
+            partial(self._try, call, call.blob, "", items=2 * call.meta["items"] + _READ_ON) for call in cut
+        )
+
+    def _cross(self, known, base, values):
+        """Make one call with arguments that were not seen together."""
+        try:
+            args, kwargs = inputs.load(base)
+            args = tuple(values.get(place, value) for place, value in enumerate(args))
+            kwargs = {name: values.get(name, value) for name, value in kwargs.items()}
+            blob, breaks = pickling.dumps((args, kwargs), _INPUT_BYTES), known.broken(args, kwargs)
+        except Exception:  # as below
+            return
+        self._try_new(base, blob, breaks)
 
     def _wants(self, outside):
         return len(self._kept[outside]) < self._wanted[outside]
@@ -132,18 +164,21 @@ class _Trial:
         try:
             args, kwargs = inputs.load(base)
             derived = deriver.derive(args, kwargs, inputs.load(chance.choice(calls)))
-            if derived is None or not self._wants(bool(derived[2])):
+            if derived is None:
                 return
             blob = pickling.dumps(derived[:2], _INPUT_BYTES)
         except Exception:  # objects of the project may object to being copied; a huge input
             return
-        if blob not in self._seen:
-            self._seen.add(blob)
-            self._try(base, blob, derived[2])
+        self._try_new(base, blob, derived[2])
 
-    def _try(self, base, blob, breaks):
+    def _try_new(self, base, blob, breaks):
+        if blob not in self._seen and self._wants(bool(breaks)):
+            self._seen.add(blob)
+            self._try(base, blob, breaks)
+
+    def _try(self, base, blob, breaks, **read):
         self.told["tried"] += 1
-        meta = dict(base.meta, base=base.meta["i"], breaks=breaks, test="", derived=True)
+        meta = dict(base.meta, base=base.meta["i"], breaks=breaks, test="", derived=True, **read)
         cost_ns = self._cost_ns(inputs.Call(meta, blob))
         if cost_ns is not None:
             self._kept[bool(meta["breaks"])].append((cost_ns, len(blob), meta, blob))

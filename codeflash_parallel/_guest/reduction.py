@@ -3,6 +3,7 @@
 import copyreg
 import types
 
+from .manners import note, note_state
 from .naming import type_name
 
 
@@ -18,6 +19,7 @@ def changing(walk, value):
 def unchanging(walk, value):
     """Write an object whose identity is not observable."""
     name = type_name(type(value))
+    note(type(value))
     try:
         reduced = _reduced(value)
     except Unencodable as error:
@@ -47,7 +49,7 @@ def _parts(walk, value, name, reduced):
     else:
         yield maker
         yield _without_anonymous_factory(name, args)
-    yield from _state(walk, state)
+    yield from _state(walk, type(value), state)
     for content in (items, pairs):
         if content is not None:
             yield list(content)
@@ -61,13 +63,14 @@ def _without_anonymous_factory(name, args):
     return ("a factory",) if anonymous else args
 
 
-def _state(walk, state):
+def _state(walk, cls, state):
     """Write the attributes of an object in the order of their names; any other state as it is."""
     parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
     if not all(part is None or _is_by_name(part) for part in parts):
         yield state
         return
     for part in parts:
+        note_state(cls, part or {})
         yield from attributes(walk, part or {})
 
 

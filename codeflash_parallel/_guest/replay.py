@@ -7,9 +7,10 @@ import random
 import sys
 import time
 
-from . import aftereffects, current, importing, inputs, instrument
+from . import aftereffects, current, importing, inputs, instrument, manners
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
+from .lasting import Lasting
 from .render import render_arguments
 from .targets import Settler, Targets, Unresolvable, items_read
 
@@ -35,10 +36,12 @@ def run(spec, channel):
     for call in calls:
         session.replay(call, channel, texts)
     channel.write("globals", changed=left.changed(), names=left.names())
+    session.look_again(channel)
     for call in _derived(spec):
         if session.slow >= _MOST_SLOW:
             break  # whoever hangs need not hang hundreds of times
         session.replay(call, channel, texts)
+    session.look_again(channel)
     session.close()
     return 0
 
@@ -86,6 +89,7 @@ class Session:
         self._targets = Targets(spec, instrument.REGISTRY)
         self._settler = Settler()
         self._traces = aftereffects.Traces()
+        self._lasting = None
         self.slow = 0
         self._spec, self._project = spec, spec["project"]
 
@@ -94,6 +98,13 @@ class Session:
         for call in calls:
             with contextlib.suppress(Unresolvable):  # `replay` says so for each call
                 self._targets.function(call.meta)
+        self._lasting = Lasting()
+
+    def look_again(self, channel):
+        """Write what has become of the results so far, and what else is to be seen after the calls."""
+        left = self._lasting.left()
+        channel.write("spoiled", calls=self._lasting.spoiled(), manners=[*manners.noted(), *left])
+        self._lasting.more()
 
     def replay(self, call, channel, texts):
         """Make one call and write its record: "answer", or "unreplayable" where it cannot be made.
@@ -149,10 +160,17 @@ class Session:
             spent = time.process_time_ns() - started
             self.slow += type(error) is TooSlow
             traces = self._traces.of(meta["i"], None)
-            return dict(raised(error, args, kwargs), traces=traces, ns=spent)
+            return dict(self._seen(raised, error, args, kwargs, meta), traces=traces, ns=spent)
         spent = time.process_time_ns() - started
         traces = self._traces.of(meta["i"], value)
-        return dict(returned(value, args, kwargs), traces=traces, ns=spent)
+        return dict(self._seen(returned, value, args, kwargs, meta), traces=traces, ns=spent)
+
+    def _seen(self, look, outcome, args, kwargs, meta):
+        # The clock of the process is a coarse one wherever a timer was set.
+        started = time.thread_time_ns()
+        fields = look(outcome, args, kwargs)
+        self._lasting.keep(meta["i"], outcome, args, kwargs, fields, time.thread_time_ns() - started)
+        return fields
 
     def make(self, function, args, kwargs, meta):
         """Make one call and return its result, settled; what it raises comes through."""

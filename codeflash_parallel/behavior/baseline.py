@@ -54,6 +54,7 @@ class Baseline:
         derivation: what came of deriving them, by target, in words.
         globals: public data of the targets' modules that is compared after the captured calls.
         changed_globals: digests of those that the calls change.
+        manners: how values told what they hold in these calls, and what was still to come after them.
         aside: what lies elsewhere while calls are made again: the tests, relative to the workspace's root.
         sheltered: captured calls that need something of it: they are made with all of it there.
         unstable: captured calls whose outcome the baseline itself does not repeat.
@@ -98,6 +99,7 @@ class Baseline:
     derivation: Mapping[str, str] = field(default_factory=dict)
     globals: tuple[str, ...] = ()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
+    manners: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     sheltered: tuple[int, ...] = ()
     unstable: int = 0
@@ -144,7 +146,8 @@ class Baseline:
         inside = {index: call for index, call in self.calls.items() if index in kept}
         others = {index: call for index, call in self.calls.items() if index not in kept}
         first = Part(known=replace(whole, calls=others), aside=self.aside)
-        return (first, Part(known=Known(calls=inside, targets=self.targets))) if inside else (first,)
+        second = Known(calls=inside, targets=self.targets, manners=whole.manners)
+        return (first, Part(known=second)) if inside else (first,)
 
     @property
     def known(self) -> Known:
@@ -156,6 +159,7 @@ class Baseline:
             breaks=self.breaks,
             globals=frozenset(self.globals),
             changed_globals=self.changed_globals,
+            manners=frozenset(self.manners),
             repeated=len(self.repeats),
             unstable=self.unstable,
             uncaptured=self.uncaptured,
@@ -216,13 +220,13 @@ _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
         *("leftovers", "order", "asked", "benchmarks", "spawning", "third_party", "globals"),
-        *("aside", "sheltered"),
+        *("aside", "sheltered", "manners"),
     }
 )
 _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
-    *("derived_inputs", "derivation", "globals", "changed_globals", "aside", "sheltered"),
+    *("derived_inputs", "derivation", "globals", "changed_globals", "manners", "aside", "sheltered"),
     *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed"),
 )

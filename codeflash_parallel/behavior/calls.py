@@ -33,6 +33,7 @@ class Known:
         breaks: the relation that a derived input breaks; those that are not named keep all.
         globals: public data of the targets' modules that are compared after the captured calls.
         changed_globals: digests of those that the baseline changes.
+        manners: how values told what they hold, and what was still to come after the calls, in words.
         targets: names by number.
         repeated, unstable: captured calls that are not compared, and why.
         uncaptured: reason → number of calls that could not be captured.
@@ -44,6 +45,7 @@ class Known:
     breaks: Mapping[int, str] = field(default_factory=dict)
     globals: frozenset[str] = frozenset()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
+    manners: frozenset[str] = frozenset()
     repeated: int = 0
     unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)

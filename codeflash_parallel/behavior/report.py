@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,10 @@ CONFINED = "isolation"
 
 #: Types of the parts of an answer.
 _ANSWER = (int, str, str, str, str, str, str, str, int)
+
+
+#: A trace that a call has if its result was the same after all calls.
+LASTING = "lasting"
 
 
 class ForeignRecord(ValueError):  # noqa: N818 - a fact about who wrote it
@@ -43,6 +48,7 @@ class GuestReport:
         answers: of a replay, for the calls that were not put into words.
         globals: dotted names of the public data of the targets' modules.
         changed_globals: digest by name of those that replayed calls have changed.
+        manners: how values told what they hold, and what was still to come after the calls.
         derived: by the number of a derived input: the call that it was made from, and the relation that it
             breaks.
         derivations: what came of deriving, by target.
@@ -72,6 +78,7 @@ class GuestReport:
     unreplayable: Mapping[int, str] = field(default_factory=dict)
     globals: frozenset[str] = frozenset()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
+    manners: frozenset[str] = frozenset()
     derived: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     derivations: tuple[Derivation, ...] = ()
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -111,6 +118,7 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
     collected = _last(by_type["collected"])
     error = _last(by_type["error"])
     end = _last(by_type["end"])
+    spoiled = frozenset(whole_number(index) for record in by_type["spoiled"] for index in record["calls"])
     return GuestReport(
         finished=bool(end),
         status=whole_number(end.get("status", 0)),
@@ -124,11 +132,12 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
         touched={str(r["id"]): frozenset(map(whole_number, r["targets"])) for r in by_type["touched"]},
-        calls=_calls(by_type["call"], by_type["unencodable"]),
-        answers=tuple(_answers(by_type["answer"])),
+        calls=_calls(by_type["call"], by_type["unencodable"], spoiled),
+        answers=tuple(_answers(by_type["answer"], spoiled)),
         unreplayable={whole_number(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
         globals=frozenset(_names(_last(by_type["globals"]), "names")),
         changed_globals=_texts(_last(by_type["globals"]).get("changed")),
+        manners=frozenset(name for record in by_type["spoiled"] for name in _names(record, "manners")),
         derived={
             whole_number(r["i"]): (whole_number(r["base"]), str(r["breaks"])) for r in by_type["derived"]
         },
@@ -215,21 +224,31 @@ def _executed(records: list[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
     return dict(counts)
 
 
-def _calls(calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]]) -> tuple[CallOutcome, ...]:
+def _calls(
+    calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]], spoiled: AbstractSet[int]
+) -> tuple[CallOutcome, ...]:
     why = {whole_number(r["i"]): str(r.get("why", "")) for r in unencodable}
-    return tuple(_call(record, why) for record in calls)
+    return tuple(_call(record, why, spoiled) for record in calls)
 
 
-def _answers(records: list[Mapping[str, Any]]) -> Iterator[Answer]:
+def _traces(traces: str, index: int, spoiled: AbstractSet[int]) -> str:
+    """Add to what a replayed call left behind whether its result has lasted."""
+    return f"{traces};{LASTING}=yes" if traces and index not in spoiled else traces
+
+
+def _answers(records: list[Mapping[str, Any]], spoiled: AbstractSet[int]) -> Iterator[Answer]:
     """Yield the answers; what is none is no outcome."""
     for record in records:
         parts = record.get("of")
         if type(parts) is list and tuple(map(type, parts)) == _ANSWER:
             answer = Answer._make(parts)
-            yield answer._replace(ns=whole_number(answer.ns))
+            traces = _traces(answer.traces, answer.call, spoiled)
+            yield answer._replace(traces=traces, ns=whole_number(answer.ns))
 
 
-def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutcome:
+def _call(
+    record: Mapping[str, Any], unencodable: Mapping[int, str], spoiled: AbstractSet[int]
+) -> CallOutcome:
     get = record.get
     index, kind, digest = whole_number(record["i"]), str(get("kind") or ""), str(get("digest") or "")
     return CallOutcome(
@@ -242,7 +261,7 @@ def _call(record: Mapping[str, Any], unencodable: Mapping[int, str]) -> CallOutc
         floatless=str(get("floatless") or ""),
         typeless=str(get("typeless") or ""),
         after=str(get("after") or ""),
-        traces=str(get("traces") or ""),
+        traces=_traces(str(get("traces") or ""), index, spoiled),
         floats=str(get("floats") or ""),
         skeleton=str(get("skeleton") or ""),
         text=str(get("text") or ""),

@@ -70,6 +70,8 @@ def compare_calls(
     if name and not found.observed:
         reason = f"The calls leave {name} in another state than the baseline's."
         return judged(code=Code.STATE_DIFFERS, reason=reason)
+    if (manner := _other_manner(known, got)) and not found.observed:
+        return judged(code=Code.STATE_DIFFERS, reason=_manner_reason(manner))
     if decisive := found.observed or found.inside:
         worst = min(decisive, key=_gravest_first)
         difference = first_difference(worst, known, got)
@@ -158,6 +160,23 @@ def _changed_global(known: Known, got: GuestReport) -> str:
         if known.changed_globals.get(name) != got.changed_globals.get(name):
             return name
     return ""
+
+
+def _other_manner(known: Known, got: GuestReport) -> str:
+    """Return the first manner that the baseline does not have; empty if there is none."""
+    return min(got.manners - known.manners, default="")
+
+
+def _manner_reason(manner: str) -> str:
+    what, _, how = manner.partition(": ")
+    if what in _LEFT:
+        return f"After the calls {_LEFT[what]}, which the baseline's do not leave behind."
+    way = how.partition(" ")[0]
+    return f"{what} tells by {way} what it holds, and not as in the baseline: no value of it can be compared."
+
+
+#: What may be still to come when all calls are made.
+_LEFT = {"threads": "threads are still running", "signals": "a timer of signals is running"}
 
 
 def _all_equal(counts: ValueCounts) -> str:

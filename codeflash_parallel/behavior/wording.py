@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
-from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.report import LASTING, GuestReport
 from codeflash_parallel.model.evidence import FirstDifference
 from codeflash_parallel.model.outcome import Code
 
@@ -32,13 +32,18 @@ def first_difference(one: Differing, known: Known, got: GuestReport | None = Non
 
 def _got_text(one: Differing) -> str:
     if one.code is Code.STATE_DIFFERS and one.got is not None:
-        return f"the same outcome, and {_TRACES[other_trace(one.expected.traces, one.got.traces)]}"
+        return _left(other_trace(one.expected.traces, one.got.traces))
     return outcome_text(one.got) if one.got else "no outcome"
+
+
+def _left(trace: str) -> str:
+    return f"the same outcome, and {_TRACES[trace]}"
 
 
 _TRACES = {
     "random": "the random generator is in another state",
     "numpy": "numpy's random generator is in another state",
+    LASTING: "it changes after it was given",
     "shared": "it is not a new object where the baseline's is, or the other way round",
 }
 
@@ -50,6 +55,8 @@ def reworded(
     if again is None:
         return replace(difference, got="another outcome; made once more, the call gave none")
     code = call_code(expected, again)
+    if code is Code.OK and difference.got == _left(LASTING):
+        return difference  # fewer calls were made after it now
     if code is Code.OK:
         return replace(difference, got="another outcome; made once more, the call gave the baseline's")
     return replace(difference, got=_got_text(Differing(code=code, expected=expected, got=again)))
@@ -68,7 +75,7 @@ _WHAT = {
     Code.VALUE_DIFFERS: "gives another value",
     Code.TYPE_DIFFERS: "gives an equal value of another type",
     Code.INPUT_MUTATED: "leaves its arguments (or their identity with the result) in another state",
-    Code.STATE_DIFFERS: "leaves something else behind (random state, objects shared with earlier results)",
+    Code.STATE_DIFFERS: "leaves something else behind",
     Code.FLOAT_DIFFERS: "gives other floats",
 }
 
@@ -77,14 +84,14 @@ def value_reason(one: Differing, difference: FirstDifference, count: int) -> str
     """Say how the outcome of a captured call differs; `count`: of so many."""
     name = difference.target.rpartition("::")[2]
     where = f"for {_short(difference.inputs)} in call {difference.call}{and_more(count - 1)}"
-    return f"{name} {_WHAT[one.code]} {where}{_figures(one)}."
+    return f"{name} {_what(one)} {where}{_figures(one)}."
 
 
 def derived_reason(one: Differing, difference: FirstDifference, count: int) -> str:
     """Say how the outcome of a derived input that keeps all relations differs; `count`: of so many."""
     name = difference.target.rpartition("::")[2]
     like = f"a new input that keeps all that the tests' inputs have in common{and_more(count - 1)}"
-    return f"{name} {_WHAT[one.code]} for {_short(difference.inputs)}, {like}{_figures(one)}."
+    return f"{name} {_what(one)} for {_short(difference.inputs)}, {like}{_figures(one)}."
 
 
 def outside_reason(one: Differing, difference: FirstDifference, count: int) -> str:
@@ -92,7 +99,13 @@ def outside_reason(one: Differing, difference: FirstDifference, count: int) -> s
     name = difference.target.rpartition("::")[2]
     why = f"unlike the tests' inputs: {difference.breaks}" if difference.breaks else "by rounding"
     where = f"for {_short(difference.inputs)} ({why}){and_more(count - 1)}"
-    return f"{name} {_WHAT[one.code]} {where}{_figures(one)}."
+    return f"{name} {_what(one)} {where}{_figures(one)}."
+
+
+def _what(one: Differing) -> str:
+    if one.code is Code.STATE_DIFFERS and one.got is not None:
+        return f"gives {_left(other_trace(one.expected.traces, one.got.traces))},"
+    return _WHAT[one.code]
 
 
 def _figures(one: Differing) -> str:
@@ -107,4 +120,5 @@ def and_more(count: int) -> str:
 
 
 def _short(text: str, width: int = 60) -> str:
+    text = text or "no arguments"
     return text if len(text) <= width else text[: width - 1] + "…"

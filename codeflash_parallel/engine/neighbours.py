@@ -184,6 +184,7 @@ def baseline_of(whole: Baseline, guest: Guest, report: GuestReport, got: Replaye
         observed={},
         globals=(),
         changed_globals={},
+        manners=got.manners,
         costs_ns={},
         inputs_of={},
         inputs=str(inputs),

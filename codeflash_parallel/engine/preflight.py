@@ -249,6 +249,7 @@ class Preflight:
             sheltered=got.sheltered,
             warnings=(*draft.warnings, *warnings_of(got)),
             **stable_globals(got.replays),
+            manners=got.manners,
             repeats=found.repeats,
             costs_ns={index: call.ns for index, call in captured.items() if index in sound},
             # The target's number first: two targets may be given the same.

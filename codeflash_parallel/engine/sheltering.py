@@ -23,6 +23,7 @@ class Replayed:
         replays: those without what lay aside.
         aside: what that was.
         sheltered: calls of `found` that were made with it there.
+        others: the replays of those.
     """
 
     found: Stability
@@ -30,6 +31,13 @@ class Replayed:
     derived: Derived = field(default_factory=Derived)
     aside: tuple[str, ...] = ()
     sheltered: tuple[int, ...] = ()
+    others: Sequence[GuestReport] = ()
+
+    @property
+    def manners(self) -> tuple[str, ...]:
+        """Return how values told in any replay what they hold, and what was still to come after the calls."""
+        replays = (*self.replays, *self.others)
+        return tuple(sorted({manner for replay in replays for manner in replay.manners}))
 
 
 async def replayed(
@@ -59,13 +67,14 @@ async def replayed(
     if not best.found.bound or not best.aside or not left:
         return best
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
-    saved = stable(some, await making.twice(some, left), repeated)
+    others = await making.twice(some, left)
+    saved = stable(some, others, repeated)
     if not saved.calls:
         return best
     for aside in levels[1:]:
         other = await at(aside)
         best = other if len(other.found.calls) > len(best.found.calls) else best
-    return _joined(best, saved)
+    return replace(_joined(best, saved), others=others)
 
 
 def _joined(best: Replayed, saved: Stability) -> Replayed:

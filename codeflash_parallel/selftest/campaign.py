@@ -18,6 +18,7 @@ from codeflash_parallel.selftest.entries import Base, Entry, Kind, Trace, bases
 from codeflash_parallel.selftest.gate import Question, Said, Way, ask
 from codeflash_parallel.selftest.judging import Fooled, Outcome, Told, judged, skipped
 from codeflash_parallel.selftest.projects import Marks, edits_of, marks, write_files, write_repository
+from codeflash_parallel.worktrees.layout import cache_faults
 
 #: Candidates of one run at most: what disturbs it disturbs no more than these.
 MOST_AT_ONCE = 64
@@ -58,13 +59,24 @@ def run_selftest(wish: Wish, say: Say, done: Callable[[Outcome], None]) -> tuple
         say: receives progress, one line at a time.
         done: receives every outcome as soon as it is known.
     """
-    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-selftest-", dir=wish.folder) as folder:
+    with _working_folder(wish.folder) as folder:
         work = _Work(wish=wish, folder=Path(folder), say=say)
         found = {}
         for outcome in work.outcomes():
             done(outcome)
             found[outcome.name] = outcome
         return tuple(found[entry.name] for entry in wish.entries)
+
+
+def _working_folder(below: str | None) -> tempfile.TemporaryDirectory[str]:
+    if below is None:
+        return tempfile.TemporaryDirectory(prefix=_PREFIX)
+    with cache_faults(Path(below)):
+        Path(below).mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=_PREFIX, dir=below)
+
+
+_PREFIX = "codeflash-parallel-selftest-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,210 @@
+"""What is looked at after all calls: results must last, and values tell what they hold as they always did."""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import random
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+from typing import Any
+
+import pytest
+
+from codeflash_parallel._guest import crossing, manners
+from codeflash_parallel._guest.encode import digest_raise, digest_return, encode
+from codeflash_parallel._guest.lasting import Lasting
+
+
+def kept(value: Any, *args: Any, ns: int = 1) -> Lasting:
+    lasting = Lasting()
+    lasting.keep(7, value, args, {}, digest_return(value, args, {}), ns)
+    return lasting
+
+
+def test_what_stays_as_it_was_is_not_spoiled():
+    assert kept({"a": [1, 2.0]}, [3]).spoiled() == []
+    assert kept(iter([1])).spoiled() == [7]  # it is read up: nothing can be said of it, on no side
+
+
+def test_a_result_or_an_argument_that_changes_is_spoiled():
+    result, argument = [[1]], [2]
+    lasting = kept(result, argument)
+    result[0].append(5)
+    assert lasting.spoiled() == [7]
+    result[0].pop()
+    assert lasting.spoiled() == []
+    argument.clear()
+    assert lasting.spoiled() == [7]
+
+
+def test_the_arguments_of_a_call_that_raised_are_looked_at():
+    argument, lasting, error = [1], Lasting(), ValueError()
+    lasting.keep(7, error, (argument,), {}, digest_raise(error, (argument,), {}), 1)
+    assert lasting.spoiled() == []
+    argument.append(2)
+    assert lasting.spoiled() == [7]
+
+
+def test_only_so_much_is_kept_until_other_calls_follow():
+    lasting = kept([1], ns=10**9)
+    late, fields = [2], digest_return([2], (), {})
+    lasting.keep(8, late, (), {}, fields, 1)
+    late.clear()
+    assert lasting.spoiled() == []
+    lasting.more()
+    lasting.keep(9, late, (), {}, fields, 1)
+    assert lasting.spoiled() == [9]
+
+
+def test_threads_that_go_on_are_told_and_idle_pools_are_not():
+    lasting, begun, go_on = Lasting(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait()
+
+    with ThreadPoolExecutor(1) as executor, ThreadPool(1) as pool:
+        executor.submit(int).result()
+        pool.apply(int)
+        assert lasting.left() == []
+        waiting = pool.apply_async(work)
+        begun.wait()
+        assert lasting.left() == ["threads: left running"]
+        go_on.set()
+        waiting.wait()
+        assert lasting.left() == []
+        begun.clear()
+        go_on.clear()
+        executor.submit(work)
+        begun.wait()
+        assert lasting.left() == ["threads: left running"]
+        go_on.set()
+
+
+def test_a_thread_that_soon_ends_is_waited_for():
+    lasting, ready = Lasting(), threading.Event()
+    thread = threading.Thread(target=ready.wait, args=(0.05,))
+    thread.start()
+    assert lasting.left() == []
+    thread.join()
+
+
+def test_a_timer_of_signals_is_told():
+    signal.setitimer(signal.ITIMER_PROF, 1000)
+    try:
+        assert Lasting().left() == ["signals: a timer is left running"]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.x = 1
+
+
+class Reducing(Plain):
+    def __reduce_ex__(self, protocol: object) -> Any:
+        return copyreg.__newobj__, (Reducing,), {"x": 1}  # type: ignore[attr-defined]
+
+
+class Stateful(Plain):
+    def __getstate__(self) -> dict[str, int]:
+        return {"x": 1}
+
+
+class Reading(Plain):
+    def __getattribute__(self, name: str) -> Any:
+        return object.__getattribute__(self, name)
+
+
+class Shadowing:
+    def __init__(self) -> None:
+        self.__dict__["x"] = 1
+
+    @property
+    def x(self) -> int:
+        return 2
+
+    @property
+    def y(self) -> int:
+        return 3
+
+
+class Registered(Plain):
+    pass
+
+
+class Rows(list[int]):
+    def __iter__(self) -> Any:
+        return list.__iter__(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    x: int = 1
+
+
+NAME = f"{__name__}."
+
+
+def noted(value: Any) -> list[str]:
+    """Return what encoding a value adds, without the digests."""
+    before = set(manners.noted())
+    manners._SEEN.clear()
+    encode(value)
+    mine = {note for note in manners.noted() if note.startswith(f"{NAME}{type(value).__name__}:")}
+    return sorted(" ".join(note.split()[1:2]) for note in mine | (set(manners.noted()) - before))
+
+
+@pytest.mark.parametrize(
+    ("value", "ways"),
+    [
+        (Plain(), []),
+        (Reducing(), ["__reduce_ex__"]),
+        (Stateful(), ["__getstate__"]),
+        (Reading(), ["__getattribute__"]),
+        (Shadowing(), ["x"]),
+        (Rows([1]), ["__iter__"]),
+        (Frozen(), []),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_ways_of_telling_are_noted(value, ways):
+    assert noted(value) == ways
+
+
+def test_a_registered_way_is_noted(monkeypatch):
+    monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda _: (Registered, ()))
+    assert noted(Registered()) == ["copyreg"]
+
+
+def test_the_same_method_has_the_same_fingerprint_wherever_its_file_lies():
+    def made(text: str, file: str) -> Any:
+        names: dict[str, Any] = {"__name__": __name__}
+        exec(compile(text, file, "exec"), names)
+        return names["f"]
+
+    one = made("def f(self):\n    return (lambda: {1, 2})", "/one/a.py")
+    other = made("\n\ndef f(self):\n    return (lambda: {1, 2})", "/other/a.py")
+    different = made("def f(self):\n    return (lambda: {1, 3})", "/one/a.py")
+    assert manners._fingerprint(one) == manners._fingerprint(other)
+    assert manners._fingerprint(one) != manners._fingerprint(different)
+
+
+def test_crosses_put_extremes_together_that_never_met():
+    observed = [((text, width), {"deep": [1]}) for text, width in (("ab", 9), ("a" * 30, -1), ("abcdef", 4))]
+    found = crossing.crosses(observed, random.Random(0))
+    pairs = {(values[0], values[1]) for _, values in found if {0, 1} <= values.keys()}
+    assert ("ab", -1) in pairs
+    assert all(number < len(observed) for number, _ in found)
+
+
+def test_crosses_keep_to_calls_of_one_shape_and_to_plain_values():
+    observed = [((1, sys), {}), ((2, sys), {}), ((3,), {"name": 4}), ((5,), {"name": 6})]
+    found = crossing.crosses(observed, random.Random(0))
+    assert {frozenset(values) for _, values in found} == {frozenset({0, "name"})}
+    assert {number for number, _ in found} <= {2, 3}
