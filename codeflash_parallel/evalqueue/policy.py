@@ -12,7 +12,7 @@ has ended, and then nothing but it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -161,10 +161,7 @@ def is_busy(picture: Picture) -> bool:
 
 def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
     """Return which limit of its own keeps a submitter's job of a kind from starting."""
-    limits = picture.limits
-    if not (limits.kinds or limits.submitter or limits.starts):
-        return None  # asked for every lane, and most queues have no such limit
-    running = picture.running.items()
+    limits, running = picture.limits, picture.running.items()
     if kind in limits.kinds and sum(n for (_, its), n in running if its == kind) >= limits.kinds[kind]:
         return Waiting.KIND
     if limits.submitter and sum(n for (who, _), n in running if who == submitter) >= limits.submitter:
@@ -172,6 +169,14 @@ def held_back(submitter: str, kind: str, picture: Picture) -> Waiting | None:
     if limits.starts and picture.starts.get(submitter, 0) >= limits.starts:
         return Waiting.RATE
     return None
+
+
+def open_lanes(picture: Picture) -> Sequence[Lane]:
+    """Return the lanes that no limit of their own holds back; most queues have no such limit."""
+    limits = picture.limits
+    if not (limits.kinds or limits.submitter or limits.starts):
+        return picture.lanes
+    return [lane for lane in picture.lanes if not held_back(lane.submitter, lane.kind, picture)]
 
 
 def pick(picture: Picture, kinds: Iterable[JobKind], ending: int = 0) -> Pick | None:
@@ -183,8 +188,8 @@ def pick(picture: Picture, kinds: Iterable[JobKind], ending: int = 0) -> Pick | 
     if closed(picture):
         return None
     taken = frozenset(kinds)
-    open_lanes = [lane for lane in picture.lanes if not held_back(lane.submitter, lane.kind, picture)]
-    wanted = [lane for lane in open_lanes if lane.kind in taken]
+    free = open_lanes(picture)
+    wanted = [lane for lane in free if lane.kind in taken]
     if not wanted:
         return None
     lane = min(wanted, key=lambda lane: order(lane, picture))
@@ -194,8 +199,8 @@ def pick(picture: Picture, kinds: Iterable[JobKind], ending: int = 0) -> Pick | 
         return Pick(lane=lane)
     return Pick(
         lane=lane,
-        passed_shares=_passed_shares(picture, open_lanes, lane.share),
-        passed_submitters=_passed_submitters(picture, open_lanes, lane),
+        passed_shares=_passed_shares(picture, free, lane.share),
+        passed_submitters=_passed_submitters(picture, free, lane),
     )
 
 
@@ -218,15 +223,15 @@ def rank_ms(lane: Lane, picture: Picture) -> int:
     return picture.ranks.get((lane.share, lane.submitter), 0) * AGEING_MS
 
 
-def _passed_shares(picture: Picture, open_lanes: list[Lane], chosen: str) -> tuple[str, ...]:
-    served = {lane.share for lane in open_lanes}
+def _passed_shares(picture: Picture, free: Sequence[Lane], chosen: str) -> tuple[str, ...]:
+    served = {lane.share for lane in free}
     vtime = picture.shares[chosen].vtime
     waiting = {lane.share for lane in picture.lanes} - served
     return tuple(sorted(share for share in waiting if picture.shares[share].vtime < vtime))
 
 
-def _passed_submitters(picture: Picture, open_lanes: list[Lane], chosen: Lane) -> tuple[str, ...]:
-    served = {lane.submitter for lane in open_lanes if lane.share == chosen.share}
+def _passed_submitters(picture: Picture, free: Sequence[Lane], chosen: Lane) -> tuple[str, ...]:
+    served = {lane.submitter for lane in free if lane.share == chosen.share}
     vtime = picture.submitters[chosen.share, chosen.submitter].vtime
     waiting = {lane.submitter for lane in picture.lanes if lane.share == chosen.share} - served
     return tuple(sorted(who for who in waiting if picture.submitters[chosen.share, who].vtime < vtime))

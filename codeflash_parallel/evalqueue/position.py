@@ -11,7 +11,6 @@ without its limit, and the limit as the reason.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from codeflash_parallel.evalqueue.policy import (
     closed,
     held_back,
     is_busy,
+    open_lanes,
     rank_ms,
 )
 from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
@@ -97,21 +97,22 @@ def others_before(picture: Picture, job: Standing, own: int) -> int:
     had = [flow.before(*turn) for flow in mates]
     spent = own * account.share_step + sum(n * f.share_step for n, f in zip(had, mates, strict=True))
     mine = picture.shares[job.share]
-    return sum(had) + sum(
-        _turns(flows, mine.vtime + spent - theirs.vtime + (theirs.since < mine.since))
-        for flows, theirs in ((flows, picture.shares[share]) for share, flows in shares.items())
-    )
+    moment, count = mine.vtime + spent, sum(had)
+    for share, flows in shares.items():
+        theirs = picture.shares[share]
+        count += _turns(flows, moment - theirs.vtime + (theirs.since < mine.since))
+    return count
 
 
 def _flows(picture: Picture) -> dict[str, list[Flow]]:
     """Return the flows of all submitters that may start something, by share."""
-    jobs: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for lane in picture.lanes:
-        if not held_back(lane.submitter, lane.kind, picture):
-            jobs[lane.share, lane.submitter] += lane.ready
-    found: defaultdict[str, list[Flow]] = defaultdict(list)
+    jobs: dict[tuple[str, str], int] = {}
+    for lane in open_lanes(picture):
+        who = (lane.share, lane.submitter)
+        jobs[who] = jobs.get(who, 0) + lane.ready
+    found: dict[str, list[Flow]] = {}
     for who, count in jobs.items():
-        found[who[0]].append(Flow._make((*picture.submitters[who], count)))
+        found.setdefault(who[0], []).append(Flow(*picture.submitters[who], count))
     return found
 
 
