@@ -187,12 +187,28 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where the result goes and in which form."""
     group = parser.add_argument_group("output")
+    _add_format(group)
+    _add_place(group)
+
+
+def add_output_or_json(parser: argparse.ArgumentParser) -> None:
+    """Add the same and `--json`; who gives both says one thing twice, or two that contradict each other."""
+    group = parser.add_argument_group("output")
+    form = group.add_mutually_exclusive_group()
+    _add_format(form)
+    form.add_argument("--json", action="store_true", help="The same as --output-format json.")
+    _add_place(group)
+
+
+def _add_format(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--output-format",
         choices=[form.value for form in Format],
-        default=Format.TEXT.value,
         help="Form of the result on standard output. Default: text.",
     )
+
+
+def _add_place(group: argparse._ActionsContainer) -> None:
     group.add_argument("--output", metavar="PATH", default="", help="Write the result to a file instead.")
 
 

@@ -45,8 +45,7 @@ _JOB = "Id of the job, as `queue submit` says it."
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add what every command of the queue understands: which queue, and where the answer goes."""
     options.add_settings(parser, ("queue_dir",))
-    options.add_output(parser)
-    parser.add_argument("--json", action="store_true", help="The same as --output-format json.")
+    options.add_output_or_json(parser)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:

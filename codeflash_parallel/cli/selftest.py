@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `selftest`."""
-    from codeflash_parallel.cli.options import add_output, add_settings
+    from codeflash_parallel.cli.options import add_output_or_json, add_settings
     from codeflash_parallel.process.machine import read_machine
 
     which = parser.add_argument_group("which candidates")
@@ -45,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Do not show attacks to naive judges first; then all of them count.",
     )
     how.add_argument("--list", action="store_true", help="Say what there is, and run nothing.")
-    add_output(parser)
-    parser.add_argument("--json", action="store_true", help="The same as --output-format json.")
+    add_output_or_json(parser)
     parser.add_argument("--markdown", action="store_true", help="Write the table as Markdown.")
 
 

@@ -1,10 +1,13 @@
-"""What can be asked of a daemon, and what it answers. Pure values; `protocol` makes lines of them."""
+"""What can be asked of a daemon, and what it answers. Pure values; `protocol` makes lines of them.
+
+Named tuples, for a command that asks a daemon makes all of these classes before it does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from codeflash_parallel.evalqueue.figures import Health
 from codeflash_parallel.model.jobs import Job, JobId, JobRequest, JobState, Place, Receipt, Waiting
@@ -12,8 +15,7 @@ from codeflash_parallel.model.jobs import Job, JobId, JobRequest, JobState, Plac
 # --- what is answered ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerInfo:
+class WorkerInfo(NamedTuple):
     """A worker process.
 
     Attributes:
@@ -29,8 +31,7 @@ class WorkerInfo:
     lease_age_s: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DaemonInfo:
+class DaemonInfo(NamedTuple):
     """What a daemon says of itself.
 
     Attributes:
@@ -52,16 +53,14 @@ class DaemonInfo:
     last_fault: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobStatus:
+class JobStatus(NamedTuple):
     """A job and where it stands."""
 
     job: Job
     place: Place
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobEvent:
+class JobEvent(NamedTuple):
     """Something about a job has changed."""
 
     job_id: JobId
@@ -74,7 +73,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Nothing:
-    """A call or an answer that is its name alone."""
+    """A call or an answer that is its name alone; an empty tuple would count as false."""
 
 
 class Done(_Nothing):
@@ -83,15 +82,13 @@ class Done(_Nothing):
     __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Jobs:
+class Jobs(NamedTuple):
     """Several jobs, in order of their insertion."""
 
     jobs: tuple[Job, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewState:
+class NewState(NamedTuple):
     """In which state a job is now."""
 
     state: JobState
@@ -100,8 +97,7 @@ class NewState:
 # --- what is asked ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _OfJob:
+class _OfJob(NamedTuple):
     """A call about one job."""
 
     job_id: JobId
@@ -119,17 +115,16 @@ class Look(_Nothing):
     __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Submit:
+class Submit(NamedTuple):
     """Take a job."""
 
     request: JobRequest
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wait(_OfJob):
+class Wait(NamedTuple):
     """Answer when a job is final, or after so many seconds; negative: however long it takes."""
 
+    job_id: JobId
     max_s: float
 
 
@@ -145,8 +140,7 @@ class Status(_OfJob):
     __slots__ = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class List:
+class List(NamedTuple):
     """Name jobs; empty: of all states, submitters, runs. The latest `limit` of them."""
 
     states: frozenset[JobState] = frozenset()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.evalqueue.access import Access
@@ -56,7 +55,7 @@ class EvalQueueClient(Access):
 
         def directly(store: Store) -> Receipt:
             receipt = submit_anew(store, request, now())
-            return replace(receipt, place=without_daemon(receipt.place))
+            return receipt._replace(place=without_daemon(receipt.place))
 
         def asked() -> calls.Request:
             from codeflash_parallel.evalqueue import calls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codeflash_parallel.model.jobs import Place, Waiting
@@ -17,9 +16,9 @@ def listed(store: Store, wanted: calls.List) -> calls.Jobs:
     from codeflash_parallel.evalqueue import calls
 
     found = store.jobs(states=wanted.states, submitter=wanted.submitter, run=wanted.run, limit=wanted.limit)
-    return calls.Jobs(jobs=tuple(replace(job, payload="", result="") for job in found))
+    return calls.Jobs(jobs=tuple(job._replace(payload="", result="") for job in found))
 
 
 def without_daemon(place: Place) -> Place:
     """Return where a job stands where nobody takes jobs."""
-    return replace(place, reason=Waiting.NO_DAEMON) if place.position else place
+    return place._replace(reason=Waiting.NO_DAEMON) if place.position else place

@@ -11,8 +11,10 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value made of frozen dataclasses, tuples, sets, mappings and scalars as JSON has it."""
+    """Return a value made of dataclasses, named tuples, tuples, sets, mappings and scalars as JSON has it."""
     match value:
+        case _ if _is_record(type(value)):
+            return {name: to_plain(getattr(value, name)) for name in _names(type(value))}
         case StrEnum():
             return value.value
         case tuple() | list():
@@ -21,8 +23,6 @@ def to_plain(value: Any) -> Any:
             return sorted(to_plain(item) for item in value)
         case Mapping():
             return {str(name): to_plain(item) for name, item in value.items()}
-        case _ if is_dataclass(value):
-            return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
         case _:
             return value
 
@@ -43,7 +43,7 @@ def from_plain(kind: Any, data: Any) -> Any:
         return _items(origin, arguments, _expect(data, list))
     if origin in {Mapping, dict}:
         return {_named(arguments[0], name): from_plain(arguments[1], item) for name, item in _pairs(data)}
-    if is_dataclass(kind):
+    if _is_record(kind):
         return _made(cast("type", kind), _expect(data, dict))
     return kind(_expect(data, str)) if issubclass(kind, StrEnum) else _expect(data, kind)
 
@@ -76,8 +76,13 @@ def _hints(kind: type) -> dict[str, Any]:
     return {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
 
 
-def _names(kind: Any) -> set[str]:
-    return {field.name for field in fields(kind)}
+def _is_record(kind: Any) -> bool:
+    """Say whether a type has fields with names: a dataclass, or a named tuple."""
+    return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else kind._fields
 
 
 def _made(kind: type, data: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from codeflash_parallel.evalqueue import refusals
 from codeflash_parallel.evalqueue.calls import CALLS, JobEvent, Request
@@ -45,8 +45,7 @@ class Alive:
     """The daemon is there, and the call goes on."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The end of a call."""
 
     value: Any

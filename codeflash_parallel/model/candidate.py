@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 CandidateId = NewType("CandidateId", str)
 
@@ -152,8 +152,7 @@ class Candidate:
     explanation: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unappliable:
+class Unappliable(NamedTuple):
     """A submission that could not become a candidate.
 
     Attributes:

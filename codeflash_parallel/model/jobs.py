@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import NamedTuple, NewType
 
 #: Names a job for as long as its queue exists.
 JobId = NewType("JobId", str)
@@ -119,8 +119,7 @@ class Budget:
     wall_s: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Instant:
+class Instant(NamedTuple):
     """A moment by two clocks.
 
     Args:
@@ -168,8 +167,7 @@ class JobRequest:
     pass_env: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a queued job stands, by the rule that schedules.
 
     Args:
@@ -182,8 +180,7 @@ class Place:
     wait_s: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """What the queue knows of a job.
 
     Args:
@@ -216,8 +213,7 @@ class Job:
     suspect: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What `submit` answers: the job, new or already known by its key, and where it stands."""
 
     job: Job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 from codeflash_parallel.evalqueue.calls import DaemonInfo
@@ -42,7 +42,7 @@ def _measured(seconds: float) -> float | None:
 
 
 def _plain_daemon(daemon: DaemonInfo) -> dict[str, Any]:
-    return {**asdict(daemon), "workers": [asdict(worker) for worker in daemon.workers]}
+    return {**daemon._asdict(), "workers": [worker._asdict() for worker in daemon.workers]}
 
 
 def _utilisation(health: Health, daemon: DaemonInfo | None) -> float:

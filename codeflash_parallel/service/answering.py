@@ -6,7 +6,6 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, assert_never
 
 import anyio
@@ -135,7 +134,7 @@ class Answering:
     async def _answer(self, request: calls.Request, emit: Emit) -> Any:  # noqa: C901, PLR0911, PLR0912 - a case each
         match request:
             case calls.Ping():
-                return replace(self._manager.info(), token_holder=token_holder())
+                return self._manager.info()._replace(token_holder=token_holder())
             case calls.Look():
                 await self._manager.look()
                 return calls.Done()
@@ -178,7 +177,7 @@ class Answering:
             lambda store, now: JobStatus(job=store.job(job_id), place=store.place(job_id, now, busy))
         )
         said = self._manager.progress_of(job_id)
-        return replace(found, job=replace(found.job, progress=said)) if said else found
+        return found._replace(job=found.job._replace(progress=said)) if said else found
 
     async def _wait(self, job_id: JobId, max_s: float) -> JobStatus:
         with self._notices.waiting_for(job_id), anyio.move_on_after(max_s if max_s >= 0 else None):

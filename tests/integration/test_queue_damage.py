@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,7 +122,7 @@ def test_a_damaged_file_is_moved_aside_and_made_anew_from_the_journal(tmp_path: 
     with open_lab(tmp_path, now, max_attempts=1) as lab:
         # What ran may have been it, and runs alone from now on.
         assert lab.store.jobs() == tuple(
-            replace(job, suspect=job.state is JobState.RUNNING) for job in before
+            job._replace(suspect=job.state is JobState.RUNNING) for job in before
         )
         assert bool(list(tmp_path.glob("*.damaged-1"))) is (damage != "gone")
         # Its worker cannot have it any more: nobody had the queue open. It is not to blame.

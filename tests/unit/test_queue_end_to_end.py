@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,7 @@ def job(
 ) -> Job:
     spans = {"checks": checks, "timed": timed}
     intervals = {key: [[int(a * S), int(b * S)] for a, b in value] for key, value in spans.items()}
-    return replace(
-        JOB,
+    return JOB._replace(
         job_id=JobId(name),
         submitter=submitter,
         state=JobState.DONE,

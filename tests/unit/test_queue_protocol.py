@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +76,8 @@ JOBS = st.builds(
     machinery_faults=st.integers(),
     payload=TEXT,
     result=TEXT,
+    cpu_s=SECONDS,
+    wall_s=SECONDS,
 )
 PLACES = st.builds(Place, position=st.integers(), reason=st.sampled_from(Waiting), wait_s=SECONDS)
 ASKED = st.one_of(
@@ -249,7 +250,7 @@ def test_malformed_answers_are_faults(line: bytes) -> None:
 
 
 def finished(**result: object) -> Job:
-    return replace(JOB, state=JobState.DONE, result=json.dumps({"error": None, **result}))
+    return JOB._replace(state=JobState.DONE, result=json.dumps({"error": None, **result}))
 
 
 RED = error_document(EnvironmentFault("RED_BASELINE", "It is red."))
@@ -268,7 +269,7 @@ def test_an_error_is_raised_as_what_it_was() -> None:
 @pytest.mark.parametrize("state", sorted(FINAL - {JobState.DONE}))
 def test_a_job_without_a_result_says_why(state: JobState) -> None:
     with pytest.raises(JobEnded) as caught:
-        result_of(replace(JOB, state=state, fault="it crashed", last_output="Segmentation fault"))
+        result_of(JOB._replace(state=state, fault="it crashed", last_output="Segmentation fault"))
     assert caught.value.code == f"JOB_{state.name}"
     assert (caught.value.state, caught.value.last_output) == (state, "Segmentation fault")
     assert "it crashed" in caught.value.message
@@ -286,7 +287,7 @@ class Known:
         place = Place(position=1, reason=Waiting.NEXT, wait_s=-1.0)
         if request.key in self.jobs:
             return Receipt(job=self.jobs[request.key], place=place, is_new=False)
-        return Receipt(job=replace(JOB, key=request.key), place=place, is_new=True)
+        return Receipt(job=JOB._replace(key=request.key), place=place, is_new=True)
 
 
 ASK = JobRequest(kind=JobKind.CHECK, key="k", payload="{}", submitter="s")
@@ -304,7 +305,7 @@ def test_an_error_is_tried_again_under_a_key_that_follows_from_it() -> None:
     assert first.is_new
     assert first.job.key == same.job.key != "k"
 
-    again = {"k": finished(error=RED), first.job.key: replace(finished(error=RED), key=first.job.key)}
+    again = {"k": finished(error=RED), first.job.key: finished(error=RED)._replace(key=first.job.key)}
     third = submit_anew(Known(**again), ASK, NOW)
     assert third.is_new
     assert third.job.key not in again
@@ -312,6 +313,6 @@ def test_an_error_is_tried_again_under_a_key_that_follows_from_it() -> None:
 
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING, JobState.DEAD])
 def test_what_has_no_result_is_not_asked_again(state: JobState) -> None:
-    store = Known(k=replace(JOB, state=state))
+    store = Known(k=JOB._replace(state=state))
     assert not submit_anew(store, ASK, NOW).is_new
     assert store.asked == ["k"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -56,7 +55,7 @@ VALIDATOR = jsonschema.Draft202012Validator(queue_schema())
 
 
 def done(result: object) -> Job:
-    return replace(JOB, state=JobState.DONE, result=json.dumps(result))
+    return JOB._replace(state=JobState.DONE, result=json.dumps(result))
 
 
 def view(job: Job = JOB, place: Place = NOWHERE, newness: Newness = Newness.NEW) -> JobView:
@@ -79,7 +78,7 @@ def test_spans_are_said_in_the_unit_that_fits(seconds: float, words: str) -> Non
 def test_an_estimate_is_said_only_where_something_was_measured() -> None:
     place = Place(position=3, reason=Waiting.SLOTS, wait_s=-1.0)
     assert place_words(place) == "position 3: all slots are busy"
-    assert place_words(replace(place, wait_s=61.0)) == "position 3: all slots are busy, about 61 s to wait"
+    assert place_words(place._replace(wait_s=61.0)) == "position 3: all slots are busy, about 61 s to wait"
     paused = Place(position=1, reason=Waiting.PAUSED, wait_s=61.0)
     assert place_words(paused) == "position 1: the queue is paused"
 
@@ -88,8 +87,8 @@ def test_an_estimate_is_said_only_where_something_was_measured() -> None:
     ("job", "outcome"),
     [
         (JOB, ""),
-        (replace(JOB, state=JobState.RUNNING), ""),
-        (replace(JOB, state=JobState.EXPIRED), "expired"),
+        (JOB._replace(state=JobState.RUNNING), ""),
+        (JOB._replace(state=JobState.EXPIRED), "expired"),
         (done({"document": {"verdict": "winner", "error": None}}), "winner"),
         (done({"document": {"verdict": None, "error": {"code": "RED"}}}), "RED"),
         (done({"document": {"verdict": None, "error": None}}), "incomplete"),
@@ -105,13 +104,13 @@ def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
     ("job", "place", "words"),
     [
         (JOB, Place(position=1, reason=Waiting.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next"),
-        (replace(JOB, state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
-        (replace(JOB, state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
+        (JOB._replace(state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
+        (JOB._replace(state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
         (done({"document": {"verdict": "nothing_faster"}}), NOWHERE, "job 4f1c: done: nothing faster"),
         (done({"document": None, "error": {"code": "SNAPSHOT_CHANGED"}}), NOWHERE, "job 4f1c: done: SNAPSHOT_CHANGED"),
         (done({"document": {"summary": "c1 wins."}}), NOWHERE, "job 4f1c: done: c1 wins."),
-        (replace(JOB, state=JobState.DEAD, fault="killed\x1b[2J"), NOWHERE, "job 4f1c: dead: killed\\x1b[2J"),
-        (replace(JOB, state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),
+        (JOB._replace(state=JobState.DEAD, fault="killed\x1b[2J"), NOWHERE, "job 4f1c: dead: killed\\x1b[2J"),
+        (JOB._replace(state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),
     ],
 )  # fmt: skip
 def test_a_job_in_one_line(job: Job, place: Place, words: str) -> None:
@@ -119,13 +118,13 @@ def test_a_job_in_one_line(job: Job, place: Place, words: str) -> None:
 
 
 def test_a_row_says_how_often_a_job_has_failed_already() -> None:
-    tried = replace(JOB, crashes=1, machinery_faults=1)
+    tried = JOB._replace(crashes=1, machinery_faults=1)
     place = Place(position=2, reason=Waiting.BACKOFF, wait_s=-1.0)
     assert job_row(tried, place, 3.0)[-2:] == (
         "3 s",
         "position 2: it is tried again after a pause; attempt 3",
     )
-    assert job_row(replace(tried, state=JobState.DEAD, fault="killed: OOM"), place, 3.0)[-1] == "killed: OOM"
+    assert job_row(tried._replace(state=JobState.DEAD, fault="killed: OOM"), place, 3.0)[-1] == "killed: OOM"
 
 
 def test_the_document_says_what_a_program_needs() -> None:
@@ -161,8 +160,7 @@ def test_a_refusal_carries_its_figures() -> None:
 
 TEXTS = st.text(max_size=20)
 JOBS = st.builds(
-    replace,
-    st.just(JOB),
+    JOB._replace,
     submitter=TEXTS,
     run=TEXTS,
     fault=TEXTS,
@@ -202,7 +200,7 @@ def drawn(table: object, width: int = 160) -> str:
 
 
 def test_the_table_has_a_row_for_each_job_up_to_a_limit() -> None:
-    views = [view(replace(JOB, job_id=JobId(f"job{number}"))) for number in range(5)]
+    views = [view(JOB._replace(job_id=JobId(f"job{number}"))) for number in range(5)]
     assert [f"job{number}" in drawn(jobs_table(views)) for number in range(5)] == [True] * 5
     cut = drawn(jobs_table(views, limit=2))
     assert "job1" in cut
@@ -214,13 +212,13 @@ def test_columns_that_are_all_the_same_take_no_room() -> None:
     plain = drawn(jobs_table([view()]))
     assert "priority" not in plain
     assert "run" not in plain
-    told = drawn(jobs_table([view(), view(replace(JOB, run="night", priority=Priority.LOW))]))
+    told = drawn(jobs_table([view(), view(JOB._replace(run="night", priority=Priority.LOW))]))
     assert "night" in told
     assert "priority" in told
 
 
 def test_markup_and_escapes_in_a_job_are_only_text() -> None:
-    text = drawn(jobs_table([view(replace(JOB, submitter="[red]x[/red]\x1b[2J"))]))
+    text = drawn(jobs_table([view(JOB._replace(submitter="[red]x[/red]\x1b[2J"))]))
     assert "[red]x[/red]\\x1b[2J" in text
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,8 +23,8 @@ from codeflash_parallel.report.console import make_console
 from codeflash_parallel.report.queue_board import print_dead
 
 SECOND = Place(position=2, reason=Waiting.TURN, wait_s=9.0)
-RUNNING = replace(JOB, state=JobState.RUNNING)
-CANCELLED = replace(JOB, state=JobState.CANCELLED)
+RUNNING = JOB._replace(state=JobState.RUNNING)
+CANCELLED = JOB._replace(state=JobState.CANCELLED)
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +94,8 @@ def test_on_a_terminal_a_picture_is_redrawn(capsys, monkeypatch: pytest.MonkeyPa
 
 
 def test_dead_jobs_say_why_and_what_they_printed() -> None:
-    job = replace(
-        JOB, state=JobState.DEAD, crashes=3, fault="killed by SIGKILL", last_output="one\n\x1b[2Jtwo\n"
+    job = JOB._replace(
+        state=JobState.DEAD, crashes=3, fault="killed by SIGKILL", last_output="one\n\x1b[2Jtwo\n"
     )
     stream = io.StringIO()
     print_dead([view(job)], make_console(stream))

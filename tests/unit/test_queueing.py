@@ -177,7 +177,7 @@ WITH_SCORES = done({"document": None, "scores": {"score": 3}, "error": None})
 
 @pytest.mark.parametrize(
     ("job", "code"),
-    [(WITH_RUN, 1), (WITH_ERROR, 4), (WITH_SCORES, 0), (replace(JOB, state=JobState.DEAD), 4)],
+    [(WITH_RUN, 1), (WITH_ERROR, 4), (WITH_SCORES, 0), (JOB._replace(state=JobState.DEAD), 4)],
     ids=["run", "error", "scores", "dead"],
 )
 def test_a_job_ends_with_the_exit_code_of_its_result(job: Job, code: int, capsys) -> None:
@@ -197,7 +197,7 @@ def test_a_job_without_a_result_raises_why() -> None:
     with pytest.raises(EnvironmentFault, match="It is red"):
         report_job(WITH_ERROR, Output())
     with pytest.raises(EnvironmentFault, match=r"killed"):
-        report_job(replace(JOB, state=JobState.DEAD, fault="killed"), Output())
+        report_job(JOB._replace(state=JobState.DEAD, fault="killed"), Output())
 
 
 def test_the_commands_of_the_queue_are_found_by_two_words(capsys) -> None:
@@ -223,6 +223,14 @@ def test_every_command_says_what_it_takes(name: str, capsys) -> None:
     assert told["error"]["code"] == "BAD_ARGUMENTS"
     if name not in {"serve", "queue result"}:
         assert_valid(told)
+
+
+@pytest.mark.parametrize("command", ["queue list", "queue result j", "selftest"])
+def test_two_forms_of_the_answer_contradict_each_other(command: str, capsys) -> None:
+    assert main([*command.split(), "--json", "--output-format", "text"]) == 2
+
+    message = json.loads(capsys.readouterr().out)["error"]["message"]
+    assert message.endswith("argument --output-format: not allowed with argument --json.")
 
 
 def test_who_does_a_job_does_not_hand_it_on() -> None:
