@@ -12,7 +12,7 @@ import threading
 import time
 from contextvars import ContextVar
 
-from . import inputs, instrument, pickling
+from . import inputs, instrument, pickling, relocating
 from .encode import REFUSE, observe_raise, observe_return
 from .render import render, render_arguments
 from .sampling import Reservoir
@@ -26,6 +26,7 @@ def install(spec, channel, guard):
     """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
     from . import wrappers
 
+    relocating.settle(spec)
     recorder = Recorder(spec, channel)
 
     def hook(via):

@@ -7,10 +7,11 @@ with ``"modules"`` tells where modules of the project lie that cannot be importe
 import importlib.util
 import json
 import os
-import pickle
 import struct
 import sys
 from collections import namedtuple
+
+from . import relocating
 
 #: Length of the head and of the blob, in bytes.
 _LENGTHS = struct.Struct(">IQ")
@@ -87,7 +88,7 @@ def _entries(path, wanted):
 
 def load(call):
     """Unpickle the arguments of a call: a fresh (args, kwargs)."""
-    return pickle.loads(call.blob)
+    return relocating.load(call.blob)
 
 
 class Elsewhere:
@@ -111,7 +112,11 @@ def _spec(name, file):
 
 
 def install_places(spec):
-    """Make the modules that the inputs file of `spec` knows importable, after every other way has failed."""
+    """Make the modules that the inputs file of `spec` knows importable, after every other way has failed.
+
+    Paths of the slot in inputs become those of this one.
+    """
+    relocating.settle(spec)
     places = read_modules(spec["inputs"])
     if places:
         sys.meta_path.append(Elsewhere(spec["root"], places))

@@ -7,6 +7,8 @@ import sys
 import threading
 import types
 
+from . import relocating
+
 #: Readable by every Python that we support.
 _PROTOCOL = 4
 
@@ -22,8 +24,13 @@ def dumps(value, room, own_files=()):
         Full: it takes more.
         Exception: whatever the project's own hooks raise.
     """
+    blob = _dumped(_Pickler, value, room, own_files)
+    return _dumped(_Relocating, value, room, own_files) if relocating.is_marked(blob) else blob
+
+
+def _dumped(pickler, value, room, own_files):
     file = _Bounded(room)
-    _Pickler(file, own_files).dump(value)
+    pickler(file, own_files).dump(value)
     return b"".join(file.parts)
 
 
@@ -54,6 +61,14 @@ class _Pickler(pickle.Pickler):
             None,
             _set_state,
         )
+
+
+class _Relocating(_Pickler):
+    """Also takes what is pickled to another slot. Slow: it is asked about every object."""
+
+    def persistent_id(self, obj):
+        """Return what stands for a path of the slot."""
+        return relocating.pickled_as(obj)
 
 
 _FUNCTION_STATE = ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__")

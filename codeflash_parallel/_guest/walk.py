@@ -11,6 +11,7 @@ import hashlib
 import math
 
 from .reduction import Unencodable
+from .relocating import neutral
 from .render import literal
 from .shapes import handler_of
 
@@ -54,17 +55,17 @@ class Walk:
 
     def digest(self):
         """Return the digest of the full text alone."""
-        return digest_of("".join(self.full))
+        return digest_of(neutral("".join(self.full)))
 
     def texts(self):
         """Return the full, the floatless and the typeless text; the second `is` the first without floats."""
-        full, less = "".join(self.full), "".join(self.less)
+        full, less = neutral("".join(self.full)), neutral("".join(self.less))
         if not self.mask:
             return full, full, less
         masked = list(self.full)
         for index, text in self.mask.items():
             masked[index] = text
-        return full, "".join(masked), less
+        return full, neutral("".join(masked)), less
 
     def run(self, value):
         """Walk by trampoline: a handler that has children is a generator of them.

@@ -208,6 +208,7 @@ class CheckLab:
             aside=got.aside,
             sheltered=got.sheltered,
             **stable_globals(got.replays),
+            manners=got.manners,
         )
 
     async def _run(self, spec: Mapping[str, Any]) -> Any:

@@ -1,0 +1,86 @@
+"""Paths of the slot in texts and pickles: they become those of the slot in which a call is made again."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from codeflash_parallel._guest import pickling, relocating
+from codeflash_parallel._guest.encode import encode
+
+ROOM = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_PLACES", "_NEEDLES", "_MARKS"):
+        monkeypatch.setattr(relocating, name, [])
+    monkeypatch.setattr(relocating, "_OWN", {})
+
+
+def settle(number: int) -> str:
+    root = f"/cache/slots/20260101-000000-abcdef/{number}/tree"
+    relocating.settle({"root": root, "private": f"/cache/slots/20260101-000000-abcdef/{number}/own"})
+    return root
+
+
+def moved(value: object) -> object:
+    """Pickle in one slot, and unpickle in another."""
+    settle(0)
+    blob = pickling.dumps(value, ROOM)
+    settle(1)
+    return relocating.load(blob)
+
+
+def test_paths_become_those_of_another_slot():
+    before, after = settle(0), settle(1)
+    value = {"a": [f"{before}/x", f"{before}/x".encode()], "b": (PurePosixPath(before) / "y", "/elsewhere")}
+    wanted = {"a": [f"{after}/x", f"{after}/x".encode()], "b": (PurePosixPath(after) / "y", "/elsewhere")}
+    assert moved(value) == wanted
+    assert type(moved(Path(before) / "y")) is type(Path())
+
+
+def test_what_holds_no_such_path_is_pickled_as_ever():
+    settle(0)
+    value = [1, "20260101", b"/cache", Path("/cache"), {"x": None}]
+    plain = pickling.dumps(value, ROOM)
+    assert relocating.load(plain) == value
+    assert not relocating.is_marked(plain)
+    assert moved(["20260101-000000-abcdef", b"\xff"]) == ["20260101-000000-abcdef", b"\xff"]
+
+
+def test_temporary_files_of_a_test_are_gone():
+    settle(0)
+    private = "/cache/slots/20260101-000000-abcdef/0/own"
+    found = moved(f"{private}/tmp/x")
+    assert found == "/cache/slots/20260101-000000-abcdef/1/ow_/tmp/x"
+    # What is made of it is the same text everywhere.
+    assert encode(found) == encode("/cache/slots/20260101-000000-abcdef/1/own/tmp/x")._replace(
+        text=encode(found).text
+    )
+
+
+def test_values_are_the_same_in_all_slots():
+    def digests(number: int) -> list[str]:
+        root = settle(number)
+        values = [f"{root}/x", [root], {root: 1}, f"{root}/y".encode(), Path(root) / "z", {"p": [Path(root)]}]
+        return [encode(value).full for value in values]
+
+    assert digests(0) == digests(1)
+    assert len(set(digests(0))) == 6
+
+
+def test_no_value_is_taken_for_a_path():
+    root = settle(0)
+    assert encode("\0slot\0/x").full != encode(f"{root}/x").full
+    assert moved("\0slot\0") == "\0slot\0"
+
+
+def test_a_root_with_a_link_in_it_is_known_by_both_names(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    relocating.settle({"root": str(tmp_path / "link"), "private": str(tmp_path / "own")})
+    assert encode(str(tmp_path / "real" / "x")).full == encode(str(tmp_path / "link" / "x")).full
+    blob = pickling.dumps(str(tmp_path / "real" / "x"), ROOM)
+    assert relocating.load(blob) == str(tmp_path / "link" / "x")
