@@ -1,9 +1,10 @@
 """Whether an arm is fast, or remembers. Pure.
 
 A confirmation lets every unit, a fresh fork each, see its inputs in four ways: one half of them for the first
-time, the other half for the first time, that half again, and all of them in the timed blocks. Code that is
-fast is fast the first time, too. Code that remembers is not, and then its first pass over the inputs is its
-claim: a cache is no fault, but what it gains on inputs that it knows says nothing about the next one.
+time, the other half for the first time, both halves again, each once in a block, and all of them in the timed
+blocks, which repeat them. Code that is fast is fast the first time, too, and wherever an input comes once.
+Code that remembers is not, and then its first pass over the inputs is its claim: a cache is no fault, but
+what it gains on inputs that it knows says nothing about the next one.
 
 What the first steps of a fork cost anyway (pages that are copied, code that is specialised) the baseline pays
 as well; only what an arm pays beyond that counts against it.
@@ -11,7 +12,8 @@ as well; only what an arm pays beyond that counts against it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 from statistics import median
@@ -25,6 +27,7 @@ from codeflash_parallel.benchmark.samples import (
     ChannelCost,
     Clock,
     Round,
+    beyond_ns,
     channel_cost,
     net_ns,
 )
@@ -39,6 +42,16 @@ LEAST_FORKS = 9
 
 #: And so many nanoseconds: by as much the first steps on new inputs differ between two honest arms.
 STEPS_NS = 15_000
+
+#: The same for known inputs where each comes once in a block, beyond blocks that repeat them: a block begins
+#: with what others have left of the caches. Never more than this share of what an arm saves ...
+BLOCK_NS = 60_000
+FORGOTTEN_SHARE = 0.75
+#: ... and never less than so many nanoseconds a block: the first steps of honest arms differ by as much.
+BLOCK_STEPS_NS = 3_000
+
+#: Gains up to this are not looked into so: they are what the first steps of blocks differ by.
+FORGOTTEN_GAIN = 0.1
 
 #: The same for the whole first pass of a process, in which code runs for the first time and small tables are
 #: made, which is nobody's concern.
@@ -61,8 +74,10 @@ def remembers(raced: Raced, arm: str) -> bool:
     pairs = _pairs(raced, arm)
     looked_up = [own.relearnt - base.relearnt for own, base in pairs]
     prepared = [own.set_up - base.set_up for own, base in pairs]
-    return _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS) or _exceeds(
-        prepared, [own.hot for own, _ in pairs], SETUP_NS
+    return (
+        _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS)
+        or _exceeds(prepared, [own.hot for own, _ in pairs], SETUP_NS)
+        or _forgets(pairs)
     )
 
 
@@ -105,6 +120,18 @@ def _exceeds(excess: Sequence[float], usual: Sequence[float], least_ns: float) -
     return median(excess) > bar
 
 
+def _forgets(pairs: Sequence[tuple[_Passes, _Passes]]) -> bool:
+    """Return whether an arm saves where a block repeats its inputs what it does not where each comes once."""
+    if len(pairs) < LEAST_FORKS:
+        return False
+    missing = [own.forgotten - base.forgotten for own, base in pairs]
+    saved = median(base.hot - own.hot for own, base in pairs)
+    hot = median(own.hot for own, _ in pairs)
+    least_ns = max(BLOCK_STEPS_NS * pairs[0][0].blocks, STANDARD_ERRORS * _error(missing))
+    bar = max(least_ns, min(max(BLOCK_NS, EXCESS_SHARE * hot), FORGOTTEN_SHARE * saved))
+    return saved > FORGOTTEN_GAIN * hot and median(missing) > bar
+
+
 def _error(values: Sequence[float]) -> float:
     """Return the standard error of the median, by the median absolute deviation."""
     centre = median(values)
@@ -120,18 +147,30 @@ class _Passes:
         first: all inputs for the first time.
         cold: the second half for the first time, after the first half.
         again: that half again.
+        known: all inputs again, each once in a block.
+        blocks: that these are in.
         hot: all inputs in the timed blocks.
     """
 
     first: float
     cold: float
     again: float
+    known: float
+    blocks: int
     hot: float
 
     @property
     def relearnt(self) -> float:
         """What new inputs cost beyond known ones, in code that has run before."""
         return self.cold - self.again
+
+    @property
+    def forgotten(self) -> float:
+        """What known inputs cost in a block of their own beyond what they cost where they come again in one.
+
+        A memo that is emptied whenever nobody calls for a while, or that begins late, pays for the former.
+        """
+        return self.known - self.hot
 
     @property
     def set_up(self) -> float:
@@ -158,12 +197,31 @@ def _passes(round_: Round, arm: str, cost: ChannelCost, clock: Clock) -> _Passes
     def took(kinds: frozenset[BlockKind]) -> float:
         return sum(net_ns(block, cost, clock) for block in blocks if block.kind in kinds)
 
+    cold = {(block.group, block.start) for block in blocks if block.kind is BlockKind.COLD}
+    known = _known_ns(blocks, cost, clock)
+    hot = sum(_hot_ns([b for b in blocks if b.group == group], cost, clock) for group in repeated)
+    # Races that are on record from before looked at one half again.
+    is_whole = known.keys() == {(b.group, b.start) for b in blocks if b.kind in _FIRST_PASS}
     return _Passes(
         first=took(_FIRST_PASS),
         cold=took(frozenset({BlockKind.COLD})),
-        again=took(frozenset({BlockKind.AGAIN})),
-        hot=sum(_hot_ns([b for b in blocks if b.group == group], cost, clock) for group in repeated),
+        again=sum(known[half] for half in cold),
+        known=sum(known.values()) if is_whole else hot,
+        blocks=len(known),
+        hot=hot,
     )
+
+
+def _known_ns(blocks: Sequence[Block], cost: ChannelCost, clock: Clock) -> Mapping[tuple[int, int], float]:
+    """Return what known inputs take where each comes once in a block, by group and first input.
+
+    The lower quartile: the machine makes such short blocks longer, and never shorter.
+    """
+    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for block in blocks:
+        if block.kind is BlockKind.AGAIN:
+            found[block.group, block.start].append(beyond_ns(block, cost, clock))
+    return {half: sorted(taken)[len(taken) // 4] for half, taken in found.items()}
 
 
 def _hot_ns(blocks: Sequence[Block], cost: ChannelCost, clock: Clock) -> float:

@@ -24,6 +24,9 @@ from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Ending, Job, Unit
 #: as long as a short block. (Those of the first pass over the inputs are, in every unit.)
 CHECKED_BLOCKS = 4
 
+#: Passes over known inputs of one arm, each in a block, before the next arm has its turn.
+KNOWN_IN_A_ROW = 4
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundPlace:
@@ -85,6 +88,8 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
                 await play.warm(arm, group, scale)
+            if play.place.stage is RaceStage.CONFIRMATION:
+                await play.remind(group, scale, random)
     # Of whoever is lost from here on there are no blocks; all palindromes of a group have the same others.
     candidates = [arm for arm in play.units if arm != BASELINE]
     for group in turns(scales, random):
@@ -109,6 +114,14 @@ def turns(scales: Sequence[Scale], random: Random) -> Iterator[int]:
     for number in range(max(scale.palindromes for scale in scales)):
         left = [group for group, scale in enumerate(scales) if number < scale.palindromes]
         yield from random.sample(left, len(left))
+
+
+def _halves(group: int, scale: Scale) -> list[Job]:
+    """Return the blocks of a first pass over a group's inputs: two, unless there is only one input."""
+    half = scale.cycle // 2
+    first = Job(kind=BlockKind.FIRST, group=group, calls=half)
+    cold = Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half)
+    return [first, cold] if half else [cold]
 
 
 def _timed(group: int, scale: Scale, random: Random) -> Job:
@@ -142,15 +155,27 @@ class _Play:
             await self._lose(arm, error)
 
     async def warm(self, arm: str, group: int, scale: Scale) -> None:
-        """Let an arm see every input once; where a claim is made, the second half of them twice."""
-        half = scale.cycle // 2
+        """Let an arm see every input once; where a claim is made, in two blocks."""
+        claims = self.place.stage is RaceStage.CONFIRMATION
         whole = Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle)
-        first = Job(kind=BlockKind.FIRST, group=group, calls=half)
-        cold = Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half)
-        again = replace(cold, kind=BlockKind.AGAIN)
-        told_apart = [first, cold, again] if half else [cold, again]
-        for job in told_apart if self.place.stage is RaceStage.CONFIRMATION else [whole]:
+        for job in _halves(group, scale) if claims else [whole]:
             await self.block(arm, job, scale)
+
+    async def remind(self, group: int, scale: Scale, random: Random) -> None:
+        """Let all arms see every input again, once in a block.
+
+        Some passes in a row, or each would begin with what the other arms have left of the caches; then it is
+        the next arm's turn, so that all meet the same of the machine.
+        """
+        known = [replace(job, kind=BlockKind.AGAIN) for job in reversed(_halves(group, scale))]
+        # Encoding outcomes may take longer than the calls; those of the first pass are looked at.
+        more = [replace(job, is_checked=False) for job in known]
+        jobs = [*known, *more * (scale.known_passes - 1)]
+        at_once = KNOWN_IN_A_ROW * len(known)
+        for start in range(0, len(jobs), at_once):
+            for arm in random.sample([*self.units], len(self.units)):
+                for job in jobs[start : start + at_once]:
+                    await self.block(arm, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:
         """Run one block, unless the arm has been lost.

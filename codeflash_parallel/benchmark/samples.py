@@ -45,7 +45,8 @@ class BlockKind(StrEnum):
     FIRST = "first"
     #: The other half of the inputs, for the first time.
     COLD = "cold"
-    #: The same half again; the difference to `COLD` tells caches from speed.
+    #: The same half again, and the first one: each input once in a block. The differences to `COLD` and to
+    #: `TIMED`, which repeats them, tell caches from speed.
     AGAIN = "again"
     #: Counts.
     TIMED = "timed"
@@ -148,8 +149,12 @@ def channel_cost(rounds: Sequence[Round]) -> ChannelCost:
 
 def net_ns(block: Block, cost: ChannelCost, clock: Clock) -> float:
     """Return a block's time on one clock without the channel's."""
-    gross = block.cpu_ns - cost.cpu_ns if clock is Clock.CPU else block.wall_ns - cost.wall_ns
-    return max(gross, LEAST_NS)
+    return max(beyond_ns(block, cost, clock), LEAST_NS)
+
+
+def beyond_ns(block: Block, cost: ChannelCost, clock: Clock) -> float:
+    """Return the same for differences: below zero where the channel was dearer when it was measured."""
+    return block.cpu_ns - cost.cpu_ns if clock is Clock.CPU else block.wall_ns - cost.wall_ns
 
 
 def clock_of(rounds: Sequence[Round], arm: str) -> Clock:

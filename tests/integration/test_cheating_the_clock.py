@@ -28,6 +28,7 @@ from cheats import (
     TESTS,
 )
 
+from codeflash_parallel.benchmark import caches
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.groups import cost_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
@@ -200,6 +201,38 @@ async def test_a_memo_gains_nothing_where_the_tests_repeat_inputs(runner, tmp_pa
     assert said.status is not Status.WON, said
     # With two inputs of 20 microseconds noise may hide which of the guards' limits is passed.
     assert any(word in said.reason for word in (*CACHE, "does not prove")), said
+
+
+#: Memos that pay for every block and save within one, on four items: a quarter of the work is done in any case.
+FORGETTING = ("memo_that_forgets_after_a_pause", "memo_that_forgets_at_a_collection", "memo_that_begins_late")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("distinct", [1, 2, 10])
+@pytest.mark.parametrize("name", FORGETTING)
+async def test_a_memo_that_forgets_gains_nothing_where_calls_are_short(runner, tmp_path, name, distinct):
+    code = CHEATS[name].code.replace("[:10]", "[:1]")
+
+    race = Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct))
+    ranking = await race.decide(code, "work", target=MOST_CREDITED - 1)
+
+    said = ranking.of("x")
+    assert said.status is not Status.WON, said
+    assert any(word in said.reason for word in CACHE), said
+
+
+@pytest.mark.campaign
+async def test_without_the_look_at_known_inputs_such_a_memo_wins(runner, tmp_path, monkeypatch):
+    monkeypatch.setattr(caches, "_forgets", lambda _pairs: False)
+    code = CHEATS[FORGETTING[0]].code.replace("[:10]", "[:1]")
+
+    ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(10)).decide(
+        code, "work", budget_s=PLENTY_S
+    )
+
+    said = ranking.of("x")
+    assert said.status is Status.WON, said
+    assert said.speedup.estimate > FOOLED
 
 
 @pytest.mark.parametrize("distinct", [1, pytest.param(10, marks=pytest.mark.campaign)])

@@ -74,3 +74,10 @@ def test_groups_take_turns_palindrome_by_palindrome(counts, seed):
     for at in range(1, len(order) + 1):
         had = Counter(order[:at])
         assert all(had[group] >= min(count, max(had.values()) - 1) for group, count in enumerate(counts))
+
+
+@pytest.mark.parametrize(
+    ("cycle_ns", "passes"), [(20_000, 8), (400_000, 8), (2 * MS, 2), (3 * MS, 1), (40 * MS, 1)]
+)
+def test_short_passes_over_known_inputs_are_repeated(cycle_ns, passes):
+    assert Scale(cycle=1, calls=3, block_ns=3 * cycle_ns).known_passes == passes
