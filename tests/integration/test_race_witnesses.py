@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 import pytest
@@ -9,12 +13,14 @@ from stadium import LOOPS, open_stadium
 
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.field import open_field
+from codeflash_parallel.benchmark.lost import ArmSlow
 from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import LOADS, Reading
 from codeflash_parallel.benchmark.raced import CacheIsolation
 from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import BlockKind
 from codeflash_parallel.benchmark.scales import Scale
+from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Job
 from codeflash_parallel.model.outcome import Code, Status
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -122,3 +128,41 @@ async def test_the_budget_ends_a_round_without_blame(tmp_path):
         assert (spent.void, lost) == ("the budget ended in it", {})
         cut, lost = await one_round(stadium, stadium.arm("a", act="endless"), scales=short, left_s=0.2)
         assert (cut.void, lost) == ("the budget ended in it", {})
+
+
+@contextmanager
+def crowded(core):
+    """Keep a core busy with processes that the kernel lets take turns with everybody's."""
+    code = f"import os; os.sched_setaffinity(0, [{core}]); print(flush=True)\nwhile True: pass"
+    start = partial(subprocess.Popen, [sys.executable, "-c", code], stdout=subprocess.PIPE)
+    others = [start(start_new_session=True) for _ in range(8)]
+    try:
+        for other in others:
+            other.stdout.read(1)
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
+
+
+async def test_nobody_is_lost_for_time_in_line_behind_others(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        core = stadium.plan.cores[0]
+        async with open_field(stadium.bench, [stadium.arm(BASELINE)], stadium.plan, 1) as field:
+            unit = await field.templates[BASELINE].fork(0, core)
+            job = Job(kind=BlockKind.TIMED, calls=1500)
+            alone = await unit.block(job, SMALL_S)
+            with crowded(core):
+                late = await unit.block(job, 3 * alone.cpu_ns / SECOND)
+
+    assert late.wall_ns > late.cpu_ns
+
+
+async def test_who_waits_for_nobody_is_too_slow(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        arms = [stadium.arm(BASELINE, act="endless")]
+        async with open_field(stadium.bench, arms, stadium.plan, 1) as field:
+            unit = await field.templates[BASELINE].fork(0, stadium.plan.cores[0])
+            with pytest.raises(ArmSlow):
+                await unit.block(Job(kind=BlockKind.TIMED, calls=1), 0.2)
