@@ -97,7 +97,9 @@ def judged(earlier: Sequence[Round], round_: Round) -> Round:
         earlier: all rounds of the race before this one, void ones included.
         round_: the new one.
     """
-    usual = [r.load["queued"] for r in earlier if not r.void and "queued" in r.load]
+    # Arms that run at once stand in line for each other: what is usual there is not what is usual in turn.
+    alike = [r for r in earlier if r.together == round_.together]
+    usual = [r.load["queued"] for r in alike if not r.void and "queued" in r.load]
     voided = sum(bool(r.void) for r in earlier)
     may_be_void = len(usual) >= _USUAL_AFTER and (voided + 1) * _VOIDED_OF <= len(earlier) + 1
     if round_.void or not may_be_void or "queued" not in round_.load:

@@ -120,3 +120,11 @@ def test_who_gained_does_not_matter(times, random: Random):
 def test_what_is_void_stays_void():
     assert judged([], round_of(0.1, void="the machine slept")).void == "the machine slept"
     assert judged([round_of(0.1)] * 9, replace(round_of(0.9), load={})).void == ""
+
+
+def test_arms_that_run_at_once_stand_in_line_for_each_other():
+    in_turn = [Round(number=n, layout=0, core=0, blocks=(), load={"queued": 0.1}) for n in range(5)]
+    at_once = Round(number=5, layout=0, core=0, blocks=(), load={"queued": 0.75}, together=True)
+
+    assert judged(in_turn, at_once) is at_once
+    assert judged(in_turn, replace(at_once, together=False)).void
