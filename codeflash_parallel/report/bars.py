@@ -89,12 +89,16 @@ def bar(speedup: Speedup, axis: Axis, signs: Signs) -> str:
 
 def scale(axis: Axis, signs: Signs) -> str:
     """Return the line above the bars: its ends in figures, and the baseline."""
-    left, right = f"{axis.low:.2g}x", f"{axis.high:.2g}x"
+    left, right = _end(axis.low), _end(axis.high)
     base = axis.column(1.0)
     cells = list(f"{left}{' ' * (axis.width - len(left) - len(right))}{right}")
     if len(left) < base < axis.width - len(right):
         cells[base] = signs.baseline
     return "".join(cells)
+
+
+def _end(times: float) -> str:
+    return f"{times:.2g}x" if times < 99.5 else f"{times:.0f}x"  # noqa: PLR2004 - no 1e+02
 
 
 def bars(result: RunResult, width: int, *, ascii_only: bool) -> Table | None:

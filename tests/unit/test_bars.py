@@ -101,3 +101,9 @@ def test_plain_ascii_where_nothing_else_can_be_shown() -> None:
     run = result(candidate("a", speedup(2, 1.5, 2.5)))
     assert "".join(printed(run, 80, ascii_only=True)).isascii()
     assert not "".join(printed(run, 80)).isascii()
+
+
+@pytest.mark.parametrize("times", [99.4, 99.7, 1234.0])
+def test_large_gains_are_written_out(times) -> None:
+    axis = axis_of([speedup(times, times / 1.1, times)], 60)
+    assert scale(axis, ASCII).rstrip().endswith(f"{axis.high:.0f}x")
