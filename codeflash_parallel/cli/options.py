@@ -209,7 +209,12 @@ def _add_format(group: argparse._ActionsContainer) -> None:
 
 
 def _add_place(group: argparse._ActionsContainer) -> None:
-    group.add_argument("--output", metavar="PATH", default="", help="Write the result to a file instead.")
+    group.add_argument(
+        "--output",
+        metavar="PATH",
+        default="",
+        help="Write the result to a file instead; folders that it lacks are made.",
+    )
 
 
 def add_reports(parser: argparse.ArgumentParser) -> None:

@@ -192,6 +192,7 @@ class Output:
         if self._path is None:
             return None
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)  # as for a file that is written whole
             return self._path.open("w", encoding="utf-8")
         except OSError as error:
             raise _unwritable(self._path, error) from error

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from codeflash_parallel.evalqueue import rebuilt
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.figures import Health, spread
+from codeflash_parallel.model.jobs import JobState
 
 #: Durations are those of the newest so many jobs.
 _RECENT = 1000
@@ -17,6 +20,9 @@ _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
 
 #: Labels of monitoring systems must not be without bounds; rarer codes are counted together.
 _MOST_CODES = 40
+
+#: States of jobs that have not ended.
+_OPEN = frozenset({JobState.QUEUED, JobState.RUNNING})
 
 #: One that is to start later has not begun to wait.
 _OLDEST = "SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued' AND (ready = 1 OR fence > 0)"
@@ -28,15 +34,16 @@ _DURATIONS = f"""
 SELECT waited_ms, ended_ms - claimed_ms AS served_ms FROM jobs
 WHERE state NOT IN ('queued', 'running') AND state = 'done' ORDER BY ended_ms DESC LIMIT {_RECENT}
 """  # noqa: S608 - our own number
-_RESULTS = """
-SELECT state, fault, COUNT(*) AS n FROM jobs WHERE state NOT IN ('queued', 'running')
-GROUP BY state, fault ORDER BY n DESC
+#: The one walk over all rows; an index, or counters, would cost every change something.
+_TALLIES = """
+SELECT state, fault, COUNT(*) AS n, SUM(fence) AS attempts FROM jobs GROUP BY state, fault ORDER BY n DESC
 """
 
 
 def read_health(database: Database, slots: int, now_ms: int) -> Health:
     """Return how the queue does, inside a look of the caller's."""
-    states = {row[0]: row[1] for row in database.rows("SELECT state, COUNT(*) FROM jobs GROUP BY state")}
+    tallies = database.rows(_TALLIES)
+    states = _states(tallies)
     oldest = database.rows(_OLDEST)[0][0]
     running = database.rows("SELECT job_id, beat_ms FROM jobs WHERE state = 'running' ORDER BY number")
     error = database.row(_LAST_FAULT)
@@ -54,16 +61,25 @@ def read_health(database: Database, slots: int, now_ms: int) -> Health:
             {row["job_id"]: max(0.0, (now_ms - row["beat_ms"]) / 1000) for row in running}
         ),
         states=MappingProxyType(states),
-        results=MappingProxyType(_results(database)),
-        attempts=database.number("SELECT SUM(fence) FROM jobs"),
+        results=MappingProxyType(_results(tallies)),
+        attempts=sum(row["attempts"] for row in tallies),
         rebuilt=rebuilt.told(database.folder),
     )
 
 
-def _results(database: Database) -> dict[str, int]:
+def _states(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in tallies:
+        counts[row["state"]] = counts.get(row["state"], 0) + row["n"]
+    return counts
+
+
+def _results(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
     """Count ended jobs by their state and the code of their fault."""
     counts: dict[str, int] = {}
-    for row in database.rows(_RESULTS):
+    for row in tallies:
+        if row["state"] in _OPEN:
+            continue
         code = _CODE.match(row["fault"])
         label = row["state"] + (f" {code.group()}" if code else "")
         if code and label not in counts and len(counts) >= _MOST_CODES:

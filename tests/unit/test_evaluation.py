@@ -227,10 +227,12 @@ def test_a_report_that_cannot_be_written_is_noticed_before_the_run(
     assert pretended.calls == []
 
 
-def test_reports_may_lie_in_new_folders_and_be_devices(tmp_path: Path, pretended) -> None:
+@pytest.mark.parametrize("form", ["text", "json", "jsonl"])
+def test_reports_may_lie_in_new_folders_and_be_devices(form: str, tmp_path: Path, pretended) -> None:
     (tmp_path / "old.md").write_text("old")
     reports = ["--output", "new/far/out", "--junit-xml", "/dev/null", "--markdown", "old.md"]
-    assert main([*RUN, "-q", *reports]) == 0
+    assert main([*RUN, "-q", "--output-format", form, *reports]) == 0
+    assert (tmp_path / "new/far/out").read_text()
     assert "fast" in (tmp_path / "old.md").read_text()
 
 

@@ -6,10 +6,12 @@ import argparse
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from test_queue_report import JOB, assert_valid, done
 
+from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
@@ -27,6 +29,8 @@ from codeflash_parallel.model.jobs import Job, JobState
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, RunResult
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.process import quiet
+from codeflash_parallel.process.environment import QUIET_VARIABLE
 from codeflash_parallel.report.queue_document import queue_document, refusal_document
 from codeflash_parallel.report.queue_health import health_document, health_rows
 
@@ -237,3 +241,22 @@ def test_who_does_a_job_does_not_hand_it_on() -> None:
     """A worker that asked the queue would wait for itself."""
     handed_in = settings_document(Settings(executor="queue", queue_dir="q", seed=3))
     assert settings_of(handed_in) == Settings(seed=3)
+
+
+@pytest.mark.parametrize("folder", ["there", "missing"])
+def test_serve_says_once_that_there_is_no_quiet(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """As on a host without /dev/shm; where a variable names the folder, serving is refused."""
+    (tmp_path / "there").mkdir()
+    monkeypatch.delenv(QUIET_VARIABLE, raising=False)
+    monkeypatch.setattr(quiet, "_HOST_FOLDER", tmp_path / folder)
+
+    serve._say_ready(tmp_path, DaemonInfo(pid=1, version="0", slots=2, slots_busy=0))
+
+    first, *more = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"Serving {tmp_path}, 2 jobs at once.")
+    missing = (
+        f"There is no quiet here, no locks can be made in {tmp_path / 'missing'}: No such file or directory: "
+    )
+    assert more == ([f"{missing}others' checks run beside what is timed."] if folder == "missing" else [])
