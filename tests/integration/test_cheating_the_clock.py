@@ -75,6 +75,7 @@ class Race:
         (root / "test_mod.py").write_text(self.tests)
         (root / "pytest.ini").write_text("[pytest]\n")
         environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         environment |= {name: str(place) for name, place in own.items()}
         return Workspace(
             root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),

@@ -91,6 +91,7 @@ class Project:
         (root / "test_mod.py").write_text(TESTS)
         (root / "pytest.ini").write_text("[pytest]\n")
         environment = {"PATH": os.environ["PATH"], "HOME": str(private), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         return Workspace(
             root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),
             private=private, environment=environment,
