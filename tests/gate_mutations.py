@@ -123,6 +123,12 @@ MUTATIONS = (
         attack="shared_result",
     ),
     Mutation(
+        check="output, variables and directory",
+        seams=(f"{BEHAVIOR}.calls:other_trace",),
+        made=always(""),
+        attack="dropped_output",
+    ),
+    Mutation(
         check="results that last",
         seams=(f"{BEHAVIOR}.calls:call_code",),
         made=without(Code.STATE_DIFFERS),

@@ -21,13 +21,13 @@ _PRIVATE = "_"
 
 
 class Traces:
-    """Tells what each call has left behind, as a text that is compared as it is."""
+    """Tells what each call has left behind in random sources and in earlier results."""
 
     def __init__(self):
         self._owners = {}
 
     def of(self, index, value):
-        """Return the traces of a call that gave a value, as ``name=text;...``.
+        """Return the traces of a call that gave a value, by name.
 
         To draw a number tells the state of a generator: each call begins with a seed of its own.
         """
@@ -36,7 +36,7 @@ class Traces:
         if numpy_random is not None:
             traces["numpy"] = repr(float(numpy_random.random()))
         traces["shared"] = self._shared(index, value)
-        return ";".join(["%s=%s" % trace for trace in traces.items()])
+        return traces
 
     def _shared(self, index, value):
         """Return the number of the earlier call that has given the same object; and remember this one's."""

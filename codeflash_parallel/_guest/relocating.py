@@ -52,6 +52,13 @@ def neutral(text):
     return text
 
 
+def neutral_bytes(data):
+    """Return output with words in the place of the slot's folders."""
+    for path, word in _PLACES:
+        data = data.replace(os.fsencode(path), word.encode())
+    return data
+
+
 def is_marked(blob):
     """Say whether a pickle may hold a path of the slot."""
     return any(mark in blob for mark in _MARKS)

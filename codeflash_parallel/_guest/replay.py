@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import random
 import sys
 import time
@@ -12,6 +11,7 @@ from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .lasting import Lasting
 from .render import render_arguments
+from .surroundings import Surroundings
 from .targets import Settler, Targets, Unresolvable, items_read
 
 #: An "answer" record: the number of a call and what it gave. Hundreds are written for each candidate.
@@ -89,9 +89,10 @@ class Session:
         self._targets = Targets(spec, instrument.REGISTRY)
         self._settler = Settler()
         self._traces = aftereffects.Traces()
+        self._surroundings = Surroundings(spec["project"])
         self._lasting = None
         self.slow = 0
-        self._spec, self._project = spec, spec["project"]
+        self._spec = spec
 
     def resolve(self, calls):
         """Import the modules that calls go to, all of them before the first call."""
@@ -99,6 +100,7 @@ class Session:
             with contextlib.suppress(Unresolvable):  # `replay` says so for each call
                 self._targets.function(call.meta)
         self._lasting = Lasting()
+        self._surroundings.keep()
 
     def look_again(self, channel):
         """Write what has become of the results so far, and what else is to be seen after the calls."""
@@ -159,11 +161,17 @@ class Session:
         except BaseException as error:
             spent = time.process_time_ns() - started
             self.slow += type(error) is TooSlow
-            traces = self._traces.of(meta["i"], None)
+            traces = self._left(meta["i"], None)
             return dict(self._seen(raised, error, args, kwargs, meta), traces=traces, ns=spent)
         spent = time.process_time_ns() - started
-        traces = self._traces.of(meta["i"], value)
+        traces = self._left(meta["i"], value)
         return dict(self._seen(returned, value, args, kwargs, meta), traces=traces, ns=spent)
+
+    def _left(self, index, value):
+        """Return what a call has left behind, as ``name=text;...``."""
+        # Output first: to look at a result may print something.
+        found = {**self._surroundings.traces(), **self._traces.of(index, value)}
+        return ";".join(["%s=%s" % trace for trace in found.items()])
 
     def _seen(self, look, outcome, args, kwargs, meta):
         # The clock of the process is a coarse one wherever a timer was set.
@@ -179,7 +187,7 @@ class Session:
 
     def _reset(self, index):
         """Give each call the same surroundings, whatever the one before it did."""
-        os.chdir(self._project)
+        self._surroundings.reset()
         seed_everything(self._spec.get("seed", 0) + index)
 
     def close(self):

@@ -44,6 +44,9 @@ _TRACES = {
     "random": "the random generator is in another state",
     "numpy": "numpy's random generator is in another state",
     LASTING: "it changes after it was given",
+    "printed": "it prints something else",
+    "environ": "it leaves other environment variables behind",
+    "directory": "it leaves another current directory behind",
     "shared": "it is not a new object where the baseline's is, or the other way round",
 }
 
