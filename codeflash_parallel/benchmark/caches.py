@@ -73,9 +73,13 @@ def remembers(raced: Raced, arm: str) -> bool:
     """Return whether an arm is fast only on inputs that its process knows, or after its first ones."""
     pairs = _pairs(raced, arm)
     looked_up = [own.relearnt - base.relearnt for own, base in pairs]
+    looked_up_late = [own.learnt_late - base.learnt_late for own, base in pairs]
     prepared = [own.set_up - base.set_up for own, base in pairs]
+    # First steps are taken once in a process for the most part, however many blocks there are.
+    late_ns = BLOCK_NS + STEPS_NS * max((own.blocks for own, _ in pairs), default=0)
     return (
         _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS)
+        or _exceeds(looked_up_late, [own.later for own, _ in pairs], late_ns)
         or _exceeds(prepared, [own.hot for own, _ in pairs], SETUP_NS)
         or _forgets(pairs)
     )
@@ -146,7 +150,8 @@ class _Passes:
     Attributes:
         first: all inputs for the first time.
         cold: the second half for the first time, after the first half.
-        again: that half again.
+        again: that half again, at once.
+        later: that half, each time that it came once in a block.
         known: all inputs again, each once in a block.
         blocks: that these are in.
         hot: all inputs in the timed blocks.
@@ -155,6 +160,7 @@ class _Passes:
     first: float
     cold: float
     again: float
+    later: float
     known: float
     blocks: int
     hot: float
@@ -163,6 +169,11 @@ class _Passes:
     def relearnt(self) -> float:
         """What new inputs cost beyond known ones, in code that has run before."""
         return self.cold - self.again
+
+    @property
+    def learnt_late(self) -> float:
+        """The same for inputs known from the third time on: by then code has taken all first steps."""
+        return self.cold - self.later
 
     @property
     def forgotten(self) -> float:
@@ -205,11 +216,18 @@ def _passes(round_: Round, arm: str, cost: ChannelCost, clock: Clock) -> _Passes
     return _Passes(
         first=took(_FIRST_PASS),
         cold=took(frozenset({BlockKind.COLD})),
-        again=sum(known[half] for half in cold),
+        again=sum(_first_ns(blocks, half, cost, clock) for half in cold),
+        later=sum(known[half] for half in cold),
         known=sum(known.values()) if is_whole else hot,
         blocks=len(known),
         hot=hot,
     )
+
+
+def _first_ns(blocks: Sequence[Block], half: tuple[int, int], cost: ChannelCost, clock: Clock) -> float:
+    """Return what inputs, by group and number of the first, take when they come for the second time."""
+    again = (b for b in blocks if b.kind is BlockKind.AGAIN and (b.group, b.start) == half)
+    return net_ns(next(again), cost, clock)
 
 
 def _known_ns(blocks: Sequence[Block], cost: ChannelCost, clock: Clock) -> Mapping[tuple[int, int], float]:

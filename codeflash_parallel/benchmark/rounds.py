@@ -155,23 +155,23 @@ class _Play:
             await self._lose(arm, error)
 
     async def warm(self, arm: str, group: int, scale: Scale) -> None:
-        """Let an arm see every input once; where a claim is made, in two blocks."""
+        """Let an arm see every input once; where a claim is made, the second half of them twice."""
         claims = self.place.stage is RaceStage.CONFIRMATION
         whole = Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle)
-        for job in _halves(group, scale) if claims else [whole]:
+        halves = _halves(group, scale)
+        told_apart = [*halves, replace(halves[-1], kind=BlockKind.AGAIN)]
+        for job in told_apart if claims else [whole]:
             await self.block(arm, job, scale)
 
     async def remind(self, group: int, scale: Scale, random: Random) -> None:
         """Let all arms see every input again, once in a block.
 
         Some passes in a row, or each would begin with what the other arms have left of the caches; then it is
-        the next arm's turn, so that all meet the same of the machine.
+        the next arm's turn, so that all meet the same of the machine. Outcomes have been looked at.
         """
-        known = [replace(job, kind=BlockKind.AGAIN) for job in reversed(_halves(group, scale))]
-        # Encoding outcomes may take longer than the calls; those of the first pass are looked at.
-        more = [replace(job, is_checked=False) for job in known]
-        jobs = [*known, *more * (scale.known_passes - 1)]
-        at_once = KNOWN_IN_A_ROW * len(known)
+        halves = reversed(_halves(group, scale))
+        known = [replace(job, kind=BlockKind.AGAIN, is_checked=False) for job in halves]
+        jobs, at_once = known * scale.known_passes, KNOWN_IN_A_ROW * len(known)
         for start in range(0, len(jobs), at_once):
             for arm in random.sample([*self.units], len(self.units)):
                 for job in jobs[start : start + at_once]:
