@@ -10,7 +10,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator, Sequence
 
-from mutations import Change, Function, Site, before, named, reindented, sites_of, within
+from mutations import Change, Function, Site, before, named, sites_of, within
 
 #: What a piece of syntax is written as instead; nothing where the rule does not apply.
 Rule = Callable[[ast.AST], "ast.AST | list[ast.stmt] | None"]
@@ -299,6 +299,8 @@ def _can_be_written_anew(function: Function) -> bool:
         and any("\n" in str(v.value) for v in node.values if isinstance(v, ast.Constant))
         for node in ast.walk(function)
     )
+    if function.col_offset % _INDENT:
+        return False
     shadowed = (_given(function) | _stored(function)) & _CALLED
     return not spans and not shadowed and not _mentions(function, _LOOKS_AT_ITSELF)
 
@@ -317,7 +319,19 @@ def _holds(node: ast.AST, kind: object) -> bool:
 def _text(changed: Function, original: Function) -> str:
     # A function's place in the text begins at `def`, below its decorators.
     changed.decorator_list = []
-    return reindented(ast.unparse(ast.fix_missing_locations(changed)), original)
+    return _unparsed_within(changed, original.col_offset // _INDENT)
+
+
+def _unparsed_within(node: ast.stmt, depth: int) -> str:
+    """Return the text of a statement that stands so deep: lines of a docstring stay as they are."""
+    for _ in range(depth):
+        node = ast.If(test=ast.Constant(value=True), body=[node], orelse=[])
+    lines = ast.unparse(ast.fix_missing_locations(node)).split("\n")[depth:]
+    return "\n".join(lines).lstrip(" ")
+
+
+#: What `ast.unparse` indents by.
+_INDENT = 4
 
 
 def _flat(found: Sequence[ast.AST | list[ast.stmt]]) -> Iterator[ast.stmt]:

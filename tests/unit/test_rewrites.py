@@ -108,3 +108,10 @@ def test_a_name_of_two_scopes_is_not_renamed() -> None:
     lines = ["def f(v):", "    e = [e for e in v]", "    try:", "        return e"]
     lines += ["    except OSError as e:", "        raise"]
     assert "renamed_local" not in {site.kind for site in neutral_sites("\n".join(lines))}
+
+
+def test_docstrings_stay_as_they_are() -> None:
+    was = _names(SOURCE)["Words"].longest.__doc__
+    assert "\n" in was
+    for kind, names in REWRITTEN:
+        assert names["Words"].longest.__doc__ == was, kind
