@@ -30,8 +30,8 @@ def settings(cache: Path, **fields: object) -> Settings:
 
 
 @pytest.mark.anyio
-async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(shop: Path) -> None:
+    project = shop / "project"
     before = picture(project)
     submissions = [
         replacement("fast", FAST_TOTAL),
@@ -40,7 +40,7 @@ async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(tmp_path: Path
         replacement("same", SLOW_TOTAL),
         replacement("fast-again", FAST_TOTAL.replace("value", "value")),
     ]
-    async with Evaluator(project, settings(tmp_path / "cache")) as evaluator:
+    async with Evaluator(project, settings(shop / "cache")) as evaluator:
         result = await evaluator.evaluate(submissions)
     assert_same(before, picture(project))
     assert (result.verdict, result.winner) == (Verdict.WINNER, "fast"), result.summary
@@ -75,10 +75,9 @@ async def test_values_reject_what_tests_do_not_see(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_more_passing_candidates_than_slots(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
+async def test_more_passing_candidates_than_slots(shop: Path) -> None:
     submissions = [replacement(f"c{n}", FAST_TOTAL + f"\n\nOF = {n}\n") for n in range(6)]
-    result = await check(project, tmp_path, submissions)
+    result = await check(shop / "project", shop, submissions)
     assert [(c.status, c.code) for c in result.candidates] == [(Status.UNDECIDED, Code.NOT_RACED)] * 6
 
 
