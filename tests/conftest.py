@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from compiled_guest import keep_guests_in
-from effort import TIMES
+from effort import FEW, TIMES
 from hypothesis import settings
 from mounts import READ_ONLY, kept_read_only
 
@@ -21,7 +21,7 @@ from codeflash_parallel.process.environment import QUIET_VARIABLE
 # Every run draws other examples: fifty of each in the gate, more in a campaign.
 settings.register_profile("without-database", database=None, deadline=None, max_examples=50 * TIMES)
 # `nox -s newer`: what one Python has drawn many examples of is tried with some under the others.
-settings.register_profile("few", settings.get_profile("without-database"), max_examples=10)
+settings.register_profile("few", settings.get_profile("without-database"), max_examples=FEW)
 settings.load_profile("without-database")
 
 # What it asserts is asserted for tests: they shall say what differs.

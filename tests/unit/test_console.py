@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
+from effort import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from result_strategies import HOSTILE, run_results
@@ -29,7 +30,7 @@ from codeflash_parallel.report.board import LiveBoard, PlainLines, open_board
 from codeflash_parallel.report.console import Detail, make_console, print_report
 from codeflash_parallel.report.words import duration
 
-relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TESTS = TestCounts(expected=42, passed=42)
 VALUES = ValueCounts(compared=311, level=Level.CAPTURED)
 PROFILE = LineProfile(

@@ -18,6 +18,7 @@ from drawn_tracks import (
     run,
     single,
 )
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,7 +176,7 @@ def test_dropping_is_for_good_and_only_once():
 finite = st.floats(-10, 10, allow_nan=False)
 
 
-@settings(max_examples=30)
+@settings(max_examples=drawn(30))
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.lists(finite, min_size=24, max_size=24), min_size=1),
     st.booleans(),

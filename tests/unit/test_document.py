@@ -4,6 +4,7 @@ import json
 from dataclasses import fields
 
 import pytest
+from effort import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
@@ -18,7 +19,7 @@ from codeflash_parallel.report.document import check_invariants, document, dumps
 from codeflash_parallel.report.stored import stored_result
 
 VALIDATOR = Draft202012Validator(schema(), format_checker=FormatChecker())
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=drawn(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def candidate(name: str = "a", status: Status = Status.WON, code: Code = Code.OK, **more) -> CandidateResult:

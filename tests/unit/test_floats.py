@@ -6,6 +6,7 @@ import base64
 import math
 import struct
 
+from effort import drawn
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ def test_ulps_count_the_doubles_in_between(value: float, steps: int) -> None:
     assert gap([value], [other]).ulps == gap([other], [value]).ulps == steps
 
 
-@settings(max_examples=50)
+@settings(max_examples=drawn(50))
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=5))
 def test_the_named_options_accept_it(pairs: list[tuple[float, float]]) -> None:
     expected, got = zip(*pairs, strict=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from effort import TIMES
+from effort import TIMES, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -204,7 +204,7 @@ KNOWN = [incremental.Incremental(text.encode(), "m.py") for text in SOURCES]
 
 
 @given(number=st.integers(0, len(SOURCES) - 1), chance=st.randoms(use_true_random=False))
-@settings(max_examples=60 * TIMES)
+@settings(max_examples=drawn(60 * TIMES))
 def test_random_patches_of_real_modules(number: int, chance: random.Random) -> None:
     text = patched(SOURCES[number], chance).encode()
     with warnings.catch_warnings():

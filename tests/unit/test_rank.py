@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import log
 from random import Random
 
-from effort import TIMES
+from effort import TIMES, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -357,7 +357,7 @@ gains = st.dictionaries(
 )
 
 
-@settings(max_examples=25 * TIMES)
+@settings(max_examples=drawn(25 * TIMES))
 @given(gains, st.sampled_from([0.001, 0.03, 0.4]), st.integers(0, 99), st.integers(1, 4))
 def test_every_ranking_is_coherent(truth, sd, seed, limit):
     ranking, _ = play([held(truth, sd=sd, seed=seed)], truth, sd=sd, limit=limit)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import exp
 from random import Random
 
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def live(gains, plan, *, seed=0, voids=(), out=None, sd=0.01):
 gains_of = st.dictionaries(st.sampled_from("abcde"), st.sampled_from([0.5, 0.97, 1.0, 1.03, 1.3]), min_size=1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=drawn(25))
 @given(
     gains_of, st.sets(st.integers(1, 12), max_size=4), st.integers(1, 9), st.booleans(), st.integers(0, 99)
 )

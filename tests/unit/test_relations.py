@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ def inside(observed: list[Made], **more: Any) -> list[tuple[Any, ...]]:
     return [args for args, _, broken in derived(observed, **more) if not broken]
 
 
-@settings(max_examples=40)
+@settings(max_examples=drawn(40))
 @given(calls)
 def test_what_was_observed_breaks_nothing(observed: list[Made]) -> None:
     known = relations.infer(observed)
@@ -68,7 +69,7 @@ def test_rows_without_a_field_stay_as_they_are(odd: object, name: str) -> None:
 @given(calls, st.integers(0, 99))
 @example([(([[], 0], []), {}), (([[0], [None, 0]], 0), {})], 0)
 @example([((([], 0), []), {}), ((([0], (None, 0)), 0), {})], 0)
-@settings(max_examples=60)
+@settings(max_examples=drawn(60))
 def test_deriving_never_fails_and_says_what_is_broken(observed: list[Made], seed: int) -> None:
     known = relations.infer(copy.deepcopy(observed))
     deriver = Deriver(known, random.Random(seed))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from effort import drawn
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -87,7 +88,7 @@ texts = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
 @example("def f(a):\n    return 1\n", "", "", "x = 1")
 @example("if x:\n    z = 1\n", "", "else:\n    z = 2\n", "y = 1\n")
 @example("x = 1\n", "def f(a): return a", "def f(a): return a + 1", "")
-@hypothesis_settings(max_examples=400)
+@hypothesis_settings(max_examples=drawn(400))
 def test_a_change_is_the_same_whether_all_is_looked_at_or_what_differs(
     head: str, one: str, other: str, tail: str
 ) -> None:
@@ -101,7 +102,7 @@ def test_a_change_is_the_same_whether_all_is_looked_at_or_what_differs(
 
 
 @given(texts, texts)
-@hypothesis_settings(max_examples=300)
+@hypothesis_settings(max_examples=drawn(300))
 def test_fingerprints_are_equal_for_equal_trees_and_no_others(one: str, other: str) -> None:
     first, second = (fingerprint({"m.py": text.encode()}) for text in (one, other))
     assert (first == second) == (tree_of(one) == tree_of(other))
@@ -118,7 +119,7 @@ def tree_of(text: str) -> str:
 @example("x = 1\n\\\ny = 2\n", "x = 1\n\\\n")
 @example("x = 1\n'prose'\n", "'prose'\n")
 @example("x = 1 <> 2\n", "from __future__ import barry_as_FLUFL\nx = 1 <> 2\n")
-@hypothesis_settings(max_examples=400)
+@hypothesis_settings(max_examples=drawn(400))
 def test_pieces_mean_alone_what_they_mean_together(known: str, text: str) -> None:
     assert outcome(lambda: trees(pieces(text, known))) == outcome(
         lambda: trees([text.removeprefix("\ufeff")])
@@ -129,7 +130,7 @@ def test_pieces_mean_alone_what_they_mean_together(known: str, text: str) -> Non
 
 
 @given(st.data())
-@hypothesis_settings(max_examples=80, deadline=None)
+@hypothesis_settings(max_examples=drawn(80), deadline=None)
 def test_an_edited_module_of_the_standard_library_means_the_same_in_pieces(data: st.DataObject) -> None:
     known = data.draw(st.sampled_from(MODULES))
     start = data.draw(st.integers(0, len(known)))

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from splice_cases import CASES, ORIGINAL, text
@@ -265,7 +266,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=drawn(40), deadline=None)
 @given(
     st.lists(pieces, max_size=5),
     st.lists(pieces, max_size=5),

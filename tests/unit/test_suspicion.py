@@ -5,6 +5,7 @@ from math import exp, log
 from random import Random
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ def doubt(raced):
     return suspicion(raced, "x", bounds(claimed(raced, "x").total, raced.error))
 
 
-@settings(max_examples=20)
+@settings(max_examples=drawn(20))
 @given(known=st.floats(1.2, 60), seed=st.integers(0, 20))
 def test_what_is_fast_the_first_time_is_credited_in_full(known, seed):
     raced = confirmation(known, known, seed=seed)
@@ -118,7 +119,7 @@ def test_what_is_fast_the_first_time_is_credited_in_full(known, seed):
     assert doubt(raced) == ""
 
 
-@settings(max_examples=20)
+@settings(max_examples=drawn(20))
 @given(known=st.floats(1.5, 60), seed=st.integers(0, 20))
 def test_what_is_fast_the_second_time_only_is_not_credited(known, seed):
     raced = confirmation(1, known, seed=seed)
@@ -128,7 +129,7 @@ def test_what_is_fast_the_second_time_only_is_not_credited(known, seed):
     assert "cache" in doubt(raced)
 
 
-@settings(max_examples=20)
+@settings(max_examples=drawn(20))
 @given(new=st.floats(1.5, 5), more=st.floats(2, 20))
 def test_a_cache_in_faster_code_claims_what_the_code_gains_alone(new, more):
     raced = confirmation(new, new * more)

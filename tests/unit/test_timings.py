@@ -4,6 +4,7 @@ import io
 import unicodedata
 
 import pytest
+from effort import drawn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from result_strategies import HOSTILE, run_results
@@ -25,7 +26,7 @@ from codeflash_parallel.report.timings import (
     timing_rows,
 )
 
-relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0), strict=True))
 
 

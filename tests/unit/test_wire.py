@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,19 +72,19 @@ def through_json(value):
     return json.loads(json.dumps(value))
 
 
-@settings(max_examples=50)
+@settings(max_examples=drawn(50))
 @given(repairs)
 def test_a_repair_request_survives_the_wire(request):
     assert read_repair(through_json(repair_document(request))) == request
 
 
-@settings(max_examples=50)
+@settings(max_examples=drawn(50))
 @given(st.lists(refinements, max_size=2).map(tuple))
 def test_refinement_requests_survive_the_wire(requests):
     assert read_refinements(through_json(refinement_document(requests))) == requests
 
 
-@settings(max_examples=50)
+@settings(max_examples=drawn(50))
 @given(st.lists(answers, max_size=3).map(tuple))
 def test_answers_survive_the_wire(given_answers):
     assert read_answers(json.dumps(answers_document(given_answers))) == given_answers
