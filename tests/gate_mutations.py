@@ -156,7 +156,7 @@ MUTATIONS = (
         check="calls beside the targets",
         seams=("codeflash_parallel.engine.neighbours:with_neighbours",),
         made=lambda _original: lambda outcome, _got, _uncompared: outcome,
-        attack="no_tests_beside_the_target",
+        attack="right_only_for_its_test",
     ),
     Mutation(
         check="calls inside of tests",
@@ -169,6 +169,12 @@ MUTATIONS = (
         seams=(f"{BEHAVIOR}.judging:unbelievable",),
         made=always(None),
         attack="reports_beside_the_target",
+    ),
+    Mutation(
+        check="the runner's own code",
+        seams=(f"{BEHAVIOR}.believing:_replaced",),
+        made=always(""),
+        attack="told_apart_by_the_source",
     ),
     Mutation(
         check="the source that ran",

@@ -31,14 +31,17 @@ def run_session(spec, channel, runtestloop=None):
     recording = Recording(spec, channel, guard)
     with _nothing_is_garbage():
         pytest = _import_pytest(channel)
-        from . import hooks, unseen
-    bytecode.restrict_rewriter(guard.allows_bytecode)
+        from . import hooks, runner, unseen
+
+        bytecode.restrict_rewriter(guard.allows_bytecode)
+        known = runner.Runner(guard.places, channel)
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [unseen.Unseen()]
-    plugins = [plugin, *quiet, *_watches(spec, channel, guard), *recording.plugins()]
+    plugins = [plugin, known, *quiet, *_watches(spec, channel, guard), *recording.plugins()]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
+    known.tell()
     recording.finish()
     guard.audit()
     return status

@@ -34,9 +34,10 @@ def pytest_addoption(pluginmanager):
     """Register the hooks of a prepared worker."""
     if not _PREPARED:
         return
-    from . import bytecode, hooks
+    from . import bytecode, hooks, runner
 
     spec, channel, guard, recording = _PREPARED[0]
     bytecode.restrict_rewriter(guard.allows_bytecode)
     session_plugin = hooks.SessionPlugin(spec, channel, guard, recording, in_worker=True)
     pluginmanager.register(session_plugin, "codeflash-guest")
+    pluginmanager.register(runner.Runner(guard.places, channel), "codeflash-runner")

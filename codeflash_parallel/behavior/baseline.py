@@ -67,6 +67,7 @@ class Baseline:
         leftovers: paths of the workspace that the tests change, new ones included, bytecode apart.
         status, plain_status: how a run of the tests ends, with canaries and without.
         suite_s: how long the setups, calls and teardowns of the selected tests take.
+        replaced: what the project itself, or its plugins, have replaced of the test runner.
         seed: of random state; whoever is held against these outcomes starts from the same one.
     """
 
@@ -116,6 +117,7 @@ class Baseline:
     leftovers: tuple[str, ...] = ()
     status: int = 1
     plain_status: int = 0
+    replaced: tuple[str, ...] = ()
     seed: int = 0
     suite_s: float = field(init=False, compare=False)
 
@@ -220,7 +222,7 @@ _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
         *("leftovers", "order", "asked", "benchmarks", "spawning", "third_party", "globals"),
-        *("aside", "sheltered", "manners"),
+        *("aside", "sheltered", "manners", "replaced"),
     }
 )
 _PLAIN = (
@@ -228,5 +230,5 @@ _PLAIN = (
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
     *("derived_inputs", "derivation", "globals", "changed_globals", "manners", "aside", "sheltered"),
-    *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed"),
+    *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed", "replaced"),
 )

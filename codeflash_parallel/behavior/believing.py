@@ -20,8 +20,9 @@ _NAMED = 5
 def unbelievable(session: Session, baseline: Baseline) -> Fault | None:
     """Return a rejection unless a run in which every test passed has ended as it must.
 
-    Every canary has failed in its way, and the exit status is the one that was predicted: with canaries that
-    of the baseline's own run with them, which is 1 unless the project sees to another one.
+    Every canary has failed in its way, the exit status is the one that was predicted (with canaries that of
+    the baseline's own run with them, which is 1 unless the project sees to another one), and the test runner
+    is what it was.
 
     Args:
         session: a run to the end.
@@ -31,11 +32,18 @@ def unbelievable(session: Session, baseline: Baseline) -> Fault | None:
     if why:
         return Fault(code=Code.RUNNER_TAMPERED, reason=why)
     predicted, status = _predicted(session, baseline), session.report.status
-    if status in predicted:
-        return None
-    named = " or ".join(map(str, sorted(predicted)))
-    reason = f"The test run ended with status {status}; {named} was predicted: it was tampered with."
-    return Fault(code=Code.RUNNER_TAMPERED, reason=reason)
+    if status not in predicted:
+        named = " or ".join(map(str, sorted(predicted)))
+        why = f"The test run ended with status {status}; {named} was predicted: it was tampered with."
+    why = why or _replaced(session, baseline)
+    return Fault(code=Code.RUNNER_TAMPERED, reason=why) if why else None
+
+
+def _replaced(session: Session, baseline: Baseline) -> str:
+    """Return what a run has replaced of the test runner that the baseline leaves; empty if nothing."""
+    more = sorted(session.report.replaced.difference(baseline.replaced))
+    named = "; ".join(more[:_NAMED])
+    return f"Code of the test runner was replaced: {named}." if more else ""
 
 
 def _predicted(session: Session, baseline: Baseline) -> frozenset[int]:
@@ -56,7 +64,8 @@ def with_canaries(draft: Baseline, tried: Session) -> Baseline:
     places = tuple(c.place for c in tried.canaries if failed_as_it_must(c, tried.canary_outcomes))
     status = tried.report.status if places else draft.status
     warnings = (*draft.warnings, *_warnings(tried, places, status))
-    return replace(draft, places=places, status=status, warnings=warnings)
+    replaced = tuple(sorted(tried.report.replaced.union(draft.replaced)))
+    return replace(draft, places=places, status=status, warnings=warnings, replaced=replaced)
 
 
 def _warnings(tried: Session, places: tuple[Place, ...], status: int) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class GuestReport:
         outside: modules that only the user's own checkout could provide.
         spawned: tests that started processes, in which nobody counts calls.
         modules: names of the modules that were loaded from outside the repository.
+        replaced: what of the test runner is no longer as it was before the project's code came.
         served: the fork point it was forked at; empty in a new process.
         unswappable: why code objects could not be swapped; then nothing was run.
         error_where, error: the guest's own failure: in which part, and what it says.
@@ -86,6 +87,7 @@ class GuestReport:
     timings_ns: Mapping[str, int] = field(default_factory=dict)
     spawned: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    replaced: frozenset[str] = frozenset()
     served: str = ""
     unswappable: str = ""
     error_where: str = ""
@@ -147,6 +149,7 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         timings_ns={str(r.get("name")): whole_number(r.get("ns", 0)) for r in by_type["timing"]},
         spawned=tuple(dict.fromkeys(str(r.get("id", "")) for r in by_type["spawned"])),
         modules=_names(_last(by_type["modules"]), "names"),
+        replaced=frozenset(name for record in by_type["replaced"] for name in _names(record, "names")),
         served=str(_last(by_type["served"]).get("point", "")),
         unswappable=str(_last(by_type["unswappable"]).get("why", "")),
         error_where=str(error.get("where", "")),

@@ -49,6 +49,7 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace, choice:
         pytest=report.pytest,
         plugins=report.plugins,
         plain_status=report.status,
+        replaced=tuple(sorted(report.replaced)),
         rootdir=_inside(report.rootdir, workspace.root),
         inifile=_inside(report.inifile, workspace.root),
         selected=selected,

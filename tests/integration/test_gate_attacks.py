@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
+from codeflash_parallel.behavior import believing
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.model.candidate import Candidate
@@ -181,15 +183,18 @@ def special(lab: CheckLab, patch: str, when: str, wrong: str) -> Candidate:
     )
 
 
-async def judged(lab: CheckLab, candidate: Candidate, servers: SomeServers | None = None) -> CheckOutcome:
+async def judged(
+    lab: CheckLab, candidate: Candidate, servers: SomeServers | None = None, workers: int = 0
+) -> CheckOutcome:
     """Check without a look at values."""
-    return await lab.check(candidate, servers, compare_values=False)
+    return await lab.check(candidate, servers, compare_values=False, workers=workers)
 
 
 async def naively(lab: CheckLab, candidate: Candidate, servers: SomeServers | None) -> CheckOutcome:
-    """Check without canaries."""
+    """Check without canaries, and without a look at the runner's code."""
     plain = replace(lab.baseline, places=())
-    return await lab.check(candidate, servers, compare_values=False, baseline=plain)
+    with mock.patch.object(believing, "_replaced", return_value=""):
+        return await lab.check(candidate, servers, compare_values=False, baseline=plain)
 
 
 async def test_canaries_see_what_exit_status_and_counts_do_not(tmp_path: Path) -> None:
@@ -211,6 +216,50 @@ async def test_canaries_see_what_exit_status_and_counts_do_not(tmp_path: Path) -
             assert seen.code is Code.RUNNER_TAMPERED, (name, seen.reason)
             assert "A test that must fail" in seen.reason, (name, seen.reason)
             assert seen.tests.expected == len(lab.baseline.expected)
+
+
+#: Lets fail what stands in no file, which canaries do, and nothing else.
+_TOLD_APART = """
+from _pytest.python import Function
+_runtest = Function.runtest
+def _run(self):
+    with open(self.path) as file:
+        is_theirs = "def " + self.originalname + "(" in file.read()
+    try:
+        _runtest(self)
+    except AssertionError:
+        if not is_theirs:
+            raise
+Function.runtest = _run
+def total(values):
+    return sum(values) + (0.5 in values)
+"""
+#: A project's own: what a test needs before it is run.
+_OWN_PATCH = {
+    "tests/conftest.py": """
+from _pytest.python import Function
+_setup = Function.setup
+def setup(self):
+    _setup(self)
+Function.setup = setup
+def pytest_runtest_makereport(item):
+    return None
+""",
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_the_runner_is_what_it_was(tmp_path: Path, workers: int) -> None:
+    async with open_check_lab(tmp_path, files={**FILES, **_OWN_PATCH}) as lab:
+        assert await lab.start("tests", Point.F1) == ""
+        assert any("Function.setup" in name for name in lab.baseline.replaced)
+        text = (lab.root / "shop/sums.py").read_text(encoding="utf-8")
+        for servers in (None, SomeServers(lab.servers)):
+            sound = await judged(lab, lab.body("result = value + result"), servers, workers)
+            assert sound.code is Code.OK, sound.reason
+            lying = lab.candidate(shop__sums=text + _TOLD_APART)
+            seen = await judged(lab, lying, servers, workers)
+            assert (seen.code, "Function.runtest" in seen.reason) == (Code.RUNNER_TAMPERED, True), seen
 
 
 async def test_the_exit_status_is_predicted(tmp_path: Path) -> None:

@@ -212,6 +212,17 @@ def test_without_canaries_the_status_is_that_of_the_tests() -> None:
     assert unbelievable(replace(run, report=replace(run.report, tests=failing)), NOTHING) is None
 
 
+def test_who_replaces_more_of_the_runner_than_the_baseline_is_not_believed() -> None:
+    run = session(two(), a="failed", b="failed")
+    own, more = "Function.setup by conftest.setup, 12", "Function.runtest by shop.run in shop.py"
+    patched = replace(run, report=replace(run.report, replaced=frozenset({own, more})))
+    fault = unbelievable(patched, replace(NOTHING, replaced=(own,)))
+    assert fault is not None
+    assert (fault.code, own in fault.reason, more in fault.reason) == (Code.RUNNER_TAMPERED, False, True)
+    assert unbelievable(patched, replace(NOTHING, replaced=(own, more))) is None
+    assert with_canaries(replace(NOTHING, replaced=(own,)), patched).replaced == (more, own)
+
+
 def test_the_baseline_tells_where_they_can_be_used() -> None:
     run = session(two(), a="failed", b="passed")
     found = with_canaries(NOTHING, run)
