@@ -44,11 +44,13 @@ class Parts:
         """Return which names stand for something else by now, and for what."""
         renamed = [(n, key, get(key)) for n, get, key, value in self.named if get(key) is not value]
         recoded = [
-            (n, key, function)
+            ("code of " + n, key, function)
             for function, n, key, code, defaults in self.codes
             if function.__code__ is not code or function.__defaults__ is not defaults
         ]
-        inside = [(n, key, cell) for cell, n, key, content in self.around if _content(cell) is not content]
+        inside = [
+            (n, key, _content(cell)) for cell, n, key, content in self.around if _content(cell) is not content
+        ]
         return [("%s.%s" % (name, key), by) for name, key, by in (*renamed, *recoded, *inside)]
 
 

@@ -1,0 +1,64 @@
+"""What names stand for: whatever is put in the place of a function, or into it, is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from codeflash_parallel._guest.standing import Parts
+
+_TEXT = """
+def around(function):
+    def made():
+        return function()
+    return made
+
+def plain(value=1):
+    return value
+
+@around
+def wrapped():
+    return 1
+"""
+
+
+def _other() -> int:
+    return 2
+
+
+def _name(space: dict[str, Any]) -> None:
+    space["plain"] = _other
+
+
+def _code(space: dict[str, Any]) -> None:
+    space["plain"].__code__ = _other.__code__
+
+
+def _defaults(space: dict[str, Any]) -> None:
+    space["plain"].__defaults__ = (2,)
+
+
+def _inside(space: dict[str, Any]) -> None:
+    space["wrapped"].__closure__[0].cell_contents = _other
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (_name, ["m.plain"]),
+        (_code, ["code of m.plain"]),
+        (_defaults, ["code of m.plain"]),
+        (_inside, ["m.wrapped"]),
+    ],
+)
+def test_what_is_replaced_is_named(change: Callable[[dict[str, Any]], None], names: list[str]) -> None:
+    space = vars(ModuleType("m"))
+    exec(_TEXT, space)
+    parts = Parts()
+    parts.take("m", space)
+    assert parts.changed() == []
+    change(space)
+    assert [name for name, _ in parts.changed()] == names
