@@ -4,7 +4,12 @@ Whoever reuses one buffer, or has a thread, a signal or the collector come back 
 still holds. What is looked at is kept alive meanwhile, so only as much of it as is quick to encode.
 """
 
+import _thread
+import faulthandler
 import gc
+import linecache
+import os
+import re
 import signal
 import sys
 import threading
@@ -26,7 +31,7 @@ class Lasting:
 
     def __init__(self):
         self._kept, self._left_ns = [], _KEPT_NS
-        self._threads = frozenset(sys._current_frames())
+        self._threads = frozenset(_stacks())
 
     def keep(self, index, outcome, args, kwargs, fields, ns):
         """Keep what a call gave and its arguments, unless nothing in them can change.
@@ -62,31 +67,67 @@ class Lasting:
         return found + (["signals: a timer is left running"] if any(timers) else [])
 
     def _new(self):
-        """Return where the threads are that were not there at first."""
-        frames = sys._current_frames()
-        return [frames[one] for one in frames.keys() - self._threads - {threading.get_ident()}]
+        """Return what the threads do that were not there at first."""
+        return [stack for thread, stack in _stacks().items() if thread not in self._threads]
 
     def _busy(self):
         """Say whether one of them does something; those of a pool wait for work."""
         return not all(map(_is_idle, self._new()))
 
 
-def _is_idle(frame):
+_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)")
+_CALL = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+
+
+def _stacks():
+    """Return the calls of all other threads, the innermost first, as (file, line, function), by thread.
+
+    Read from a dump: to hold frames of threads that run ends Python 3.12 and 3.13 now and then.
+    """
+    if not _thread._count():
+        return {}
+    stacks, calls = {}, []
+    for line in _dumped().splitlines():
+        thread, call = _THREAD.match(line), _CALL.match(line)
+        if thread:
+            calls = stacks.setdefault(int(thread[1], 16), [])
+        elif call:
+            calls.append((call[1], int(call[2]), call[3]))
+    stacks.pop(threading.get_ident(), None)
+    return stacks
+
+
+def _dumped():
+    try:
+        descriptor = os.memfd_create("stacks")
+    except OSError:  # whoever has used up the descriptors is told so by his own calls
+        return ""
+    try:
+        faulthandler.dump_traceback(descriptor, all_threads=True)
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _is_idle(stack):
     """Say whether a thread waits for work in one of the standard library's pools."""
     executors, pools = map(sys.modules.get, ("concurrent.futures.thread", "multiprocessing.pool"))
-    waiting = getattr(getattr(executors, "_worker", None), "__code__", None)
-    if frame.f_code is waiting:
-        return True
+    if stack and stack[0][0] == getattr(executors, "__file__", None):
+        return stack[0][2] == "_worker" and ".get" in linecache.getline(*stack[0][:2])
     file = getattr(pools, "__file__", None)
-    while frame is not None and file is not None:
-        if frame.f_code.co_filename == file:
-            return frame.f_code.co_name in _POOL and frame.f_locals.get("task") is None
-        frame = frame.f_back
-    return False
+    return next((_waits(*call) for call in stack if call[0] == file), False)
 
 
-#: The loops of a pool's threads.
-_POOL = frozenset({"worker", "_handle_workers", "_wait_for_updates", "_handle_tasks", "_handle_results"})
+def _waits(file, line, name):
+    """Say whether a loop of a pool waits."""
+    if name in _GETTING:
+        return linecache.getline(file, line).strip() == "task = get()"
+    return name in _WATCHING
+
+
+#: Loops of a pool's threads: those that get tasks or results one by one, and those that wait for the others.
+_GETTING = frozenset({"worker", "_handle_results"})
+_WATCHING = frozenset({"_handle_workers", "_wait_for_updates", "_handle_tasks"})
 
 
 def _is_same(outcome, args, kwargs, fields):

@@ -9,6 +9,7 @@ import time
 from . import aftereffects, current, importing, inputs, instrument, manners
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
+from .intact import own_parts
 from .lasting import Lasting
 from .render import render_arguments
 from .surroundings import Surroundings
@@ -27,6 +28,7 @@ def run(spec, channel):
 
     Then those with derived inputs; what comes of one input must not hide what came of those before it.
     """
+    own = own_parts()
     proof = importing.install(spec, channel).proof
     inputs.install_places(spec)
     session = Session(spec)
@@ -37,13 +39,22 @@ def run(spec, channel):
         session.replay(call, channel, texts)
     channel.write("globals", changed=left.changed(), names=left.names())
     session.look_again(channel)
+    _tell_replaced(own, channel)
     for call in _derived(spec):
         if session.slow >= _MOST_SLOW:
             break  # whoever hangs need not hang hundreds of times
         session.replay(call, channel, texts)
     session.look_again(channel)
+    _tell_replaced(own, channel)
     session.close()
     return 0
+
+
+def _tell_replaced(own, channel):
+    """Say what of our own code is no longer what it was: then nothing that was said is to be believed."""
+    names = sorted({name for name, _ in own.changed()})
+    if names:
+        channel.write("replaced", names=names)
 
 
 def _derived(spec):
