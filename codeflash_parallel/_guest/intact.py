@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from .parts import Parts
+from .standing import Parts
 
 #: What the guest asks of the standard library when it looks at results.
 _ASKED = (gc, hashlib, json, signal, sys, threading, time)

@@ -185,6 +185,7 @@ def baseline_of(whole: Baseline, guest: Guest, report: GuestReport, got: Replaye
         globals=(),
         changed_globals={},
         manners=got.manners,
+        replaced=tuple(sorted(got.replaced.union(whole.replaced))),
         costs_ns={},
         inputs_of={},
         inputs=str(inputs),

@@ -250,6 +250,7 @@ class Preflight:
             warnings=(*draft.warnings, *warnings_of(got)),
             **stable_globals(got.replays),
             manners=got.manners,
+            replaced=tuple(sorted(got.replaced.union(draft.replaced))),
             repeats=found.repeats,
             costs_ns={index: call.ns for index, call in captured.items() if index in sound},
             # The target's number first: two targets may be given the same.

@@ -36,8 +36,16 @@ class Replayed:
     @property
     def manners(self) -> tuple[str, ...]:
         """Return how values told in any replay what they hold, and what was still to come after the calls."""
-        replays = (*self.replays, *self.others)
-        return tuple(sorted({manner for replay in replays for manner in replay.manners}))
+        return tuple(sorted({manner for replay in self._all for manner in replay.manners}))
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """Return what of our own code the project replaces in any replay."""
+        return frozenset(name for replay in self._all for name in replay.replaced)
+
+    @property
+    def _all(self) -> tuple[GuestReport, ...]:
+        return (*self.replays, *self.others)
 
 
 async def replayed(
