@@ -27,10 +27,14 @@ _FIXED = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
 class Lasting:
-    """What calls gave, and whether it is still that."""
+    """What calls gave, and whether it is still that.
+
+    Attributes:
+        unseen: numbers of the calls that there was no more time for: which ones differs from run to run.
+    """
 
     def __init__(self):
-        self._kept, self._left_ns = [], _KEPT_NS
+        self._kept, self._left_ns, self.unseen = [], _KEPT_NS, []
         self._threads = frozenset(_stacks())
 
     def keep(self, index, outcome, args, kwargs, fields, ns):
@@ -41,7 +45,10 @@ class Lasting:
             ns: the CPU time that it took.
         """
         parts = (outcome, *args, *kwargs.values())
-        if self._left_ns <= 0 or not fields["digest"] or _FIXED.issuperset(map(type, parts)):
+        if not fields["digest"] or _FIXED.issuperset(map(type, parts)):
+            return
+        if self._left_ns <= 0:
+            self.unseen.append(index)
             return
         self._left_ns -= ns
         self._kept.append((index, outcome, args, kwargs, fields))
@@ -132,5 +139,8 @@ _WATCHING = frozenset({"_handle_workers", "_wait_for_updates", "_handle_tasks"})
 
 def _is_same(outcome, args, kwargs, fields):
     look = digest_raise if fields["kind"] == "raise" else digest_return
-    again = look(outcome, args, kwargs)
+    try:
+        again = look(outcome, args, kwargs)
+    except Exception:  # a view that was released meanwhile, say
+        return False
     return (again["digest"], again["after"]) == (fields["digest"], fields["after"])

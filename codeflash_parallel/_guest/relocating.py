@@ -32,7 +32,7 @@ def settle(spec):
     places.update((form, _SLOT) for form in both_forms(spec["root"]))
     _PLACES[:] = sorted(places.items(), key=_length)
     _NEEDLES[:] = [needle for place in _PLACES for needle in _as_written(*place)]
-    _MARKS[:] = {max(path.split("/"), key=len).encode() for path in places}
+    _MARKS[:] = {max(path.split("/"), key=len).encode("utf-8", "surrogatepass") for path in places}
 
 
 def _length(place):
@@ -41,7 +41,9 @@ def _length(place):
 
 def _as_written(path, word):
     parts = ", ".join(map(repr, PurePath(path).parts))
-    return (repr(path)[1:-1], word), (parts, word)
+    # Bytes are written otherwise where there are letters beyond ASCII.
+    texts = dict.fromkeys((repr(path)[1:-1], repr(os.fsencode(path))[2:-1], parts))
+    return [(text, word) for text in texts]
 
 
 def neutral(text):

@@ -115,9 +115,10 @@ class Session:
 
     def look_again(self, channel):
         """Write what has become of the results so far, and what else is to be seen after the calls."""
-        left = self._lasting.left()
-        channel.write("spoiled", calls=self._lasting.spoiled(), manners=[*manners.noted(), *left])
-        self._lasting.more()
+        lasting, left = self._lasting, self._lasting.left()
+        spoiled, told = lasting.spoiled(), [*manners.noted(), *left]
+        channel.write("spoiled", calls=spoiled, unseen=lasting.unseen, manners=told)
+        lasting.more()
 
     def replay(self, call, channel, texts):
         """Make one call and write its record: "answer", or "unreplayable" where it cannot be made.

@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import sys
+import threading
 
 from . import relocating
 
@@ -25,9 +26,10 @@ class Surroundings:
         self._project, self._sink = project, _Sink()
         before = sys.stdout
         # As it was in all other ways: who asks for its number writes past it.
-        self._stream = io.TextIOWrapper(
-            self._sink, getattr(before, "encoding", None) or "utf-8", getattr(before, "errors", None)
-        )
+        # What is written comes at once, in the thread that writes it.
+        encoding = getattr(before, "encoding", None) or "utf-8"
+        errors = getattr(before, "errors", None)
+        self._stream = io.TextIOWrapper(self._sink, encoding, errors, write_through=True)
         sys.stdout = self._stream
         self.keep()
 
@@ -79,10 +81,18 @@ def _digest(data):
 
 
 class _Sink(io.RawIOBase):
-    """Takes bytes in the place of standard output."""
+    """Takes bytes in the place of standard output: those of the thread that makes the calls.
+
+    What other threads print comes when it comes, perhaps after the call.
+    """
 
     def __init__(self):
-        self._parts, self._size, self._earlier = [], 0, b""
+        self._thread = threading.get_ident()
+        self._begin()
+
+    def _begin(self):
+        self._pending, self._digest = bytearray(), hashlib.blake2b(digest_size=8)
+        self._is_empty = True
 
     def writable(self):
         """Say that it may be written to."""
@@ -95,14 +105,21 @@ class _Sink(io.RawIOBase):
     def write(self, data):
         """Take bytes."""
         data = bytes(data)
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > _CHUNK:
-            self._earlier = self.taken().encode()
+        if data and threading.get_ident() == self._thread:
+            self._is_empty = False
+            self._pending += data
+            if len(self._pending) > _CHUNK:
+                # No path goes over the end of a line; the digest does not tell how much was written at once.
+                self._take(self._pending.rfind(b"\n") + 1 or len(self._pending))
         return len(data)
+
+    def _take(self, size):
+        self._digest.update(relocating.neutral_bytes(bytes(self._pending[:size])))
+        del self._pending[:size]
 
     def taken(self):
         """Return the digest of all that was written since the last time; empty where nothing was."""
-        written, earlier = b"".join(self._parts), self._earlier
-        self._parts, self._size, self._earlier = [], 0, b""
-        return _digest(earlier + relocating.neutral_bytes(written)) if written or earlier else ""
+        self._take(len(self._pending))
+        found = "" if self._is_empty else self._digest.hexdigest()
+        self._begin()
+        return found

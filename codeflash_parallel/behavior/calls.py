@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from codeflash_parallel.behavior.floats import Gap, Tolerance
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
-from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.report import LASTING, UNSEEN, GuestReport
 from codeflash_parallel.model.outcome import Code
 
 
@@ -124,8 +124,10 @@ def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
 
 def other_trace(expected: str, got: str) -> str:
     """Return the name of the first trace that is not the baseline's; empty if there is none."""
-    theirs = _traces(got)
-    for name, text in _traces(expected).items():
+    theirs, ours = _traces(got), _traces(expected)
+    if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
+        ours.pop(LASTING, None)
+    for name, text in ours.items():
         # Who does without numpy leaves no trace in its generator.
         if theirs.get(name, text if name == "numpy" else None) != text:
             return name

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +25,8 @@ CONFINED = "isolation"
 _ANSWER = (int, str, str, str, str, str, str, str, int)
 
 
-#: A trace that a call has if its result was the same after all calls.
-LASTING = "lasting"
+#: A trace that a call has if its result was the same after all calls, and its text where nobody looked.
+LASTING, UNSEEN = "lasting", "unseen"
 
 
 class ForeignRecord(ValueError):  # noqa: N818 - a fact about who wrote it
@@ -120,7 +119,7 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
     collected = _last(by_type["collected"])
     error = _last(by_type["error"])
     end = _last(by_type["end"])
-    spoiled = frozenset(whole_number(index) for record in by_type["spoiled"] for index in record["calls"])
+    lasting = _lasting(by_type["spoiled"])
     return GuestReport(
         finished=bool(end),
         status=whole_number(end.get("status", 0)),
@@ -134,8 +133,8 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
         touched={str(r["id"]): frozenset(map(whole_number, r["targets"])) for r in by_type["touched"]},
-        calls=_calls(by_type["call"], by_type["unencodable"], spoiled),
-        answers=tuple(_answers(by_type["answer"], spoiled)),
+        calls=_calls(by_type["call"], by_type["unencodable"], lasting),
+        answers=tuple(_answers(by_type["answer"], lasting)),
         unreplayable={whole_number(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},
         globals=frozenset(_names(_last(by_type["globals"]), "names")),
         changed_globals=_texts(_last(by_type["globals"]).get("changed")),
@@ -228,29 +227,36 @@ def _executed(records: list[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
 
 
 def _calls(
-    calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]], spoiled: AbstractSet[int]
+    calls: list[Mapping[str, Any]], unencodable: list[Mapping[str, Any]], lasting: Mapping[int, str]
 ) -> tuple[CallOutcome, ...]:
     why = {whole_number(r["i"]): str(r.get("why", "")) for r in unencodable}
-    return tuple(_call(record, why, spoiled) for record in calls)
+    return tuple(_call(record, why, lasting) for record in calls)
 
 
-def _traces(traces: str, index: int, spoiled: AbstractSet[int]) -> str:
+def _lasting(records: list[Mapping[str, Any]]) -> dict[int, str]:
+    """Return whether results have lasted, for the calls of which it is not simply so: no text if not."""
+    unseen = {whole_number(index): UNSEEN for record in records for index in record.get("unseen", ())}
+    return unseen | {whole_number(index): "" for record in records for index in record["calls"]}
+
+
+def _traces(traces: str, index: int, lasting: Mapping[int, str]) -> str:
     """Add to what a replayed call left behind whether its result has lasted."""
-    return f"{traces};{LASTING}=yes" if traces and index not in spoiled else traces
+    text = lasting.get(index, "yes")
+    return f"{traces};{LASTING}={text}" if traces and text else traces
 
 
-def _answers(records: list[Mapping[str, Any]], spoiled: AbstractSet[int]) -> Iterator[Answer]:
+def _answers(records: list[Mapping[str, Any]], lasting: Mapping[int, str]) -> Iterator[Answer]:
     """Yield the answers; what is none is no outcome."""
     for record in records:
         parts = record.get("of")
         if type(parts) is list and tuple(map(type, parts)) == _ANSWER:
             answer = Answer._make(parts)
-            traces = _traces(answer.traces, answer.call, spoiled)
+            traces = _traces(answer.traces, answer.call, lasting)
             yield answer._replace(traces=traces, ns=whole_number(answer.ns))
 
 
 def _call(
-    record: Mapping[str, Any], unencodable: Mapping[int, str], spoiled: AbstractSet[int]
+    record: Mapping[str, Any], unencodable: Mapping[int, str], lasting: Mapping[int, str]
 ) -> CallOutcome:
     get = record.get
     index, kind, digest = whole_number(record["i"]), str(get("kind") or ""), str(get("digest") or "")
@@ -264,7 +270,7 @@ def _call(
         floatless=str(get("floatless") or ""),
         typeless=str(get("typeless") or ""),
         after=str(get("after") or ""),
-        traces=_traces(str(get("traces") or ""), index, spoiled),
+        traces=_traces(str(get("traces") or ""), index, lasting),
         floats=str(get("floats") or ""),
         skeleton=str(get("skeleton") or ""),
         text=str(get("text") or ""),

@@ -17,6 +17,8 @@ import pytest
 from codeflash_parallel._guest import crossing, manners
 from codeflash_parallel._guest.encode import digest_raise, digest_return, encode
 from codeflash_parallel._guest.lasting import Lasting
+from codeflash_parallel.behavior.calls import other_trace
+from codeflash_parallel.behavior.report import read_report
 
 
 def kept(value: Any, *args: Any, ns: int = 1) -> Lasting:
@@ -39,6 +41,26 @@ def test_a_result_or_an_argument_that_changes_is_spoiled():
     assert lasting.spoiled() == []
     argument.clear()
     assert lasting.spoiled() == [7]
+
+
+def test_what_cannot_be_read_any_more_is_spoiled():
+    view = memoryview(bytearray(3))
+    lasting = kept(view)
+    assert lasting.spoiled() == []
+    view.release()
+    assert lasting.spoiled() == [7]
+
+
+def test_calls_that_there_was_no_time_for_are_told_and_not_compared():
+    lasting = kept([1], ns=10**9)
+    lasting.keep(8, [2], (), {}, digest_return([2], (), {}), 1)
+    assert (lasting.unseen, lasting.spoiled()) == ([8], [])
+    told = {"t": "spoiled", "calls": [7], "unseen": lasting.unseen, "manners": []}
+    answers = [{"t": "answer", "of": [call, "return", "int", *"aaaa", "random=1", 5]} for call in (7, 8, 9)]
+    spoiled, unseen, lasted = (answer.traces for answer in read_report([*answers, told]).answers)
+    assert [other_trace(lasted, got) for got in (spoiled, unseen, lasted)] == ["lasting", "", ""]
+    assert [other_trace(unseen, got) for got in (spoiled, unseen, lasted)] == ["", "", ""]
+    assert other_trace("shared=1;lasting=unseen", spoiled) == "shared"
 
 
 def test_the_arguments_of_a_call_that_raised_are_looked_at():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -84,3 +85,13 @@ def test_a_root_with_a_link_in_it_is_known_by_both_names(tmp_path):
     assert encode(str(tmp_path / "real" / "x")).full == encode(str(tmp_path / "link" / "x")).full
     blob = pickling.dumps(str(tmp_path / "real" / "x"), ROOM)
     assert relocating.load(blob) == str(tmp_path / "link" / "x")
+
+
+def test_letters_beyond_ascii_are_no_hindrance():
+    def digests(number: int) -> list[str]:
+        root = f"/cache/größe \udcff/{number}/tree"
+        relocating.settle({"root": root, "private": f"/cache/größe \udcff/{number}/own"})
+        assert relocating.load(pickling.dumps(root, ROOM)) == root
+        return [encode(value).full for value in (root, os.fsencode(root), Path(root) / "x", [f"{root}/y"])]
+
+    assert digests(0) == digests(1)

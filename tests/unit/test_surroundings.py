@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -118,3 +119,24 @@ def test_paths_of_the_slot_are_the_same_everywhere(begin, tmp_path):
         return left(surroundings)
 
     assert told(tmp_path / "one") == told(tmp_path / "two")
+
+
+def test_it_does_not_count_how_much_is_printed_at_once(begin):
+    surroundings, lines = begin(), [f"line {number}\n" for number in range(30_000)]
+    for line in lines:
+        print(line, end="")
+    one = left(surroundings)["printed"]
+    print("".join(lines), end="")
+    assert left(surroundings)["printed"] == one
+    print("".join(lines))
+    assert left(surroundings)["printed"] != one
+
+
+def test_what_other_threads_print_is_not_looked_at(begin):
+    surroundings = begin()
+    thread = threading.Thread(target=print, args=("late",))
+    thread.start()
+    thread.join()
+    assert left(surroundings) == NOTHING
+    print("x" * 10)
+    assert left(surroundings)["printed"]
