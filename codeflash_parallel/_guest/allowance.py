@@ -12,6 +12,22 @@ class TooSlow(BaseException):
     """A call with a derived input has used its CPU time (no `Exception`: the project must not catch it)."""
 
 
+#: Seconds that the baseline may wait in one call that is tried out: for other inputs it may wait for ever.
+WAIT_S = 1.0
+
+
+@contextlib.contextmanager
+def awaited(seconds=WAIT_S):
+    """End what runs inside by `TooSlow` when so much time has passed, even if it waits."""
+    before = signal.signal(signal.SIGALRM, _raise)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @contextlib.contextmanager
 def limited(seconds=CALL_S):
     """End what runs inside by `TooSlow` once it has used so much CPU time, as soon as Python code runs."""

@@ -12,7 +12,7 @@ import types
 from functools import partial
 
 from . import crossing, deriving, importing, inputs, instrument, pickling, relations
-from .allowance import TooSlow, limit_memory, limited
+from .allowance import TooSlow, awaited, limit_memory, limited
 from .naming import type_name
 from .replay import Session
 
@@ -26,6 +26,8 @@ _MOST_CROSSES, _MOST_READ = 60, 20
 _READ_ON = 8
 #: CPU seconds for trying out inputs of one target, where there are many targets.
 _LEAST_TRY_S = 0.3
+#: What a call costs that was ended, besides its CPU time: it may have waited.
+_WAITED_NS = 500_000_000
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
 _RAISING = 0.25
 _MEMORY_BYTES = 512 << 20
@@ -188,10 +190,11 @@ class _Trial:
         started = time.process_time_ns()
         try:
             function, (args, kwargs) = self._session.prepare(call)
-            with limited():
+            with limited(), awaited():
                 self._session.make(function, args, kwargs, call.meta)
         except TooSlow:
             self.told["slow"] += 1
+            self._left_ns -= _WAITED_NS
             return None
         except BaseException as error:
             if not self._is_wanted(error, bool(call.meta["breaks"])):

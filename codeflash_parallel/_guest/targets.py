@@ -11,6 +11,7 @@ import types
 from functools import cached_property
 from itertools import islice
 
+from .allowance import TooSlow
 from .naming import type_name
 from .shapes import MAX_ITEMS, Spent
 
@@ -170,6 +171,8 @@ async def _collect(generator, limit):
                     ended = "cut"
                     break
         await generator.aclose()
+    except TooSlow:
+        raise
     except BaseException as error:
         ended = "raises %r" % type_name(type(error))
     return Spent(type_name(type(generator)), items, ended)
@@ -180,6 +183,8 @@ def _spend(iterator, word, limit):
     source = _returning(iterator, box) if word == "generator" else iterator
     try:
         items.extend(islice(source, limit))
+    except TooSlow:
+        raise
     except BaseException as error:
         return Spent(type_name(type(iterator)), items, "raises %r" % type_name(type(error)))
     return Spent(type_name(type(iterator)), items, "cut" if len(items) >= limit else box)
