@@ -107,9 +107,7 @@ def real(session: nox.Session) -> None:
     options, rest = parser.parse_known_args(session.posargs)
     environment = {"CODEFLASH_PARALLEL_REAL_PROJECTS": str(options.projects)}
     compile_commands(session)
-    # No more at once than CI has cores: what is expected of them is decided by races.
-    chosen = ("-n", "2", "-m", "real_projects", "tests/real_projects")
-    pytest(session, *chosen, *rest, **environment)
+    pytest(session, "-m", "real_projects", "tests/real_projects", *rest, **environment)
 
 
 @nox.session
