@@ -75,14 +75,17 @@ BODIES = {
         f"import sys, test_core\ntest_core.test_two = test_core.test_three = lambda: None\n{WRONG}",
         "rejected/TESTS_FAILED",
     ),
-    "empties the environment": (f"import os; os.environ.clear(); os.chdir('/')\n{RIGHT}", EQUIVALENT),
+    "empties the environment": (
+        f"import os; os.environ.clear(); os.chdir('/')\n{RIGHT}",
+        "rejected/STATE_DIFFERS",
+    ),
     "leaves a process": (
         f"import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()\n{RIGHT}",
         "rejected/LEAKED_PROCESS",
     ),
     "leaves a thread": (
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n" + RIGHT,
-        EQUIVALENT,
+        "rejected/STATE_DIFFERS",
     ),
 }
 SLOW = "total = 0\nfor value in values:\n    total += value * value\nreturn total"
