@@ -148,11 +148,11 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
                 os.killpg(timing.pid, signal.SIGKILL)
 
 
-#: Left to `nox -s campaign`. In the gate are one that keeps files, one memo on inputs, one table and all that
+#: Left to `nox -s campaign`. In the gate are one that keeps files, a memo on inputs, one that forgets, one that begins late, a table and all that
 #: take a few seconds; what a gain may cost in CPU time, and the collector at import, are not raced there.
 LONG = frozenset({
     "cache_on_disk", "cache_on_disk_beside_the_code", "children_that_share_the_work", "memo_on_identity",
-    "table_at_the_first_call", "work_in_a_child",
+    "memo_that_ages", "memo_that_forgets_at_a_collection", "table_at_the_first_call", "work_in_a_child",
     "garbage_collection_switched_off_at_import", "lru_cache_on_a_helper", "lru_cache_on_the_function",
     "frozen_objects", "luckiest_of_a_hundred", "patched_timeit", "recognised_sizes", "slow_on_the_warm_up",
     "stolen_cpu", "switch_interval", "work_at_exit", "work_in_a_destructor",
