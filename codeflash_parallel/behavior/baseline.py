@@ -46,7 +46,7 @@ class Baseline:
         third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
-        costs_ns: CPU time of each call of `calls` and `repeats` as observed, for cost groups.
+        costs_ns: CPU time of each call of `calls` and `repeats`, the least of all observed, for cost groups.
         inputs_of: by index of those, what calls of one target with equal inputs share.
         derived: stable outcomes of calls with derived inputs by index, in the order in which they are made.
         breaks: the relation that a derived input breaks; those that are not named keep all.

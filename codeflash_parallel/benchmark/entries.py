@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log1p
 
-from codeflash_parallel.benchmark.caches import claimed, remembers
+from codeflash_parallel.benchmark.caches import claimed, is_unknown, remembers
 from codeflash_parallel.benchmark.decide import (
     Standing,
     beats,
@@ -67,6 +67,11 @@ class Entry:
     def doubt(self) -> str:
         """Why its gain is doubted, one clause; empty when it is not."""
         return suspicion(self.raced, self.id, self.bound)
+
+    @property
+    def may_cache(self) -> bool:
+        """Whether it is doubted since it seems to remember inputs, or nobody can tell; that scatters."""
+        return bool(self.doubt) and (remembers(self.raced, self.id) or is_unknown(self.raced, self.id))
 
     @property
     def times(self) -> str:

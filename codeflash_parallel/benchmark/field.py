@@ -8,7 +8,7 @@ from math import inf
 
 import anyio
 
-from codeflash_parallel.benchmark.leftovers import Leftovers
+from codeflash_parallel.benchmark.leftovers import Leftovers, read_shared
 from codeflash_parallel.benchmark.lost import ArmLost, OutOfTime, explained
 from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
 from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
@@ -61,6 +61,11 @@ class Field:
         for arm in self._leftovers.keys() - self.templates.keys():  # closed, with all that was its own
             del self._leftovers[arm]
         return frozenset(arm for arm, leftovers in self._leftovers.items() if not leftovers.remove())
+
+    def in_shared_memory(self) -> frozenset[str]:
+        """Return the names in the host's shared memory that may be an arm's."""
+        reaches_it = any(template.shares_memory for template in self.templates.values())
+        return read_shared() if reaches_it else frozenset()
 
     async def close(self) -> None:
         """Close every arm."""

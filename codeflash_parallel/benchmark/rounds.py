@@ -12,7 +12,7 @@ import anyio
 
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
-from codeflash_parallel.benchmark.leftovers import SharedMemory, read_shared
+from codeflash_parallel.benchmark.leftovers import SharedMemory
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow
 from codeflash_parallel.benchmark.plan import BASELINE, RaceStage, block_order
 from codeflash_parallel.benchmark.quiet import load_of, stepped
@@ -140,7 +140,7 @@ class _Play:
         self.place = place
         self._blocks: list[Block] = []
         self._endings: dict[str, Ending] = {}
-        self._shared = SharedMemory(read_shared)
+        self._shared = SharedMemory(field.in_shared_memory)
         self._end_s = time.monotonic() + place.left_s
 
     async def fork(self, arm: str) -> None:

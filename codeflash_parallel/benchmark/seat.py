@@ -28,6 +28,11 @@ class Seat:
     pid: int
     init: int = 0
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its shared memory is that of all programs; one of its own is emptied after each round."""
+        return not self.init
+
     def leftovers(self, workspace: Workspace) -> Leftovers:
         """Return the folders that are to be emptied after each round, as they are now."""
         if not self.init:

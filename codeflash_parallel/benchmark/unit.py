@@ -80,6 +80,11 @@ class Template:
         """Return the folders that only this arm and its workspace's others use, as they are now."""
         return self._seat.leftovers(self._workspace)
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether what lies in the host's shared memory may be this arm's."""
+        return self._seat.shares_memory
+
     async def fork(self, number: int, core: int) -> Unit:
         """Fork a unit onto a core (-1: wherever it may run).
 

@@ -252,7 +252,7 @@ class Preflight:
             manners=got.manners,
             replaced=tuple(sorted(got.replaced.union(draft.replaced))),
             repeats=found.repeats,
-            costs_ns={index: call.ns for index, call in captured.items() if index in sound},
+            costs_ns=got.costs_ns(captured),
             # The target's number first: two targets may be given the same.
             inputs_of={i: f"{c.target} {c.inputs}" for i, c in captured.items() if i in sound and c.inputs},
             unstable=found.unstable,

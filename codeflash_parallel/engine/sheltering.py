@@ -43,6 +43,21 @@ class Replayed:
         """Return what of our own code the project replaces in any replay."""
         return frozenset(name for replay in self._all for name in replay.replaced)
 
+    def costs_ns(self, captured: Mapping[int, CallOutcome]) -> dict[int, int]:
+        """Return the CPU time of each call that is held against candidates: the least that was seen.
+
+        One look is not enough: a collection or a page fault in one short call makes its test a heavy one,
+        which is then raced by itself.
+        """
+        repeated = repetitions(captured)
+        again = [{call.index: call.ns for call in replay.calls} for replay in self._all]
+        taken = {
+            index: (captured[index].ns, *(replay.get(repeated.get(index, index), 0) for replay in again))
+            for index in (*self.found.calls, *self.found.repeats)
+        }
+        # Nothing was measured where it is zero.
+        return {index: min(filter(None, ns), default=0) for index, ns in sorted(taken.items())}
+
     @property
     def _all(self) -> tuple[GuestReport, ...]:
         return (*self.replays, *self.others)

@@ -11,10 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from tempfile import NamedTemporaryFile
 
 import pytest
 from test_race import CODES, Project, plan_of
 
+from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.lost import ArmLost
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
@@ -188,6 +190,18 @@ async def test_what_a_unit_leaves_is_gone_when_the_next_one_comes(
         said = (await template.close()).stdout
     assert "found left" not in said
     assert said.count("found refused") == (4 if level is L1 else 8)
+
+
+@at_every_level
+async def test_what_others_keep_in_shared_memory_is_nobody_s_where_arms_have_their_own(
+    track: Track, level: IsolationLevel
+) -> None:
+    """Browsers, test suites and the like make such files all the time; a candidate was doubted for them."""
+    field = Field()
+    async with track.template(level, track.source(level)) as template:
+        field.templates[template.arm] = template
+        with NamedTemporaryFile(dir="/dev/shm") as others:
+            assert (Path(others.name).name in field.in_shared_memory()) is (level is L1)
 
 
 @with_namespaces

@@ -8,7 +8,7 @@ from effort import TIMES, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.attempts import SHARES, confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import contenders
 from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
 from codeflash_parallel.benchmark.plan import BASELINE, MAX_CONFIRMATIONS, NULL, Group, RacePlan
 from codeflash_parallel.benchmark.policy import POLICIES, fastest
@@ -182,43 +182,6 @@ def test_a_leader_that_is_not_confirmed_makes_room_for_the_next():
     assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "solid")
     assert ranking.of("fluke").code is Code.NOT_FASTER
     assert ranking.of("fluke").speedup.stage == "confirmation"
-
-
-def doubted(arm, gain, plan):
-    """A confirmation of an arm that is fast on inputs that it has seen only."""
-    rounds = tuple(
-        replace(r, blocks=tuple(replace(b, arm=arm) if b.arm == "a" else b for b in r.blocks))
-        for r in cached_rounds(gain, 1)
-    )
-    return held({arm: gain}, plan, rounds=rounds)
-
-
-def test_three_caches_do_not_hide_who_is_faster():
-    caches, confirmations = {"m40": 40.0, "m20": 20.0, "m10": 10.0}, []
-    races = [held({**caches, "honest": 1.5})]
-
-    while ids := contenders(races, confirmations, PLAN, limit=2):
-        again = confirmation_of(races, confirmations, PLAN, ids)
-        (arm,) = ids
-        gain = caches.get(arm)
-        confirmations.append(doubted(arm, gain, again) if gain else held({arm: 1.5}, again))
-    ranking = rank(races, confirmations, PLAN, {})
-
-    assert [c.candidates for c in confirmations] == [("m40",), ("m20",), ("m10",), ("honest",)]
-    assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "honest")
-    assert ranking.of("m40").reason.startswith("suspect")
-
-
-def test_attempts_share_one_error_budget_and_end():
-    caches, confirmations = {f"m{n}": 30.0 - 3 * n for n in range(9)}, []
-    races = [held(caches)]
-
-    while ids := contenders(races, confirmations, PLAN, limit=2):
-        again = confirmation_of(races, confirmations, PLAN, ids)
-        confirmations.append(doubted(ids[0], caches[ids[0]], again))
-
-    assert len(confirmations) == len(SHARES)
-    assert sum(c.plan.share for c in confirmations) <= 1 + 1e-9
 
 
 def test_a_claim_of_an_earlier_round_stands_beside_a_race_that_leaves_it_open():
