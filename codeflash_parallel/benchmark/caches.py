@@ -39,6 +39,10 @@ EXCESS_SHARE = 0.25
 #: ... and so many standard errors, over so many forks: twelve, of which one in four may be void.
 STANDARD_ERRORS = 3.0
 LEAST_FORKS = 9
+#: ... in all groups of tests together; in one of up to four alone so many. (From twelve Gaussian values the
+#: median lies beyond three of its standard errors, as `_error` has them, once in 70 times, and beyond five
+#: once in 500.)
+GROUP_ERRORS = 5.0
 
 #: And so many nanoseconds: by as much the first steps on new inputs differ between two honest arms.
 STEPS_NS = 15_000
@@ -70,18 +74,28 @@ _FIRST_PASS = frozenset({BlockKind.FIRST, BlockKind.COLD})
 
 
 def remembers(raced: Raced, arm: str) -> bool:
-    """Return whether an arm is fast only on inputs that its process knows, or after its first ones."""
-    pairs = _pairs(raced, arm)
+    """Return whether an arm is fast only on inputs that its process knows, or after its first ones.
+
+    What is saved in one group of tests may be less than what all others scatter by: each is looked at, too.
+    """
+    if _show_memory(_pairs(raced, arm), STANDARD_ERRORS):
+        return True
+    groups = range(len(raced.plan.groups))
+    return any(_show_memory(_pairs(raced, arm, group), GROUP_ERRORS) for group in groups)
+
+
+def _show_memory(pairs: Sequence[tuple[_Passes, _Passes]], errors: float) -> bool:
+    """Return whether what inputs cost an arm the first time exceeds the rest, by so many standard errors."""
     looked_up = [own.relearnt - base.relearnt for own, base in pairs]
     looked_up_late = [own.learnt_late - base.learnt_late for own, base in pairs]
     prepared = [own.set_up - base.set_up for own, base in pairs]
     # First steps are taken once in a process for the most part, however many blocks there are.
     late_ns = BLOCK_NS + STEPS_NS * max((own.blocks for own, _ in pairs), default=0)
     return (
-        _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS)
-        or _exceeds(looked_up_late, [own.later for own, _ in pairs], late_ns)
-        or _exceeds(prepared, [own.hot for own, _ in pairs], SETUP_NS)
-        or _forgets(pairs)
+        _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS, errors)
+        or _exceeds(looked_up_late, [own.later for own, _ in pairs], late_ns, errors)
+        or _exceeds(prepared, [own.hot for own, _ in pairs], SETUP_NS, errors)
+        or _forgets(pairs, errors)
     )
 
 
@@ -116,22 +130,22 @@ def is_proven(raced: Raced, arm: str) -> bool:
     return median(missing) + STANDARD_ERRORS * _error(missing) < (1 - PROVEN_SHARE) * saved
 
 
-def _exceeds(excess: Sequence[float], usual: Sequence[float], least_ns: float) -> bool:
+def _exceeds(excess: Sequence[float], usual: Sequence[float], least_ns: float, errors: float) -> bool:
     """Return whether an excess is one: beyond a floor, a share of what is usual, and its own scatter."""
     if len(excess) < LEAST_FORKS:
         return False
-    bar = max(least_ns, EXCESS_SHARE * median(usual), STANDARD_ERRORS * _error(excess))
+    bar = max(least_ns, EXCESS_SHARE * median(usual), errors * _error(excess))
     return median(excess) > bar
 
 
-def _forgets(pairs: Sequence[tuple[_Passes, _Passes]]) -> bool:
+def _forgets(pairs: Sequence[tuple[_Passes, _Passes]], errors: float) -> bool:
     """Return whether an arm saves where a block repeats its inputs what it does not where each comes once."""
     if len(pairs) < LEAST_FORKS:
         return False
     missing = [own.forgotten - base.forgotten for own, base in pairs]
     saved = median(base.hot - own.hot for own, base in pairs)
     hot = median(own.hot for own, _ in pairs)
-    least_ns = max(BLOCK_STEPS_NS * pairs[0][0].blocks, STANDARD_ERRORS * _error(missing))
+    least_ns = max(BLOCK_STEPS_NS * pairs[0][0].blocks, errors * _error(missing))
     bar = max(least_ns, min(max(BLOCK_NS, EXCESS_SHARE * hot), FORGOTTEN_SHARE * saved))
     return saved > FORGOTTEN_GAIN * hot and median(missing) > bar
 
@@ -189,19 +203,26 @@ class _Passes:
         return self.first - self.hot
 
 
-def _pairs(raced: Raced, arm: str) -> list[tuple[_Passes, _Passes]]:
-    """Return what an arm and the baseline took in the rounds that count and in which inputs were repeated."""
+def _pairs(raced: Raced, arm: str, group: int | None = None) -> list[tuple[_Passes, _Passes]]:
+    """Return what an arm and the baseline took in the rounds that count and in which inputs were repeated.
+
+    Args:
+        raced: a race or a confirmation.
+        arm: id.
+        group: `None`: all groups of tests together.
+    """
     clock = raced.tracks[arm].clock
     cost = channel_cost(raced.rounds)
+    rounds = [[b for b in r.blocks if group in (None, b.group)] for r in raced.rounds if not r.void]
     return [
-        (_passes(round_, arm, cost, clock), _passes(round_, BASELINE, cost, clock))
-        for round_ in raced.rounds
-        if not round_.void and any(b.arm == arm and b.kind is BlockKind.AGAIN for b in round_.blocks)
+        (_passes(blocks, arm, cost, clock), _passes(blocks, BASELINE, cost, clock))
+        for blocks in rounds
+        if any(b.arm == arm and b.kind is BlockKind.AGAIN for b in blocks)
     ]
 
 
-def _passes(round_: Round, arm: str, cost: ChannelCost, clock: Clock) -> _Passes:
-    mine = [block for block in round_.blocks if block.arm == arm]
+def _passes(taken: Sequence[Block], arm: str, cost: ChannelCost, clock: Clock) -> _Passes:
+    mine = [block for block in taken if block.arm == arm]
     repeated = {block.group for block in mine if block.kind is BlockKind.AGAIN}
     blocks = [block for block in mine if block.group in repeated]
 

@@ -148,6 +148,23 @@ def test_what_is_fast_only_where_one_block_repeats_its_inputs_is_not_credited(kn
     assert "cache" in doubt(raced)
 
 
+@settings(max_examples=drawn(20))
+@given(known=st.floats(1.4, 20), seed=st.integers(0, 20))
+def test_what_one_group_remembers_is_seen_beside_one_that_scatters(known, seed):
+    quiet, loud = (
+        confirmation(1, known, seed=seed),
+        confirmation(1, 1, seed=seed, sd=0.4, baseline={"sd": 0.4}),
+    )
+    rounds = [
+        replace(
+            calm, blocks=tuple(b for r, group in ((calm, 0), (wild, 1)) for b in r.blocks if b.group == group)
+        )
+        for calm, wild in zip(quiet.rounds, loud.rounds, strict=True)
+    ]
+
+    assert remembers(replace(quiet, rounds=tuple(rounds)), "x")
+
+
 def test_what_is_known_from_the_third_time_on_is_not_credited():
     raced = confirmation(1, 5, second=CALL)
 
