@@ -16,28 +16,25 @@ class TooSlow(BaseException):
 WAIT_S = 1.0
 
 
-@contextlib.contextmanager
 def awaited(seconds=WAIT_S):
     """End what runs inside by `TooSlow` when so much time has passed, even if it waits."""
-    before = signal.signal(signal.SIGALRM, _raise)
-    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    return _ended_by(signal.SIGALRM, signal.ITIMER_REAL, seconds)
+
+
+def limited(seconds=CALL_S):
+    """End what runs inside by `TooSlow` once it has used so much CPU time, as soon as Python code runs."""
+    return _ended_by(signal.SIGVTALRM, signal.ITIMER_VIRTUAL, seconds)
 
 
 @contextlib.contextmanager
-def limited(seconds=CALL_S):
-    """End what runs inside by `TooSlow` once it has used so much CPU time, as soon as Python code runs."""
-    before = signal.signal(signal.SIGVTALRM, _raise)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
+def _ended_by(number, timer, seconds):
+    before = signal.signal(number, _raise)
+    signal.setitimer(timer, seconds, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)
 
 
 def _raise(_number, _frame):
