@@ -37,6 +37,9 @@ from codeflash_parallel.worktrees.waste import Waste
 
 EnvironmentFor = Callable[[Path, int], Mapping[str, str]]
 
+#: What pytest, in the path of a root, takes for parameters, variables, or a home.
+_MISREAD = frozenset("[]$%~\n")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlotMaker:
@@ -218,8 +221,8 @@ class _Saved:
 
 
 def _tree_name(name: str) -> str:
-    """Return the name of the user's root: a project may be imported by it."""
-    usable = name and not name.startswith(".") and "\n" not in name
+    """Return the name of the user's root: a project may be imported by it, though not by one of the others."""
+    usable = name and not name.startswith(".") and not _MISREAD & {*name}
     return name if usable and name not in {"private", "journal", "kept.json", UPPER, WORK} else "tree"
 
 

@@ -41,6 +41,23 @@ async def test_slots_of_every_kind_hold_the_snapshot(world: World, kind: SlotKin
         assert pool.baseline.kind is (SlotKind.WORKTREE if kind is SlotKind.REFLINK else kind)
 
 
+@pytest.mark.parametrize(
+    ("name", "usable"), [("a+b (c) é", True), ("a[1]", False), ("$HOME", False), ("~", False)]
+)
+async def test_a_tree_is_named_as_the_user_s_unless_pytest_reads_something_into_it(
+    world: World, name: str, usable: bool
+) -> None:
+    world.init(FILES)
+    world.root = world.root.rename(world.base / name)
+    world.guarded = [world.root]
+    async with (
+        world.mirror() as mirror,
+        world.pool(mirror, await mirror.snapshot(request()), size=1) as pool,
+        pool.acquire() as one,
+    ):
+        assert one.workspace.root.name == (name if usable else "tree")
+
+
 async def test_what_a_slot_costs_is_what_it_shares_with_nobody(world: World, kind: SlotKind) -> None:
     init(world)
     world.write({f"many/f{number}.txt": os.urandom(8192) for number in range(40)})
