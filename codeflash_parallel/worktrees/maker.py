@@ -221,7 +221,7 @@ class _Saved:
 
 
 def _tree_name(name: str) -> str:
-    """Return the name of the user's root: a project may be imported by it, though not by one of the others."""
+    """Return the name of the user's root, by which a project may be imported; never one that is misread."""
     usable = name and not name.startswith(".") and not _MISREAD & {*name}
     return name if usable and name not in {"private", "journal", "kept.json", UPPER, WORK} else "tree"
 
