@@ -20,7 +20,7 @@ from codeflash_parallel.model.jobs import Instant
 NAME = "queue.sqlite3"
 
 #: A turn takes a millisecond or two; who waits longer is behind one that is stopped, and goes past it.
-_TURN_S = 2.0
+TURN_S = 2.0
 #: After that SQLite itself is asked; it holds the file for as long as the stopped one does.
 _BUSY_S = 10.0
 
@@ -69,7 +69,7 @@ class Database:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._lock, understood(self.folder), turn(self._turns, _TURN_S):
+        with self._lock, understood(self.folder), turn(self._turns, TURN_S):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._lines.clear()
@@ -79,6 +79,20 @@ class Database:
             except BaseException:
                 self._roll_back()
                 raise
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Undo what the block has changed, and nothing else of the change it is part of, where it refuses."""
+        count = len(self._lines)
+        self._connection.execute("SAVEPOINT attempt")
+        try:
+            yield
+        except CodeflashParallelError:
+            self._connection.execute("ROLLBACK TO attempt")
+            del self._lines[count:]
+            raise
+        # After any other error there is no transaction any more, or it is rolled back as a whole.
+        self._connection.execute("RELEASE attempt")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -241,7 +255,7 @@ def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashP
         case sqlite3.SQLITE_FULL:
             return QueueDiskFull(folder)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return QueueBusy(folder, _TURN_S + _BUSY_S)
+            return QueueBusy(folder, TURN_S + _BUSY_S)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return QueueDamaged(folder / NAME, str(error))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:

@@ -17,6 +17,7 @@ from codeflash_parallel.evalqueue.admission import Admission
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.filesystems import NameOf
 from codeflash_parallel.evalqueue.hints import Hint
+from codeflash_parallel.evalqueue.intake import Intake
 from codeflash_parallel.evalqueue.opening import Check, OnRebuilt, open_database
 from codeflash_parallel.evalqueue.picture import Painter
 from codeflash_parallel.evalqueue.placing import Placing
@@ -50,6 +51,7 @@ class Store:
         hint = _hint(settings.priority_hint)
         self._painter = Painter(database, self._accounts, settings, self.slots, hint)
         self._placing = Placing(database, self._painter)
+        self._intake = Intake(database, self._sweep, self._admission, self._placing, settings)
 
     @classmethod
     @contextmanager
@@ -81,16 +83,7 @@ class Store:
         Raises:
             Refused: nothing has been changed.
         """
-        with self._database.changing(now) as clock:
-            now_ms = clock.at(now)
-            self._sweep.all(now_ms)
-            known = jobrows.find_key(self._database, request.key)
-            job_id = self._admission.admit(request, now_ms, now) if known is None else known["job_id"]
-        # The place is looked up while others may write again already.
-        with self._database.reading():
-            row = jobrows.find(self._database, job_id)
-            place = self._placing.place(row, now_ms)
-            return Receipt(job=jobrows.job_of(row), place=place, is_new=known is None)
+        return self._intake.submit(request, now)
 
     def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind], ending: int = 0) -> Job | None:
         """Give a worker the job that is next of those kinds; `None` where none may start.

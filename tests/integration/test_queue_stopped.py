@@ -5,13 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from linearizable import check_journal
+from queue_children import child, said
 from queue_lab import open_lab
 
 from codeflash_parallel.evalqueue import journal
@@ -19,37 +17,6 @@ from codeflash_parallel.evalqueue.handover import turn
 from codeflash_parallel.evalqueue.refusals import (
     QueueBusy,
 )
-
-HERE = Path(__file__).resolve().parent
-
-
-CHILD = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-from queue_lab import open_lab
-from codeflash_parallel.evalqueue.clock import now
-with open_lab(Path(sys.argv[1]), now) as lab:
-{body}
-"""
-
-
-@contextmanager
-def child(folder: Path, body: str) -> Iterator[subprocess.Popen[str]]:
-    script = CHILD.format(
-        paths=[str(HERE), str(HERE.parent)], body=textwrap.indent(textwrap.dedent(body), "    ")
-    )
-    command = [sys.executable, "-c", script, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: Path):
@@ -155,7 +122,7 @@ with handover.turn(Path({str(tail)!r}), 30.0), open({str(order)!r}, "a") as file
 
 
 def test_the_file_held_by_one_that_is_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codeflash_parallel.evalqueue.database._TURN_S", 0.05)
+    monkeypatch.setattr("codeflash_parallel.evalqueue.database.TURN_S", 0.05)
     monkeypatch.setattr("codeflash_parallel.evalqueue.database._BUSY_S", 0.05)
     body = """
         with lab.store._database.changing(now()):
