@@ -189,6 +189,13 @@ class Finished:
     stdout: bytes
     stderr: bytes
 
+    def __str__(self) -> str:
+        """All that is to be known of a command that ended otherwise than a test says: pytest cuts a repr off."""
+        said = self.stdout.decode("utf-8", "replace")
+        return (
+            f"exit {self.status}\n{reasons_in(said)}\nstdout: {said[-8000:]}\nstderr: {self.errors[-4000:]}"
+        )
+
     @property
     def errors(self) -> str:
         return self.stderr.decode("utf-8", "replace")
@@ -204,6 +211,15 @@ class Finished:
             )
         assert_sound(data)
         return data
+
+
+def reasons_in(text: str) -> str:
+    """Return what a document says of each candidate, a line for each; nothing where there is no document."""
+    try:
+        candidates = json.loads(text)["candidates"]
+        return "\n".join(f"{c['id']}: {c['status']}/{c['code']}: {c['reason']}" for c in candidates)
+    except (ValueError, TypeError, KeyError):
+        return ""
 
 
 def assert_sound(data: dict[str, Any]) -> None:

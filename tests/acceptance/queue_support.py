@@ -34,7 +34,7 @@ def submit(place: Place, name: str, *options: str) -> Finished:
 
 def answer(finished: Finished, status: int = 0) -> dict[str, Any]:
     """Return a command's document; it is valid, and nothing else is on the standard output."""
-    assert finished.status == status, finished
+    assert finished.status == status, str(finished)
     assert "Traceback" not in finished.errors
     data: dict[str, Any] = json.loads(finished.stdout)
     _VALIDATOR.validate(data)

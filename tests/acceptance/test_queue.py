@@ -27,7 +27,7 @@ def place(build_once: Callable[[str], Place], tmp_path: Path) -> Place:
 def test_without_a_daemon_jobs_are_taken_looked_after_and_kept(place: Place) -> None:
     before = picture(place.repository)
     told = submit(place, "right", "--submitter", "ada")
-    assert told.status == 0, told
+    assert told.status == 0, str(told)
     job_id = told.stdout.decode().split()[1].rstrip(":")
     assert told.stdout.decode() == f"job {job_id}: queued, position 1: no daemon is running\n"
     assert f"codeflash-parallel queue wait {job_id} --max 100s" in told.errors

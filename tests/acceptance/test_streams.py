@@ -41,9 +41,9 @@ def folder(tmp_path: Path) -> Path:
 
 def assert_one_clear_line(finished: Finished, status: int, words: str) -> None:
     """Nothing on stdout, one error on stderr (and perhaps what to do), no traceback."""
-    assert finished.stdout == b"", finished
+    assert finished.stdout == b"", str(finished)
     lines = [line for line in finished.errors.splitlines() if line.startswith("error: ")]
-    assert finished.status == status, finished
+    assert finished.status == status, str(finished)
     assert len(lines) == 1, finished.errors
     assert words in finished.errors, finished.errors
     assert "Traceback" not in finished.errors
@@ -164,7 +164,7 @@ def test_bad_options(place: Place, folder: Path, options: tuple[str, ...], words
     before = picture(place.repository)
     finished = place.run("check", *TARGET, "--candidates", str(folder), *options)
     if options[0] == "--candidate":  # one bad candidate does not stop the others
-        assert finished.status == 0, finished
+        assert finished.status == 0, str(finished)
         assert words in finished.stdout.decode()
     else:
         assert_one_clear_line(finished, 2, words)
@@ -201,7 +201,7 @@ def test_control_characters_in_a_name(place: Place, folder: Path) -> None:
     )
     finished = place.run("check", *TARGET, "--candidates", str(folder), "-v")
     said = finished.stdout.decode() + finished.errors
-    assert finished.status == 0, finished
+    assert finished.status == 0, str(finished)
     assert not {c for c in said if (ord(c) < 32 and c not in "\n\t") or c in "\x7f\u202e"}
     assert "Traceback" not in finished.errors or "ValueError" in said
 

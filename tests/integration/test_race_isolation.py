@@ -283,7 +283,7 @@ async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
         found = await profile(
             runner, project.baseline, spec=spec, limits=Limits(wall_s=60), guest_dir=project.guest_dir
         )
-    assert ranking.winner == "faster", ranking
+    assert ranking.winner == "faster", str(ranking)
     assert ranking.of("wrong").status is Status.REJECTED
     assert raced.cache_isolation is CacheIsolation.EMPTIED
     assert isinstance(found, LineProfile), found
