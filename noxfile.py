@@ -206,6 +206,12 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
     return None
 
 
+#: Modules of acceptance of which the gate leaves something to `campaign`; others have sessions of their own.
+SECOND_WITNESSES = (
+    *("commands", "fixtures", "host_loop", "odd_projects", "queue", "queue_daemon", "streams", "troubles"),
+)
+
+
 @nox.session
 def campaign(session: nox.Session) -> None:
     """Randomised kills and interrupts, `-- --kills N` of each; a slot of `--files N`; long races.
@@ -224,8 +230,8 @@ def campaign(session: nox.Session) -> None:
     sizes = {"CODEFLASH_PARALLEL_KILLS": options.kills, "CODEFLASH_PARALLEL_FILES": options.files}
     pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
     pytest(
-        session, *PARALLEL, "-m", "campaign", "tests/integration", "tests/acceptance/test_fixtures.py",
-        "tests/acceptance/test_troubles.py", "tests/acceptance/test_streams.py", *rest,
+        session, *PARALLEL, "-m", "campaign", "tests/integration",
+        *(f"tests/acceptance/test_{name}.py" for name in SECOND_WITNESSES), *rest,
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
     drawn += ("tests/integration/test_swapping.py", "tests/integration/test_diffs.py")

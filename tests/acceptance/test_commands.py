@@ -19,6 +19,8 @@ from test_fixtures import SHOWN, arguments
 
 RIGHT = 'def shout(text):\n    return text.upper().rstrip("!") + "!"\n'
 TARGET = ("--function", "words.py::shout")
+#: Where values are no matter of a test.
+OUTCOMES = ("--compare", "pass-fail", "--output-format", "json")
 WRONG_COUNT = "def count_pairs(numbers, total):\n    return len(numbers)\n"
 
 
@@ -58,7 +60,7 @@ def test_from_run_to_apply(build: Callable[[str], Place]) -> None:
     rewrite_history(place)
     before = picture(place.repository)
     run = started.finish()
-    assert run.status == 0, run
+    assert run.status == 0, str(run)
     assert_says_who_won(run.stdout.decode())
 
     run_id = run.stdout.decode().split("apply ")[1].split()[0]
@@ -94,7 +96,7 @@ def assert_says_who_won(said: str) -> None:
 def assert_judged_as_it_was(place: Place, stored: dict[str, Any]) -> None:
     """The records of the race give the verdict once more."""
     again = place.run("replay", "--output-format", "json")
-    assert again.status == 0, again
+    assert again.status == 0, str(again)
     judged = json.loads(again.stdout)
     assert judged["differences"] == []
     assert (judged["run_id"], judged["seed"], judged["races"]) == (stored["run_id"], 7, 1)
@@ -106,7 +108,7 @@ def assert_judged_as_it_was(place: Place, stored: dict[str, Any]) -> None:
 def assert_applied_once(place: Place, run_id: str) -> None:
     """The winner's change goes into the tree, once, and not over something else."""
     applied = place.run("apply", run_id)
-    assert applied.status == 0, applied
+    assert applied.status == 0, str(applied)
     assert git(place.repository, "status", "--porcelain").split() == ["M", "pairs.py"]
     assert "seen.get(total - number, 0)" in (place.repository / "pairs.py").read_text(encoding="utf-8")
 
@@ -116,7 +118,7 @@ def assert_applied_once(place: Place, run_id: str) -> None:
         file.write("# something else\n")
     before = picture(place.repository)
     refused = place.run("apply", run_id)
-    assert refused.status == 2, refused
+    assert refused.status == 2, str(refused)
     assert "pairs.py" in refused.errors
     assert_same(before, picture(place.repository))
     assert_nothing_left(place)
@@ -213,16 +215,17 @@ def test_refs_and_a_manifest(own_place: Place) -> None:
 
 
 def test_base_is_another_commit(own_place: Place) -> None:
-    """With --base the uncommitted work is left out."""
+    """With --base the uncommitted work is left out. Of outcomes, as below: what is compared is no matter of it."""
     (own_place.repository / "words.py").write_text("broken(\n", encoding="utf-8")
     (own_place.state / "right.py").write_text(RIGHT, encoding="utf-8")
-    options = ("check", *TARGET, "--candidates", str(own_place.state / "right.py"), "--output-format", "json")
+    options = ("check", *TARGET, "--candidates", str(own_place.state / "right.py"), *OUTCOMES)
     assert own_place.run(*options).status in {2, 4}
     finished = own_place.run(*options, "--base", "HEAD")
     assert finished.status == 0, finished.document["error"]
     assert finished.document["base"]
 
 
+@pytest.mark.campaign
 def test_extra_tests_are_in_every_slot_and_not_in_the_tree(place: Place) -> None:
     extra = place.state / "generated"
     extra.mkdir()
@@ -243,6 +246,7 @@ def test_extra_tests_are_in_every_slot_and_not_in_the_tree(place: Place) -> None
     assert_same(before, picture(place.repository))
 
 
+@pytest.mark.campaign
 def test_pass_fail_compares_no_values(build: Callable[[str], Place]) -> None:
     place = build("weak_tests")
     fixture = load_fixture("weak_tests")
@@ -258,7 +262,7 @@ def test_pass_fail_compares_no_values(build: Callable[[str], Place]) -> None:
 def test_named_tests_only(build: Callable[[str], Place]) -> None:
     place = build("red_baseline")
     fixture = load_fixture("red_baseline")
-    options = ("check", *TARGET, "--candidates", str(fixture.candidates), "--output-format", "json")
+    options = ("check", *TARGET, "--candidates", str(fixture.candidates), *OUTCOMES)
     by_name = place.run(*options, "--tests", "test_words.py::test_shout")
     by_keyword = place.run(*options, "-k", "not fails")
     assert [f.status for f in (by_name, by_keyword)] == [0, 0], by_name.document["error"]
@@ -271,7 +275,7 @@ def test_doctor(own_place: Place) -> None:
     )
     finished = own_place.run("doctor", CODEFLASH_PARALLEL_CANDIDATES="3", COLUMNS="200")
     said = finished.stdout.decode()
-    assert finished.status == 0, finished
+    assert finished.status == 0, str(finished)
     for words in (
         "python",
         "pytest",

@@ -1,7 +1,7 @@
 """With and without `--fresh`: the same status and code for every candidate.
 
-In the gate, the fixtures that a shortcut is most likely to get wrong, and one seed of random patches. All of
-them, and as many seeds as one asks for: `nox -s fresh_and_warm`.
+In the gate, the fixture that a shortcut is most likely to get wrong. All of them, and as many seeds of random
+patches as one asks for: `nox -s fresh_and_warm`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from harness import (
 )
 from test_fixtures import TRIED_BOTH_WAYS, arguments
 
-#: How many seeds of random patches; one is the gate's.
+#: How many seeds of random patches.
 SEEDS = int(os.environ.get("CODEFLASH_PARALLEL_SEEDS", "1"))
-#: How many random patches of each seed, of the gate's one half as many: one command judges them all.
+#: How many random patches of each seed, of a single one half as many: one command judges them all.
 PATCHES = 16 if SEEDS > 1 else 8
 #: Of `many_shapes`: these can be swapped in place; with all of its targets, calls are recorded inside tests.
 PLAIN = ("pkg/core.py::titles", "pkg/core.py::Box.area", "pkg/core.py::Box.parse")
@@ -49,6 +49,7 @@ def test_fixture(name: str, build: Callable[[Fixture], Place]) -> None:
         assert_expected(fixture.expected, warm)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_patches(seed: int, build: Callable[[Fixture], Place]) -> None:
     """Imports, module state, decorators, defaults, class bodies, several, new and deleted files, `__init__`."""

@@ -136,6 +136,7 @@ def test_a_compiler_put_into_the_loaders_compiles_the_candidate(
     }
 
 
+@pytest.mark.campaign
 def test_who_changes_more_than_the_target_is_asked_for_all_tests(build: Callable[[Fixture], Place]) -> None:
     fixture = load_fixture("unselected_tests")
     place = build(fixture)

@@ -154,6 +154,7 @@ async def start_all(lab: CheckLab) -> None:
             assert await lab.start(mode, point) == "", (mode, point)
 
 
+@pytest.mark.campaign
 async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
     await start_all(lab)
     short = Limits(wall_s=60, cpu_s=1)

@@ -140,6 +140,7 @@ def plan_of(calls):
     return RacePlan(groups=groups, cores=tuple(os.sched_getaffinity(0)), budget_ns=300 * 10**9)
 
 
+@pytest.mark.campaign
 async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     inputs, calls = await project.capture()
 
@@ -147,10 +148,10 @@ async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     codes["broken"] = "import nowhere_at_all\n" + BASELINE
     ranking, raced, _ = await project.decide(codes, plan_of(calls), {**project.spec, "inputs": inputs})
 
-    assert ranking.verdict is Verdict.WINNER, ranking
+    assert ranking.verdict is Verdict.WINNER, str(ranking)
     assert ranking.winner == "faster"
     assert ranking.of("faster").speedup.low > 3
-    assert ranking.of("wrong").status is Status.REJECTED, ranking.of("wrong")
+    assert ranking.of("wrong").status is Status.REJECTED, str(ranking.of("wrong"))
     assert ranking.of("slower").status is Status.LOST
     assert ranking.of("broken").status in {Status.UNDECIDED, Status.REJECTED}
     assert ranking.of("broken").speedup is None
@@ -166,7 +167,7 @@ async def test_a_memo_on_the_arguments_is_suspect(project):
         {"memo": CODES["memo"]}, plan_of(calls), {**project.spec, "inputs": inputs}
     )
 
-    assert ranking.verdict is Verdict.SUSPECT, ranking
+    assert ranking.verdict is Verdict.SUSPECT, str(ranking)
     assert "first" in ranking.summary
 
 
@@ -189,7 +190,7 @@ async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
 
     ranking, _, _ = await project.decide({"faster": CODES["faster"]}, plan, spec)
 
-    assert ranking.winner == "faster", ranking
+    assert ranking.winner == "faster", str(ranking)
 
 
 @pytest.mark.campaign
@@ -208,7 +209,7 @@ async def test_the_field_is_cut_where_one_call_is_long(project):
     assert all(round_.together for round_ in raced.rounds[1:])
     assert max(raced.looks.dropped_after.values()) <= DUEL_AFTER
     assert len(raced.looks.living) == 1
-    assert ranking.winner == "most", ranking
+    assert ranking.winner == "most", str(ranking)
 
 
 @pytest.mark.campaign
@@ -226,7 +227,7 @@ async def test_long_calls_that_are_left_to_a_child_are_not_run_with_others(proje
 
     assert raced.tracks["child"].clock is Clock.WALL
     assert not any(round_.together for round_ in raced.rounds)
-    assert not ranking.winner, ranking
+    assert not ranking.winner, str(ranking)
 
 
 async def test_lines_of_the_target_are_profiled(project):

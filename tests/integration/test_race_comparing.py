@@ -68,7 +68,9 @@ print(total([1, 2]))
 """
 
 
-@pytest.mark.parametrize("source", [TARGET, CAREFUL], ids=["imports", "catches"])
+@pytest.mark.parametrize(
+    "source", [pytest.param(TARGET, marks=pytest.mark.campaign), CAREFUL], ids=["imports", "catches"]
+)
 def test_a_command_that_runs_the_targets_is_fit(tmp_path: Path, source: str) -> None:
     chosen = begun(tmp_path, source)
 

@@ -21,6 +21,7 @@ from codeflash_parallel.model.outcome import Code, Status, Verdict
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
+@pytest.mark.campaign
 async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
     async with open_stadium(tmp_path) as stadium:
         seen = []
@@ -98,6 +99,7 @@ async def test_work_of_children_and_waiting_are_seen_by_the_wall_clock(tmp_path)
     assert raced.standing("children") is not Standing.FASTER
 
 
+@pytest.mark.campaign
 async def test_a_cache_is_not_credited(tmp_path):
     async with open_stadium(tmp_path) as stadium:
         plan = stadium.plan.confirmation(300 * 10**9)

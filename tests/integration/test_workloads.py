@@ -96,6 +96,7 @@ def main():
 """
 
 
+@pytest.mark.campaign
 def test_a_callable_of_the_users(tmp_path: Path) -> None:
     project = project_at(tmp_path, tools__speed_py=SPEED, tools__helper_py="VALUES = list(range(300))\n")
     result, phases = run(
@@ -113,6 +114,7 @@ def test_a_callable_of_the_users(tmp_path: Path) -> None:
     assert result.candidates[0].speedup.low > 1.2
 
 
+@pytest.mark.campaign
 def test_a_command_of_the_users(tmp_path: Path) -> None:
     timed = "from shop.sums import total\nprint(total(list(range(300000))))\n"
     project = project_at(tmp_path, speed_py=timed)
