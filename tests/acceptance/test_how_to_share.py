@@ -103,7 +103,7 @@ def test_what_the_page_says_is_what_happens(reader: Reader) -> None:
     (job,) = set(JOB.findall(told.stdout))
     assert told.stdout + told.stderr == JOB.sub(job, said)
 
-    waited = reader.types(loop.replace("--max 100s", "--max 0.5s"))
+    waited = reader.types(loop.replace("--max 100s", "--max 2s"))
     assert waited.returncode == 0, waited
     (row,) = json.loads(waited.stdout)["jobs"]
     assert (row["job_id"], row["state"], row["submitter"]) == (job, "done", "agent-1")

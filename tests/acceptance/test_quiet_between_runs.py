@@ -14,6 +14,8 @@ from queue_support import TARGET, with_queue
 
 from codeflash_parallel.process.quiet import host_quiet
 
+pytestmark = pytest.mark.engine
+
 LONG_S = 60.0
 
 
@@ -32,5 +34,5 @@ async def test_a_check_waits_for_what_is_timed_elsewhere(
         assert await anyio.to_thread.run_sync(wait_for, says_so, LONG_S)
         assert started.process.poll() is None
     finished = await anyio.to_thread.run_sync(started.finish)
-    assert finished.status == 0, finished
+    assert finished.status == 0, str(finished)
     assert "goes on" in finished.errors

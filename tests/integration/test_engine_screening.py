@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from projects import SLOW_TOTAL, make_project
 from scripted_race import simulated
-from test_engine_serving import BODY, WRONG_BODY, body, candidate, judged, patch_of, settings
+from test_engine_serving import BODY, OUTCOMES, WRONG_BODY, body, candidate, judged, patch_of, settings
 
 from codeflash_parallel import Answer, Evaluator, RaceMode, RepairRequest, Replacement
 from codeflash_parallel.engine import race_phase
@@ -34,7 +34,7 @@ ORDERED = """
 @pytest.mark.anyio
 async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", tests__test_sums_py=ORDERED)
-    own = settings(tmp_path, parallel_candidates=1)
+    own = settings(tmp_path, **OUTCOMES)
     first = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
     again = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
     for seen in (first, again):
@@ -57,7 +57,7 @@ async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) 
     """
     project = make_project(tmp_path / "project", tests__test_a_py=ORDERED + prepares, tests__test_b_py=last)
     (project / "tests/test_sums.py").unlink()
-    own = settings(tmp_path, parallel_candidates=1)
+    own = settings(tmp_path, **OUTCOMES)
     almost = BODY.replace("return sum(", "return len(values) and values[0] != 2 and sum(")
     for _ in range(2):
         result = await judged(project, own, [candidate("wrong", almost), candidate("right", BODY)])
@@ -85,7 +85,7 @@ async def test_an_order_that_the_baseline_does_not_bear_is_not_used(tmp_path: Pa
     """
     project = make_project(tmp_path / "project", tests__test_a_py=prepares, tests__test_b_py=needs)
     submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
-    result = await judged(project, settings(tmp_path), submissions)
+    result = await judged(project, settings(tmp_path, **OUTCOMES), submissions)
     assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
     assert (result.quarantined, result.warnings, result.tests_selected) == ((), (), 7)
 
@@ -99,7 +99,7 @@ async def test_no_more_are_judged_once_enough_are_right(shop: Path) -> None:
         candidate("late", body("v")),
         candidate("later", body("w")),
     ]
-    result = await judged(project, settings(shop, parallel_candidates=1, stop_after=1), submissions)
+    result = await judged(project, settings(shop, stop_after=1), submissions)
     assert [c.status for c in result.candidates] == [
         Status.REJECTED,
         Status.UNDECIDED,
@@ -118,7 +118,7 @@ async def test_an_endless_source_is_left_once_enough_are_right(shop: Path) -> No
         for number in range(10**6):
             yield candidate(f"c{number}", body(f"v{number}"))
 
-    async with Evaluator(project, settings(shop, parallel_candidates=1, stop_after=2)) as evaluator:
+    async with Evaluator(project, settings(shop, stop_after=2)) as evaluator:
         result = await evaluator.evaluate(produce(), race=RaceMode.CHECK)
     assert sum(c.status is Status.UNDECIDED for c in result.candidates) == 2
     assert len(result.candidates) <= 2 + AHEAD
@@ -142,7 +142,7 @@ def priced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_who_owes_tests_is_not_yet_right(priced: Path) -> None:
     project = priced / "project"
     wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
-    own = settings(priced, parallel_candidates=1, stop_after=1)
+    own = settings(priced, stop_after=1)
     result = await judged(project, own, [wrong, candidate("right", BODY), candidate("late", body("v"))])
     assert [(c.status, c.code) for c in result.candidates] == [
         (Status.REJECTED, Code.TESTS_FAILED),
@@ -169,7 +169,7 @@ async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_pa
     project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE_LATE)
     slow = patch_of(project, "slow", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
     waits = patch_of(project, "waits", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 5"))
-    own = settings(tmp_path, parallel_candidates=1, wall_budget=12.0)
+    own = settings(tmp_path, wall_budget=12.0)
     result = await judged(project, own, [slow, waits])
     assert [(c.status, c.code) for c in result.candidates] == [(Status.CANCELLED, Code.CANCELLED)] * 2
     assert all("screening left out" in c.reason for c in result.candidates)
@@ -200,7 +200,7 @@ async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.campaign)])
 async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(tmp_path: Path, fresh: bool) -> None:
     """What depends on the order of a set, and is the same under both seeds of the baseline, must stay so."""
     seeds = """

@@ -26,11 +26,14 @@ from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.events import CandidateMoved, Event
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.model.settings import Compare
 
 pytestmark = pytest.mark.engine
 
 TARGET = "shop/sums.py::total"
 CHECK = RaceMode.CHECK
+#: Where values are no matter of a test: half of a new baseline is what compares them.
+OUTCOMES = {"compare": Compare.PASS_FAIL}
 
 #: With the target's docstring kept, so that only its body differs.
 DOC = '    """Return the sum of the squares."""\n'
@@ -64,7 +67,7 @@ def patch_of(project: Path, name: str, **files: str) -> Submission:
 
 
 def settings(tmp_path: Path, **fields: object) -> Settings:
-    plain = {"functions": (TARGET,), "cache_dir": str(tmp_path / "cache"), "parallel_candidates": 2}
+    plain = {"functions": (TARGET,), "cache_dir": str(tmp_path / "cache"), "parallel_candidates": 1}
     return Settings(**{**plain, **fields})  # type: ignore[arg-type]
 
 
@@ -91,8 +94,8 @@ async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_
         patch_of(project, "elsewhere-too", shop__other_py="FACTOR = 3\n"),
     ]
     before = picture(project)
-    warm = await judged(project, settings(tmp_path, parallel_candidates=1), submissions)
-    fresh = await judged(project, settings(tmp_path, parallel_candidates=1, fresh=True), submissions)
+    warm = await judged(project, settings(tmp_path), submissions)
+    fresh = await judged(project, settings(tmp_path, fresh=True), submissions)
     assert verdicts(warm) == verdicts(fresh)
     assert {c.id: c.served for c in warm.candidates} == {
         "body": "F2",
@@ -127,7 +130,7 @@ async def test_times_add_up(shop: Path) -> None:
 @pytest.mark.anyio
 async def test_servers_live_from_call_to_call_and_their_findings_longer(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    own = settings(tmp_path, parallel_candidates=1)
+    own = settings(tmp_path)
     async with Evaluator(project, own) as evaluator:
         first = await evaluator.evaluate([candidate("a", BODY)], race=CHECK)
         second = await evaluator.evaluate([candidate("b", WRONG_BODY)], race=CHECK)
@@ -157,7 +160,7 @@ async def test_servers_that_are_killed_are_started_again(shop: Path) -> None:
         candidate("c", RAISES),
         candidate("d", body("v")),
     ]
-    own = settings(shop, parallel_candidates=1)
+    own = settings(shop)
     result = await judged(shop / "project", own, submissions, observers=(kill_them,))
     assert [c.status for c in result.candidates] == [
         *(Status.UNDECIDED, Status.REJECTED, Status.REJECTED),
@@ -178,7 +181,7 @@ async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(t
     """
     project = make_project(tmp_path / "project", tests__conftest_py=thread)
     submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
-    result = await judged(project, settings(tmp_path, parallel_candidates=1), submissions)
+    result = await judged(project, settings(tmp_path, **OUTCOMES), submissions)
     assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
     assert {c.served for c in result.candidates} == {"F0"}
     assert all("always there" in c.served_why for c in result.candidates)
@@ -208,7 +211,7 @@ async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: 
             assert started == os.getpid()
     """
     project = make_project(tmp_path / "project", tests__conftest_py=knows_its_process, tests__test_p_py=asks)
-    own = settings(tmp_path, parallel_candidates=1)
+    own = settings(tmp_path, **OUTCOMES)
     for told in (1, 0):  # what was found out is kept, and said when it is
         result = await judged(project, own, [candidate("right", BODY), candidate("wrong", WRONG_BODY)])
         assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
@@ -231,7 +234,7 @@ async def test_numeric_libraries_get_one_thread_unless_the_user_has_said_how_man
     state = tmp_path / "state"
     state.mkdir()
     rights = {"pass_env": ("FIXTURE_STATE",), "allow_write": (str(state),)}
-    alone = settings(tmp_path, parallel_candidates=1, **rights)
+    alone = settings(tmp_path, **OUTCOMES, **rights)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("OMP_NUM_THREADS", raising=False)
         patch.setenv("FIXTURE_STATE", str(state))

@@ -93,7 +93,17 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
 
 
 @pytest.mark.anyio
-async def test_a_failure_that_nobody_sees_is_told_as_without_servers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fresh", "compare"),
+    [
+        (False, Compare.VALUES),
+        (False, Compare.PASS_FAIL),
+        pytest.param(True, Compare.VALUES, marks=pytest.mark.campaign),
+    ],
+)
+async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
+    tmp_path: Path, fresh: bool, compare: Compare
+) -> None:
     swallows = """
         from shop.sums import total
 
@@ -104,12 +114,10 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(tmp_path: P
                 pass
     """
     project = make_project(tmp_path / "project", tests__test_sums_py=swallows)
-    for fresh, compare in [(False, Compare.VALUES), (True, Compare.VALUES), (False, Compare.PASS_FAIL)]:
-        cache = str(tmp_path / f"cache-{fresh}-{compare}")
-        result = await judged(project, tmp_path, fresh=fresh, compare=compare, cache_dir=cache)
-        assert any("No test notices" in warning for warning in result.warnings)
-        assert not any("is not seen" in warning for warning in result.warnings)
-        assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)
+    result = await judged(project, tmp_path, fresh=fresh, compare=compare)
+    assert any("No test notices" in warning for warning in result.warnings)
+    assert not any("is not seen" in warning for warning in result.warnings)
+    assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)
 
 
 @pytest.mark.anyio

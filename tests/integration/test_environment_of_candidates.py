@@ -12,6 +12,7 @@ from codeflash_parallel import EnvironmentFault, Evaluator, RaceMode, Replacemen
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.outcome import FlagKind, Status
+from codeflash_parallel.model.settings import Compare
 
 pytestmark = pytest.mark.engine
 
@@ -124,7 +125,9 @@ async def test_a_baseline_is_known_again_only_with_the_same_variables(
     project = make_project(tmp_path / "project")
 
     async def baselines(**fields: object) -> int:
-        async with Evaluator(project, settings(tmp_path, **fields)) as evaluator:
+        # Outcomes only: three new baselines, of which nothing is asked but that there are three.
+        own = settings(tmp_path, compare=Compare.PASS_FAIL, **fields)
+        async with Evaluator(project, own) as evaluator:
             await evaluator.evaluate([candidate("fast")], race=RaceMode.CHECK)
         return len(list((tmp_path / "cache").rglob("baseline.json")))
 

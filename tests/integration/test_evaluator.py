@@ -31,6 +31,7 @@ from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.events import CandidateMoved, Event, RunFinished, RunStarted
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
+from codeflash_parallel.model.settings import Compare
 
 pytestmark = pytest.mark.engine
 
@@ -43,7 +44,7 @@ def candidate(name: str, code: str = FAST_TOTAL) -> Submission:
 
 
 def settings(tmp_path: Path, **fields: object) -> Settings:
-    plain = {"functions": (TARGET,), "cache_dir": str(tmp_path / "cache"), "parallel_candidates": 2}
+    plain = {"functions": (TARGET,), "cache_dir": str(tmp_path / "cache"), "parallel_candidates": 1}
     return Settings(**{**plain, **fields})  # type: ignore[arg-type]
 
 
@@ -121,7 +122,7 @@ async def test_many_calls_share_one_preflight(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.anyio
 async def test_a_changed_tree_is_a_new_snapshot(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    async with Evaluator(project, settings(tmp_path)) as evaluator:
+    async with Evaluator(project, settings(tmp_path, compare=Compare.PASS_FAIL)) as evaluator:
         first = await evaluator.evaluate([candidate("c")], race=CHECK)
         (project / "shop/sums.py").write_text(FAST_TOTAL)
         second = await evaluator.evaluate([candidate("c")], race=CHECK)
@@ -149,7 +150,7 @@ async def test_an_interrupt_in_the_middle_keeps_what_is_finished(shop: Path) -> 
     before = picture(project)
     endless = "def total(values):\n    while True:\n        pass\n"
     submissions = [candidate("wrong", WRONG_TOTAL), candidate("endless", endless), candidate("waits")]
-    async with Evaluator(project, settings(shop, parallel_candidates=1)) as evaluator:
+    async with Evaluator(project, settings(shop)) as evaluator:
 
         def observe(event: Event) -> None:
             moved = isinstance(event, CandidateMoved) and event.candidate == "endless"

@@ -55,7 +55,7 @@ def candidate(name: str, code: str) -> Submission:
 
 
 def settings(cache: Path, **fields: object) -> Settings:
-    return Settings(functions=(TARGET,), cache_dir=str(cache), parallel_candidates=2, **fields)  # type: ignore[arg-type]
+    return Settings(functions=(TARGET,), cache_dir=str(cache), parallel_candidates=1, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio
