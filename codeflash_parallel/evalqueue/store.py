@@ -259,6 +259,12 @@ class Store:
             self._sweep.all(now_ms)
             return self._placing.place(jobrows.find(self._database, job_id), now_ms, token_busy=token_busy)
 
+    def sweep(self, now: Instant) -> int:
+        """Do what is due by time, and return how often this store has had something of the sort to do."""
+        with self._database.looking(now, self._sweep.is_due) as clock:
+            self._sweep.all(clock.at(now))
+        return self._sweep.times
+
     def next_change(self, now: Instant) -> float | None:
         """Return the seconds until time alone changes something, `None` if nothing will; 0: it has."""
         with self._database.reading():

@@ -45,18 +45,24 @@ SELECT MIN(oldest_ms) FROM (
 
 
 class Sweep:
-    """Does to jobs what is due by time; each call belongs to a change or a look of the caller's."""
+    """Does to jobs what is due by time; each call belongs to a change or a look of the caller's.
+
+    Attributes:
+        times: how often there was something to do: who tells others of it looks whether that has grown.
+    """
 
     def __init__(self, database: Database, transitions: Transitions, settings: QueueSettings) -> None:
         self._database = database
         self._transitions = transitions
         self._settings = settings
         self._timeout_ms = round(settings.queue_timeout * 1000)
+        self.times = 0
 
     def all(self, now_ms: int) -> None:
         """Let jobs expire, take those of dead workers back, and let those whose pause is over wait."""
         if not self.is_due(now_ms):
             return
+        self.times += 1
         for row in self._expired(now_ms):
             fault = f"QUEUE_TIMEOUT: it has waited for {self._settings.queue_timeout:g} s"
             self._transitions.end(row, "expired", JobState.EXPIRED, now_ms, fault=fault)

@@ -55,6 +55,7 @@ class Dispatching:
         self._begun = time.monotonic()
         self._draining = False
         self._last_fault = ""
+        self._swept = 0
         self._hurry = anyio.Event()
         self._slots_each = max(1, auto_slots(read_machine()) // desk.slots)
 
@@ -79,12 +80,20 @@ class Dispatching:
                 if job is None:
                     break
                 self._start(group, job)
+            await self._sweep()
             return await self._desk.do(lambda store, now: store.next_change(now))
         except QueueDamaged:
             raise  # the next daemon makes the file anew, which it can while nobody has it open
         except EnvironmentFault as fault:  # the disk is full, or a stopped process holds the store
             self._last_fault = str(fault)
             return _AGAIN_S
+
+    async def _sweep(self) -> None:
+        """Do what is due by time, also where no slot is free, and publish what anybody's sweep has ended."""
+        swept = await self._desk.do(lambda store, now: store.sweep(now))
+        if swept != self._swept:
+            self._swept = swept
+            await self._publish_ends()
 
     def _has_room(self) -> bool:
         """Say whether one more may start; beside a suspect none does, not even while that ends."""

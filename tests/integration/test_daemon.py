@@ -134,6 +134,18 @@ def test_a_cancelled_job_is_killed_and_the_worker_goes_on(place: Place) -> None:
         assert codes(client.submit(place.request()).result(LONG_S)) == {"c": "NOT_RACED"}
 
 
+def test_who_waits_for_too_long_is_told_while_all_slots_are_busy(place: Place) -> None:
+    place.start(queue_timeout=2.0)
+    with place.client() as client:
+        running = client.submit(place.request(HANGS))
+        until(lambda: running.status().job.state is JobState.RUNNING)
+        error = client.submit(place.request()).exception(LONG_S)
+        assert isinstance(error, JobEnded)
+        assert error.code == "JOB_EXPIRED"
+        assert place.results()[error.job_id]["state"] == "expired"
+        assert running.cancel()
+
+
 @pytest.mark.campaign
 def test_who_stops_loses_the_job_and_who_dies_three_times_is_dead(place: Place) -> None:
     place.start(lease=6.0, heartbeat=0.5, max_attempts=1)  # imports take long on a busy machine
