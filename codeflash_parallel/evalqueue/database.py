@@ -30,6 +30,12 @@ _LONG_FACTOR = 4
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
+#: What is wrong with something that is to be written, not with the file: the rest of a change goes on.
+UNFIT = (
+    *(CodeflashParallelError, ValueError, TypeError, AttributeError, OverflowError),
+    *(sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
+)
+
 
 class Database:
     """One connection to the queue's file. Threads may share it, forked processes may not.
@@ -82,12 +88,12 @@ class Database:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Undo what the block has changed, and nothing else of the change it is part of, where it refuses."""
+        """Undo what the block has changed, and nothing else of the change around it, where it is `UNFIT`."""
         count = len(self._lines)
         self._connection.execute("SAVEPOINT attempt")
         try:
             yield
-        except CodeflashParallelError:
+        except UNFIT:
             self._connection.execute("ROLLBACK TO attempt")
             del self._lines[count:]
             raise

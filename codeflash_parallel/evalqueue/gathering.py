@@ -3,7 +3,8 @@
 The first one listens on a socket whose name it writes into a file. Who comes while it waits for its turn
 sends it what is wanted, in one packet, and waits for the answer. Nothing depends on that: who finds nobody,
 or whose leader dies, is stopped, refuses, or is somebody else's process, does its own work, and is the leader
-of those who come then.
+of those who come then. A name that is left over may be another one's by now, perhaps one who leads somewhere
+else: so each packet says by which terms, and a leader hears those by its own.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ def ask(path: Path, terms: bytes, message: Callable[[], bytes], longest_s: float
     """Have something done by who leads, if anybody does, and return what it answers.
 
     Args:
-        terms: who leads by others is not asked.
+        terms: what is led, and by which rules; who leads by others is not asked, and does not listen.
         message: makes what is wanted, where there is somebody to ask.
 
     Returns:
         `None`: it was not done. Empty: it was put down, and nobody knows; it is not begun any more.
     """
-    name = _leader(path, terms)
-    if not name:
-        return None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as mine:
-        mine.setblocking(False)
-        try:
+    try:
+        name = _leader(path, terms)
+        if not name:
+            return None
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as mine:
+            mine.setblocking(False)
             mine.connect(name)
-            if not _is_ours(mine) or len(text := message()) > _LONGEST:
+            if not _is_ours(mine) or len(text := terms + message()) > _LONGEST:
                 return None
             mine.send(text)
-        except OSError:
-            return None
-        return _answer(mine, longest_s)
+            return _answer(mine, longest_s)
+    except OSError:
+        return None
 
 
 def _answer(mine: socket.socket, longest_s: float) -> bytes | None:
@@ -64,10 +65,7 @@ def _answer(mine: socket.socket, longest_s: float) -> bytes | None:
 
 
 def _leader(path: Path, terms: bytes) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         written = os.pread(handle, len(terms) + _LONGEST_NAME, 0)
     finally:
@@ -102,8 +100,9 @@ class Follower:
 class Leader:
     """One that does for others what they put down; made by `leading`."""
 
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, terms: bytes) -> None:
         self._listening = listening
+        self._terms = terms
         self._followers: list[Follower] = []
 
     def gather(self) -> list[Follower]:
@@ -113,7 +112,7 @@ class Leader:
                 connection = self._listening.accept()[0]
             except OSError:
                 break
-            follower = _heard(connection)
+            follower = _heard(connection, self._terms)
             if follower is None:
                 connection.close()
             else:
@@ -127,14 +126,14 @@ class Leader:
             follower.close()
 
 
-def _heard(connection: socket.socket) -> Follower | None:
+def _heard(connection: socket.socket, terms: bytes) -> Follower | None:
     connection.setblocking(False)
     with suppress(OSError):
-        if _is_ours(connection) and (message := connection.recv(_LONGEST)):
+        if _is_ours(connection) and (message := connection.recv(_LONGEST)).startswith(terms):
             try:
                 connection.recv(1)  # one that has left sends an end
             except BlockingIOError:
-                return Follower(connection, message)
+                return Follower(connection, message[len(terms) :])
     return None
 
 
@@ -146,7 +145,7 @@ def leading(path: Path, terms: bytes) -> Iterator[Leader]:
         listening.listen(_MANY)
         listening.setblocking(False)
         _write(path, terms + listening.getsockname().ljust(_LONGEST_NAME, b"\n"))
-        leader = Leader(listening)
+        leader = Leader(listening, terms)
         try:
             yield leader
         finally:

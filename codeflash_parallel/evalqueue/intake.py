@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from codeflash_parallel.evalqueue import jobrows
 from codeflash_parallel.evalqueue.admission import Admission
-from codeflash_parallel.evalqueue.database import TURN_S, Database, understood
+from codeflash_parallel.evalqueue.database import NAME, TURN_S, UNFIT, Database, understood
 from codeflash_parallel.evalqueue.gathering import Follower, ask, leading
 from codeflash_parallel.evalqueue.placing import Placing
 from codeflash_parallel.evalqueue.slips import (
@@ -25,7 +25,6 @@ from codeflash_parallel.evalqueue.slips import (
 )
 from codeflash_parallel.evalqueue.sweeping import Sweep
 from codeflash_parallel.evalqueue.timekeeping import QueueClock
-from codeflash_parallel.model.errors import CodeflashParallelError
 from codeflash_parallel.model.jobs import Instant, JobRequest, Receipt
 from codeflash_parallel.model.queue_settings import QueueSettings
 
@@ -53,7 +52,7 @@ class Intake:
         self._admission = admission
         self._placing = placing
         self._path = database.folder / "submitting"
-        self._terms = b"%d %08x " % (VERSION, zlib.crc32(repr(settings).encode()))
+        self._terms = b"%d %08x " % (VERSION, zlib.crc32(repr((_file_of(database), settings)).encode()))
 
     def submit(self, request: JobRequest, now: Instant) -> Receipt:
         """Take a job, or return the one that has its key.
@@ -86,11 +85,11 @@ class Intake:
             raise told[0]
         return told[0]
 
-    def _attempt(self, slip: Slip, clock: QueueClock) -> _Taken | CodeflashParallelError:
+    def _attempt(self, slip: Slip, clock: QueueClock) -> _Taken | Exception:
         try:
             with self._database.attempt():
                 return self._take(slip, clock.at(slip.now))
-        except CodeflashParallelError as refusal:
+        except UNFIT as refusal:
             return refusal
 
     def _take(self, slip: Slip, now_ms: int) -> _Taken:
@@ -103,9 +102,7 @@ class Intake:
             return _Taken(known["job_id"], is_new=False)
         return _Taken(self._admission.admit(slip.request, now_ms, slip.now), is_new=True)
 
-    def _receipts(
-        self, taken: list[_Taken | CodeflashParallelError], now_ms: int
-    ) -> list[Receipt | CodeflashParallelError]:
+    def _receipts(self, taken: list[_Taken | Exception], now_ms: int) -> list[Receipt | Exception]:
         """Return what each is told; places are looked up while others may write again."""
         with self._database.reading():
             rows = {
@@ -122,9 +119,16 @@ class Intake:
             ]
 
 
+def _file_of(database: Database) -> tuple[int, int]:
+    """Return what tells a queue's file from all others."""
+    with understood(database.folder):
+        status = (database.folder / NAME).stat()
+    return status.st_dev, status.st_ino
+
+
 def _slip_of(follower: Follower) -> Slip | None:
     """Return what one has put down, `None` where it is nothing of ours."""
     try:
         return read_slip(follower.message)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None

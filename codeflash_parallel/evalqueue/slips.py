@@ -20,8 +20,8 @@ from codeflash_parallel.model.jobs import (
     Waiting,
 )
 
-#: Of the form of both; who has another one hands in alone.
-VERSION = 1
+#: Of the form of both, and of packets; who has another one hands in alone.
+VERSION = 2
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import socket
+import sqlite3
 import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from codeflash_parallel.evalqueue.clock import now
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.gathering import ask, leading
 from codeflash_parallel.evalqueue.handover import turn
-from codeflash_parallel.evalqueue.refusals import SubmitterLimit
+from codeflash_parallel.evalqueue.refusals import QueueUnfit, SubmitterLimit
 from codeflash_parallel.evalqueue.store import Check
 from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, JobState, Priority, Receipt
 
@@ -293,3 +294,55 @@ def test_what_was_not_read_was_not_done(tmp_path: Path):
         asking = put(gathering._leader(path, TERMS), b"wanted")
     with asking:
         assert gathering._answer(asking, 5.0) is None
+
+
+def test_a_name_left_over_leads_into_no_other_queue(crowd: Crowd, tmp_path: Path):
+    other = replace(crowd, folder=tmp_path / "other")
+    other.lead(wanted("b")).result(LONG_S)
+    terms = (other.folder / "submitting").read_bytes().partition(b"\0")[0]
+    with held(crowd.folder):
+        told = [crowd.lead(wanted("a"))]
+        name = (crowd.folder / "submitting").read_bytes().partition(b"\0")[2]
+        (other.folder / "submitting").write_bytes(terms + b"\0" + name)
+        told.append(other.follow(wanted("c")))
+    assert all(one.result(LONG_S).is_new for one in told)
+    assert check_journal(crowd.folder).submitted == {1: "a"}
+    assert check_journal(other.folder).submitted == {1: "b", 2: "c"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"start_after_s": float("inf")},
+        {"start_after_s": 1e30},
+        {"start_after_s": "soon"},
+        {"run": "\udcff"},
+        {"submitter": ["b"]},
+        {"payload": None},
+    ],
+)
+def test_what_cannot_be_written_is_the_fault_of_its_own_submitter(crowd: Crowd, bad: dict[str, Any]):
+    with held(crowd.folder):
+        told = [crowd.lead(wanted("a"))]
+        unfit = crowd.follow(wanted("b", **bad))
+        told.append(crowd.follow(wanted("c")))
+    assert all(one.result(LONG_S).is_new for one in told)
+    assert isinstance(unfit.exception(LONG_S), (ValueError, TypeError, OverflowError, sqlite3.Error))
+    assert sorted(check_journal(crowd.folder).submitted.values()) == ["a", "c"]
+
+
+def test_nesting_without_end_is_no_slip(crowd: Crowd):
+    with held(crowd.folder):
+        told = crowd.lead(wanted("a"))
+        terms, _, name = (crowd.folder / "submitting").read_bytes().partition(b"\0")
+        stranger = put(b"\0" + name.rstrip(b"\n"), terms + b"[" * 90_000)
+    with stranger:
+        assert told.result(LONG_S).is_new
+        assert stranger.recv(10) == b""
+
+
+def test_a_folder_in_the_place_of_the_name_is_said(tmp_path: Path):
+    with open_lab(tmp_path) as lab:
+        (tmp_path / "submitting").mkdir()
+        with pytest.raises(QueueUnfit, match="submitting: Is a directory"):
+            lab.submit()
