@@ -36,6 +36,9 @@ _TOLD = frozenset({JobState.QUEUED, JobState.DONE})
 _SPANS: Mapping[str, float] = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
+#: Longer ones do not fit the queue's clock, and nobody means them: 31 years.
+_LONGEST_S = 1e9
+
 _JOB = "Id of the job, as `queue submit` says it."
 
 
@@ -95,7 +98,7 @@ def span(text: str) -> float:
     unit = text[len(number) :]
     with suppress(ValueError):
         seconds = float(number) * _SPANS.get(unit, float("nan"))
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds <= _LONGEST_S:
             return seconds
     raise argparse.ArgumentTypeError(f"must be a span like 100s, 2m or 1h, not {text!r}")
 
@@ -108,7 +111,7 @@ def positive(text: str) -> int:
     """
     with suppress(ValueError):
         if (number := int(text)) >= 1:
-            return number
+            return min(number, sys.maxsize)  # more is as good as all
     raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
 
 

@@ -78,7 +78,8 @@ def find(database: Database, job_id: str) -> sqlite3.Row:
     Raises:
         UnknownJob: there is none.
     """
-    row = database.row("SELECT * FROM jobs WHERE job_id = ?", (job_id,))
+    # Ids are ours; what is no text of SQLite's is none.
+    row = database.row("SELECT * FROM jobs WHERE job_id = ?", (job_id,)) if job_id.isascii() else None
     if row is None:
         raise UnknownJob(job_id)
     return row

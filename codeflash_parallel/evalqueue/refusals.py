@@ -85,7 +85,7 @@ class BudgetSpent(Refused):
         super().__init__(
             "BUDGET_SPENT",
             f"The budget of {run or 'this run'} is spent: {figure} is {spent:g} of {limit:g}.",
-            "Begin another run, or give it a larger budget.",
+            "Begin another run: the budget that one states first holds.",
         )
         self.run = run
         self.figure = figure

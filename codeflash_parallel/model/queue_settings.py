@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -58,8 +57,10 @@ class QueueSettings:
     def __post_init__(self) -> None:
         for name, lowest in _LOWEST.items():
             value = getattr(self, name)
-            if not math.isfinite(value) or value < lowest:
+            if not value >= lowest:  # what is no number is not, either
                 raise _bad(f"{name} must be a number of at least {lowest}, not {value}.")
+            if value > _HIGHEST:
+                raise _bad(f"{name} must be a number of at most {_HIGHEST}.")
         if self.heartbeat * 2 > self.lease:
             raise _bad(f"lease must be at least twice the heartbeat, not {self.lease:g} s.")
         self._check_weights()
@@ -99,6 +100,9 @@ HINTS = ("recently-improved", "longest-without-a-verdict")
 
 #: A share of less than a thousandth is none, and numbers of virtual time stay small.
 _LEAST_WEIGHT = 0.001
+
+#: As seconds 31 years; in milliseconds it fits the queue's clock.
+_HIGHEST = 1_000_000_000
 
 _LOWEST: Mapping[str, float] = MappingProxyType(
     {

@@ -112,6 +112,8 @@ def test_a_job_that_is_not_there_is_told(tmp_path: Path):
         ):
             with pytest.raises(UnknownJob, match="7-x"):
                 ask()
+        with pytest.raises(UnknownJob):
+            lab.store.job("7-\udcff")  # as the command line gives what is no UTF-8
         assert lab.store.by_key("nothing") is None
 
 

@@ -27,6 +27,8 @@ def at(boot_s: float, wall_s: float = 0.0, boot_id: str = "a") -> Instant:
         ({"max_concurrent": -1}, "max_concurrent must be a number of at least 0"),
         ({"queue_timeout": float("nan")}, "queue_timeout must be a number"),
         ({"lease": float("inf")}, "lease must be a number"),
+        ({"queue_timeout": 1e300}, "queue_timeout must be a number of at most 1000000000"),
+        ({"rate_limit": 10**400}, "rate_limit must be a number of at most"),
         ({"max_attempts": 0}, "max_attempts must be a number of at least 1"),
         ({"lease": 10.0, "heartbeat": 6.0}, "at least twice the heartbeat"),
         ({"weights": {"a": 0.0}}, "weights must lie between"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +53,9 @@ def test_spans_are_read_as_people_write_them(text: str, seconds: float) -> None:
     assert span(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "ten", "-1", "1d", "nan", "inf", "1e400", "2hm", "h1"])
+@pytest.mark.parametrize(
+    "text", ["", "s", "ten", "-1", "1d", "nan", "inf", "1e400", "1e30", "1e9h", "2hm", "h1"]
+)
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="a span like 100s"):
         span(text)
@@ -62,6 +65,10 @@ def test_what_is_no_span_is_refused(text: str) -> None:
 def test_what_is_no_number_of_rows_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="at least 1"):
         positive(text)
+
+
+def test_more_rows_than_a_queue_can_have_are_all() -> None:
+    assert positive("9" * 30) == sys.maxsize
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[2J", "x" * 65])
