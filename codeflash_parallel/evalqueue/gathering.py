@@ -23,6 +23,8 @@ _LONGEST = 96 * 1024
 _MANY = 64
 #: Of the abstract name that the kernel gives a socket.
 _LONGEST_NAME = 107
+#: A pipe that somebody has put in the place of the file is not waited for.
+_OPEN = os.O_CLOEXEC | os.O_NONBLOCK
 #: Process, user and group at the other end.
 _PEER = struct.Struct("3i")
 
@@ -65,7 +67,7 @@ def _answer(mine: socket.socket, longest_s: float) -> bytes | None:
 
 
 def _leader(path: Path, terms: bytes) -> bytes:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | _OPEN)
     try:
         written = os.pread(handle, len(terms) + _LONGEST_NAME, 0)
     finally:
@@ -153,7 +155,7 @@ def leading(path: Path, terms: bytes) -> Iterator[Leader]:
 
 
 def _write(path: Path, text: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | _OPEN, 0o600)
     try:
         os.pwrite(handle, text, 0)
     finally:

@@ -162,7 +162,7 @@ def _look(connection: sqlite3.Connection, path: Path, check: Check) -> None:
         return
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
-        raise QueueDamaged(path, str(found).splitlines()[0])
+        raise QueueDamaged(path, str(found).splitlines()[-1])  # the first line may only say where
     if connection.execute(schema.MISCOUNTED).fetchone()[0]:
         raise QueueDamaged(path, "its counts are not those of its rows")
 

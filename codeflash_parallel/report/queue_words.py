@@ -104,4 +104,4 @@ def _with_attempts(job: Job, about: str) -> str:
     failed = job.crashes + job.machinery_faults
     if job.state not in OPEN or not failed:
         return about
-    return f"{about}; attempt {failed + 1}"
+    return "; ".join(filter(None, (about, f"attempt {failed + 1}")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sqlite3
@@ -341,8 +342,9 @@ def test_nesting_without_end_is_no_slip(crowd: Crowd):
         assert stranger.recv(10) == b""
 
 
-def test_a_folder_in_the_place_of_the_name_is_said(tmp_path: Path):
+@pytest.mark.parametrize(("make", "why"), [(os.mkdir, "Is a directory"), (os.mkfifo, "No such device")])
+def test_what_is_no_file_in_the_place_of_the_name_is_said(tmp_path: Path, make: Any, why: str):
     with open_lab(tmp_path) as lab:
-        (tmp_path / "submitting").mkdir()
-        with pytest.raises(QueueUnfit, match="submitting: Is a directory"):
+        make(tmp_path / "submitting")
+        with pytest.raises(QueueUnfit, match=f"submitting: {why}"):
             lab.submit()

@@ -10,7 +10,7 @@ from queue_lab import SetClock, open_lab
 from codeflash_parallel.evalqueue import journal, rebuilt
 from codeflash_parallel.evalqueue.database import NAME
 from codeflash_parallel.evalqueue.figures import prometheus
-from codeflash_parallel.evalqueue.store import Store
+from codeflash_parallel.evalqueue.store import Check, Store
 from codeflash_parallel.model.queue_settings import QueueSettings
 
 
@@ -37,6 +37,17 @@ def test_it_says_so_until_the_note_is_removed(tmp_path: Path) -> None:
 
     (tmp_path / rebuilt.NAME).unlink()
     assert (opened(tmp_path, said), len(said)) == ("", 1)
+
+
+def test_it_says_which_page_was_damaged(tmp_path: Path) -> None:
+    with open_lab(tmp_path) as lab:
+        lab.submit()
+    with (tmp_path / NAME).open("r+b") as file:
+        file.seek(4 * 4096)
+        file.write(b"\xff" * 16)
+    said = list[str]()
+    with Store.open(tmp_path, QueueSettings(), Check.FULL, on_rebuilt=said.append):
+        assert "page 5: " in said[0].lower()
 
 
 def test_it_says_what_is_lost_with_the_journal(tmp_path: Path) -> None:

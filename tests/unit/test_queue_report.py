@@ -124,6 +124,7 @@ def test_a_row_says_how_often_a_job_has_failed_already() -> None:
         "3 s",
         "position 2: it is tried again after a pause; attempt 3",
     )
+    assert job_row(tried._replace(state=JobState.RUNNING), NOWHERE, 3.0)[-1] == "attempt 3"
     assert job_row(tried._replace(state=JobState.DEAD, fault="killed: OOM"), place, 3.0)[-1] == "killed: OOM"
 
 
