@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.proctable import Proc
-from codeflash_parallel.process.strike import living, strike
+from codeflash_parallel.process.strike import INITS, living, strike
 from codeflash_parallel.process.wire import Message
 
 #: How long helpers of the main process (resource trackers) have to go by themselves.
@@ -240,7 +240,9 @@ class Job:
         if _is_over(family):
             self.phase = Phase.DONE
         elif now >= self._phase_ends:
-            self._leaked = _names(living(family) or family)
+            left = living(family) or family
+            # The first process of a world of ours is there for whoever is left in it.
+            self._leaked = _names([p for p in left if p.name not in INITS] or left)
             self._begin_kill()
             self._check_killed(now)
         else:

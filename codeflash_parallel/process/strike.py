@@ -13,7 +13,7 @@ from codeflash_parallel.process.proctable import Proc
 #: Rounds of stopping what appeared since the last look; a fork bomb needs several.
 _STOP_ROUNDS = 12
 #: What the first process of a namespace of ours is called (`_guest.nesting`); bubblewrap starts one, too.
-_INITS = frozenset({"cfp-init", "bwrap"})
+INITS = frozenset({"cfp-init", "bwrap"})
 
 
 def strike(look: Callable[[], list[Proc]], foreign: Callable[[], set[int]]) -> list[Proc]:
@@ -52,7 +52,7 @@ def living(family: Iterable[Proc]) -> list[Proc]:
 
 def _end_worlds(family: list[Proc]) -> None:
     """Kill the first process of every process namespace: the kernel kills all others in there with it."""
-    inits = [p.pid for p in living(family) if p.name in _INITS]
+    inits = [p.pid for p in living(family) if p.name in INITS]
     _signal([pid for pid in inits if proctable.own_number(pid) == 1], signal.SIGKILL)
 
 

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from hostile_trees import SHAPES, Door, open_door, program
 from tree_levels import Ground
 
+from codeflash_parallel.model.workspace import Exit
 from codeflash_parallel.process.launcher import open_launcher
 
 #: How long anybody may outlive the evaluator.
@@ -107,3 +108,28 @@ async def test_whom_the_guest_leaves_dies_with_the_launcher(ground: Ground, door
         os.close(waiter)
         os.kill(launcher._process.popen.pid, signal.SIGKILL)
         assert door.gone(GONE_S)
+
+
+@pytest.mark.anyio
+@pytest.mark.engine
+@pytest.mark.parametrize("level", ["L2", "L3"])
+async def test_whoever_is_left_is_named_and_the_first_process_of_its_world_is_not(
+    ground: Ground, door: Door, level: str
+) -> None:
+    ends: list[Exit] = []
+    command = ground.command(level, door.path.parent, (program("daemons"), str(door.path), "ends", ""))
+
+    async def run() -> None:
+        ends.append(await launcher.run(command))
+
+    async with open_launcher() as launcher, anyio.create_task_group() as group:
+        group.start_soon(run)
+        left = SHAPES["daemons"][1]
+        with anyio.fail_after(30):
+            while left > 0:
+                left -= door.said()
+                await anyio.sleep(0.002)
+        door.end()
+    (ended,) = ends
+    assert ended.leaked
+    assert not [name for name in ended.leaked if name.split()[1] in {"cfp-init", "bwrap"}]
