@@ -260,9 +260,9 @@ class Store:
             return self._placing.place(jobrows.find(self._database, job_id), now_ms, token_busy=token_busy)
 
     def sweep(self, now: Instant) -> int:
-        """Do what is due by time, and return how often this store has had something of the sort to do."""
+        """Do to jobs that wait what is due by time; return how often this store has done so."""
         with self._database.looking(now, self._sweep.is_due) as clock:
-            self._sweep.all(clock.at(now))
+            self._sweep.waiting(clock.at(now))
         return self._sweep.times
 
     def next_change(self, now: Instant) -> float | None:

@@ -62,12 +62,24 @@ class Sweep:
         """Let jobs expire, take those of dead workers back, and let those whose pause is over wait."""
         if not self.is_due(now_ms):
             return
+        self._expire(now_ms)
+        for row in self._database.rows(_LOST, (now_ms,)):
+            self.take_back(row, now_ms, f"{LEASE_EXPIRED}: no sign of life for {self._settings.lease:g} s")
+        self._let_wait(now_ms)
+
+    def waiting(self, now_ms: int) -> None:
+        """Do the same to jobs that wait alone: whoever has the others may be about to say how they ended."""
+        if self.is_due(now_ms):
+            self._expire(now_ms)
+            self._let_wait(now_ms)
+
+    def _expire(self, now_ms: int) -> None:
         self.times += 1
         for row in self._expired(now_ms):
             fault = f"QUEUE_TIMEOUT: it has waited for {self._settings.queue_timeout:g} s"
             self._transitions.end(row, "expired", JobState.EXPIRED, now_ms, fault=fault)
-        for row in self._database.rows(_LOST, (now_ms,)):
-            self.take_back(row, now_ms, f"{LEASE_EXPIRED}: no sign of life for {self._settings.lease:g} s")
+
+    def _let_wait(self, now_ms: int) -> None:
         for row in self._database.rows(_DUE, (now_ms,)):
             self._admit(row, now_ms)
 

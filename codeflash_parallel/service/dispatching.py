@@ -81,15 +81,17 @@ class Dispatching:
                     break
                 self._start(group, job)
             await self._sweep()
-            return await self._desk.do(lambda store, now: store.next_change(now))
+            pause_s = await self._desk.do(lambda store, now: store.next_change(now))
         except QueueDamaged:
             raise  # the next daemon makes the file anew, which it can while nobody has it open
         except EnvironmentFault as fault:  # the disk is full, or a stopped process holds the store
             self._last_fault = str(fault)
             return _AGAIN_S
+        # What is overdue then is the lease of a job that is being broken off: its end wakes us.
+        return _AGAIN_S if pause_s == 0 and not self._has_room() else pause_s
 
     async def _sweep(self) -> None:
-        """Do what is due by time, also where no slot is free, and publish what anybody's sweep has ended."""
+        """Do what is due by time, also where no slot is free, and publish what any sweep has ended."""
         swept = await self._desk.do(lambda store, now: store.sweep(now))
         if swept != self._swept:
             self._swept = swept
