@@ -142,6 +142,7 @@ def test_who_waits_for_too_long_is_told_while_all_slots_are_busy(place: Place) -
         error = client.submit(place.request()).exception(LONG_S)
         assert isinstance(error, JobEnded)
         assert error.code == "JOB_EXPIRED"
+        until(lambda: error.job_id in place.results())  # who asks in the moment between hears of it before
         assert place.results()[error.job_id]["state"] == "expired"
         assert running.cancel()
 
