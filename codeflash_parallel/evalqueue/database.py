@@ -257,7 +257,10 @@ def understood(folder: Path) -> Iterator[None]:
 def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashParallelError | None:
     if isinstance(error, OSError):
         return QueueDiskFull(folder) if error.errno in _FULL else queue_unfit(folder, error)
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # who opens it makes the index of its log, which had no room
+        code = sqlite3.SQLITE_FULL
+    match code & 0xFF:
         case sqlite3.SQLITE_FULL:
             return QueueDiskFull(folder)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

@@ -76,6 +76,37 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path):
     assert int(done.stdout.split()[0]) > 20
 
 
+OPENED = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from queue_lab import open_lab
+from codeflash_parallel.evalqueue.refusals import QueueDiskFull
+folder = Path(sys.argv[1])
+with open_lab(folder / "queue") as lab:
+    lab.submit()
+with (folder / "ballast").open("wb", 0) as file, suppress(OSError):
+    while file.write(bytes(4096)):
+        pass
+try:
+    open_lab(folder / "queue").__enter__()
+except QueueDiskFull:
+    (folder / "ballast").unlink()
+with open_lab(folder / "queue") as lab:
+    print(len(lab.store.jobs()), (folder / "ballast").exists())
+"""
+
+
+def test_a_disk_that_is_full_when_the_queue_is_opened_is_told_so(tmp_path: Path):
+    if why := why_no_mounts(tmp_path):
+        pytest.skip(why)
+    script = OPENED.format(paths=[str(HERE), str(HERE.parent)])
+    command = [*mounting([small_disk(tmp_path, "size=1m")]), sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.returncode) == ("1 False\n", 0), done.stderr
+
+
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[Path] = []
 
