@@ -9,7 +9,7 @@ from itertools import islice
 from types import CoroutineType
 
 from . import inputs, instrument
-from .encode import Unencodable, encode
+from .encode import Unencodable, encode_in_part
 from .naming import type_name
 from .replay import seed_everything
 from .targets import Settler, Targets, items_read, laziness
@@ -228,7 +228,7 @@ def _outcome(result, compare):
     if type(result) is Raised:
         return "raises " + type_name(type(result.error))
     try:
-        encoded = encode(result)
+        encoded = encode_in_part(result)
     except Unencodable:
         return "returns " + type_name(type(result))
     return encoded.floatless if compare == FLOATLESS else encoded.full

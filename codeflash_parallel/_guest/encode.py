@@ -9,7 +9,7 @@ from .naming import type_name
 from .reduction import Unencodable
 from .render import render
 from .shapes import EXHAUST, REFUSE, Spent
-from .walk import Walk, digest_of
+from .walk import MAX_FURTHER, MAX_NODES, Walk, digest_of
 
 __all__ = [
     "EXHAUST",
@@ -19,6 +19,7 @@ __all__ = [
     "digest_raise",
     "digest_return",
     "encode",
+    "encode_in_part",
     "measure_raise",
     "measure_return",
     "observe_raise",
@@ -42,6 +43,28 @@ def encode(value, iterators=EXHAUST):
     walk = Walk(iterators)
     walk.run(value)
     return Encoded(*walk.digests(), type_name(type(value)), render(value))
+
+
+def encode_in_part(value):
+    """Return the digests of a value of which parts may have no canonical form: of those, the types count.
+
+    Raises:
+        Unencodable: no more than its type would be left.
+    """
+    return Encoded(*_walked(value, EXHAUST).digests(), type_name(type(value)), "")
+
+
+def _walked(value, iterators, floats=None):
+    """Return a walk over what is known of a value.
+
+    A lock or a local function somewhere in a result must not hide all the rest.
+    """
+    walk = Walk(iterators)
+    walk.lenient, walk.further, walk.floats = True, MAX_FURTHER, floats
+    walk.run(value)
+    if walk.opaque and walk.nodes == 1:
+        raise Unencodable(walk.opaque)
+    return walk
 
 
 def observe_return(value, args, kwargs, iterators=EXHAUST):
@@ -85,16 +108,17 @@ def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that returned, without its text.
 
     `after` covers result and arguments in one walk: giving back an argument in place of a copy is seen.
-    An outcome that cannot be encoded has empty digests and says why under `unencodable`.
+    An outcome that cannot be encoded has empty digests and says why under `unencodable`; one that can be in
+    part has digests of that part, and says why it is not more.
     """
     name = value.name if type(value) is Spent else type_name(type(value))
     fields = {"kind": "return", "type": name}
-    walk = Walk(iterators)
-    walk.floats = floats
     try:
-        walk.run(value)
+        walk = _walked(value, iterators, floats)
     except Unencodable as error:
         return dict(fields, digest="", floatless="", typeless="", after="", unencodable=str(error))
+    if walk.opaque:
+        fields["unencodable"] = walk.opaque
     fields["digest"], fields["floatless"], fields["typeless"] = walk.digests()
     fields["after"] = _after(walk, args, kwargs)
     if floats is not None:
@@ -125,7 +149,7 @@ def _after(walk, args, kwargs):
 
     A lock or a local function somewhere in an argument must not hide what happened to all the rest.
     """
-    walk.lenient = True
+    walk.lenient, walk.most, walk.further = True, MAX_NODES, MAX_NODES
     try:
         walk.run(args)
         walk.run(kwargs)

@@ -18,6 +18,9 @@ from .shapes import handler_of
 #: A value walked longer than this is no longer quick to encode (objects cost 5 µs a part).
 MAX_NODES = 300_000
 
+#: And of one that is known in part only, no more than these are looked at once that is known.
+MAX_FURTHER = 10_000
+
 #: Types whose literal is injective, typed, and free of other types.
 _EXACT = frozenset({int, str, bytes, type(None)})
 _FLAT = _EXACT | {float, bool}
@@ -32,16 +35,21 @@ class Walk:
     """One walk over one or more values.
 
     `full` and `less` are the texts so far, `mask` replaces parts of `full`, `memo` numbers mutable objects.
-    A `lenient` walk writes the type's name for a part that has no canonical form. `floats` is None, or a list
-    that takes all floats in their order.
+    A `lenient` walk writes the type's name for a part that has no canonical form, and `opaque` says why the
+    first of them has none. `floats` is None, or a list that takes all floats in their order. `most` parts are
+    walked at all, and `further` ones after an opaque one.
     """
 
-    __slots__ = ("floats", "full", "iterators", "lenient", "less", "mask", "memo", "nodes")
+    __slots__ = (
+        *("floats", "full", "further", "iterators", "lenient", "less", "mask"),
+        *("memo", "most", "nodes", "opaque"),
+    )
 
     def __init__(self, iterators):
         self.full, self.less, self.mask = [], [], {}
         self.memo, self.nodes, self.iterators = {}, 0, iterators
-        self.lenient, self.floats = False, None
+        self.lenient, self.floats, self.opaque = False, None, ""
+        self.most = self.further = MAX_NODES
 
     def digests(self):
         """Return the digests of the full, the floatless and the typeless text."""
@@ -95,8 +103,8 @@ class Walk:
     def visit(self, value):
         """Write a value without children, or return a generator that writes around its children."""
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise Unencodable("more than %d parts" % MAX_NODES)
+        if self.nodes > self.most:
+            raise Unencodable(self.opaque or "more than %d parts" % MAX_NODES)
         kind = type(value)
         if kind in _FLAT:
             return self._atom(kind, value)
@@ -130,7 +138,13 @@ class Walk:
         """Write the name of something that has no canonical form; raise `Unencodable` unless lenient."""
         if not self.lenient:
             raise Unencodable(why)
+        self._note_opaque(why)
         self.write("<opaque %r>" % name)
+
+    def _note_opaque(self, why):
+        if why and not self.opaque:
+            self.opaque = why
+            self.most = min(self.most, self.nodes + self.further)
 
     def met(self, value):
         """Number a mutable object; write a reference and return true if it was met before."""
@@ -147,12 +161,14 @@ class Walk:
         triples, floats = [], []
         for item in items:
             walk = Walk(self.iterators)
-            walk.nodes, walk.lenient = self.nodes, self.lenient
+            walk.nodes, walk.lenient, walk.opaque = self.nodes, self.lenient, self.opaque
+            walk.most, walk.further = self.most, self.further
             walk.floats = None if self.floats is None else []
             walk.run(item)
             triples.append(walk.texts())
             floats += walk.floats or ()
             self.nodes = walk.nodes
+            self._note_opaque(walk.opaque)
         # A set has no order: that of the numbers is as good as any, and survives small differences.
         self.keep_floats(sorted(floats))
         return [sorted(texts) for texts in zip(*triples)] or [[], [], []]

@@ -48,6 +48,7 @@ from codeflash_parallel.behavior.session import (
 )
 from codeflash_parallel.behavior.steps import Account
 from codeflash_parallel.model.candidate import Candidate
+from codeflash_parallel.model.evidence import ValueCounts
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Tree, Workspace
 
@@ -261,7 +262,7 @@ class _Work:
             code=found.code,
             reason=found.reason,
             tests=found.tests.counts,
-            values=found.counts,
+            values=self._counts(found),
             failures=found.tests.failures,
             difference=found.values.difference if found.values else None,
             outside=found.values.outside if found.values else None,
@@ -275,6 +276,13 @@ class _Work:
             gate_ns=account.gate_ns,
             isolation_ns=account.isolation_ns,
         )
+
+    def _counts(self, found: Found) -> ValueCounts:
+        """Return what was compared; where no call could be made again, why that is so."""
+        counts = found.counts
+        if found.code is not Code.OK or counts.uncaptured:
+            return counts
+        return replace(counts, uncaptured=self._baseline.uncaptured, unstable=self._baseline.unstable)
 
 
 def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:

@@ -38,6 +38,7 @@ class CallOutcome:
             digest of everything else.
         inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
+        opaque: why the digests tell of a part the type only; empty where they tell all.
     """
 
     index: int
@@ -60,6 +61,7 @@ class CallOutcome:
     ns: int = 0
     thread: bool = False
     unencodable: str = ""
+    opaque: str = ""
 
     @property
     def essence(self) -> tuple[str, str, str]:

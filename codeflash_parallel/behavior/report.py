@@ -260,6 +260,7 @@ def _call(
 ) -> CallOutcome:
     get = record.get
     index, kind, digest = whole_number(record["i"]), str(get("kind") or ""), str(get("digest") or "")
+    why = unencodable.get(index, "")
     return CallOutcome(
         index=index,
         test=str(get("test") or ""),
@@ -280,7 +281,8 @@ def _call(
         why=str(get("why") or ""),
         ns=whole_number(get("ns", 0)),
         thread=bool(get("thread", False)),
-        unencodable=unencodable.get(index, "" if digest or kind == "raise" else "no digest"),
+        unencodable="" if digest else why or ("" if kind == "raise" else "no digest"),
+        opaque=why if digest else "",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -170,7 +169,7 @@ _Same = tuple[int, str, str, str, str, str]
 
 def _same(call: CallOutcome) -> _Same | None:
     """Return what equal calls share; `None` when it is not known: then the call is like no other."""
-    if not call.inputs or not _digested(call):
+    if not call.inputs or not _digested(call) or call.opaque:
         return None
     return (call.target, call.inputs, call.kind, call.type, call.digest, call.after)
 
@@ -183,13 +182,14 @@ class Stability:
         calls: outcomes of those that were replayed and are the same each time, by index.
         repeats: tests of the calls that were left out since they repeat one of `calls`, by index.
         unstable: how many differ from replay to replay.
-        bound: how many cannot be replayed, or give another outcome than inside their test.
+        bound: why others are not compared: they cannot be replayed, give another outcome than inside their
+            test, or one that cannot be encoded; by index.
     """
 
     calls: Mapping[int, CallOutcome]
     repeats: Mapping[int, str]
     unstable: int
-    bound: int
+    bound: Mapping[int, str]
 
 
 def stable(
@@ -205,39 +205,43 @@ def stable(
     answers = [{call.index: call for call in replay.calls} for replay in replays]
     calls: dict[int, CallOutcome] = {}
     repeats: dict[int, str] = {}
-    objections: Counter[_Objection] = Counter()
+    bound: dict[int, str] = {}
+    unstable = 0
     for index, seen in captured.items():
         found = [replay.get(repeated.get(index, index)) for replay in answers]
         outcome = _replayed(seen, found[0], found[-1])
-        if isinstance(outcome, _Objection):
-            objections[outcome] += 1
+        if outcome is None:
+            unstable += 1
+        elif isinstance(outcome, str):
+            bound[index] = outcome
         elif index in repeated:
             repeats[index] = seen.test
         else:
             calls[index] = outcome
-    unstable, bound = objections[_Objection.UNSTABLE], objections[_Objection.BOUND]
     return Stability(calls=calls, repeats=repeats, unstable=unstable, bound=bound)
 
 
-class _Objection(StrEnum):
-    """Why a captured call is not held against candidates."""
-
-    #: Its replays disagree.
-    UNSTABLE = "unstable"
-    #: It cannot be made again, or ends otherwise than in its test.
-    BOUND = "bound"
+#: Of a call that cannot be made again, or ends otherwise than in its test.
+_SURROUNDINGS = "depends on the test's surroundings"
 
 
 def _replayed(
     seen: CallOutcome, first: CallOutcome | None, second: CallOutcome | None
-) -> CallOutcome | _Objection:
-    """Return what a captured call gives when it is made again."""
-    if first is None or second is None or first.unencodable or second.unencodable:
-        return _Objection.BOUND
+) -> CallOutcome | str | None:
+    """Return what a captured call gives when it is made again, or why that is not compared.
+
+    `None` where its replays disagree.
+    """
+    if first is None or second is None:
+        return _SURROUNDINGS
+    if why := first.unencodable or second.unencodable:
+        return why
     if (first.essence, first.type) != (second.essence, second.type):
-        return _Objection.UNSTABLE
-    if seen.kind and (seen.kind != second.kind or (seen.digest and seen.digest != second.digest)):
-        return _Objection.BOUND
+        return None
+    # Inside its test an iterator in a result is left to the test: less is known of that result there.
+    known = bool(seen.digest) and not seen.opaque
+    if seen.kind and (seen.kind != second.kind or (known and seen.digest != second.digest)):
+        return _SURROUNDINGS
     told = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
     return replace(told, traces=stable_traces(first.traces, second.traces))
 

@@ -233,8 +233,8 @@ class Preflight:
         levels = absences(self.files, draft.asked, draft.rootdir, needed)
         got = await replayed(making, captured, levels)
         found, derived = got.found, got.derived
-        if found.bound:
-            uncaptured["depends on the test's surroundings"] += found.bound
+        uncaptured.update(found.bound.values())
+        uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)
         sound = {*found.calls, *found.repeats}
         outside = [c for c in recorded if c.index not in sound]
         inside = observed({(c.test, c.target) for c in outside}, first, second)

@@ -109,7 +109,7 @@ def _joined(best: Replayed, saved: Stability) -> Replayed:
         calls={index: every[index] for index in sorted(every)},
         repeats={**found.repeats, **repeats},
         unstable=found.unstable,
-        bound=max(0, found.bound - len(calls) - len(repeats)),
+        bound={i: why for i, why in found.bound.items() if i not in calls and i not in repeats},
     )
     return replace(best, found=joined, sheltered=tuple(sorted(calls)))
 

@@ -32,6 +32,7 @@ from codeflash_parallel.report.words import (
     ranked,
     speedup_cell,
     tests_cell,
+    uncompared_words,
     values_cell,
     verdict_cell,
     verdict_sentence,
@@ -225,6 +226,9 @@ def _remarks(result: RunResult) -> Iterator[RenderableType]:
     for candidate in [c for c in ranked(result) if c.outside is not None][:_FLAGGED]:
         name = f"{one_line(candidate.id)} differs outside of what was observed, no verdict: "
         yield Text.assemble((name, "yellow"), outside_words(candidate))
+    judged = (c.values for c in ranked(result) if c.status is not Status.REJECTED)
+    if uncompared := next(filter(None, map(uncompared_words, judged)), ""):
+        yield Text.assemble(("tests only, no values were compared: ", "yellow"), uncompared)
     for target, came in result.derivation.items():
         yield Text(one_line(f"compared as well: {target}: {came}"), style="dim")
     if result.quarantined:

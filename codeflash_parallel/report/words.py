@@ -79,6 +79,19 @@ def compared_words(values: ValueCounts) -> str:
     return f"level {values.level.value}: {', '.join(parts)}"
 
 
+def uncompared_words(values: ValueCounts) -> str:
+    """Return why tests are all that a candidate was compared by; empty where calls were compared."""
+    if values.level is not Level.TESTS:
+        return ""
+    unstable = {"they differ from replay to replay": values.unstable} if values.unstable else {}
+    reasons = {**values.uncaptured, **unstable}
+    return "; ".join(f"{_calls(count)}: {one_line(why)}" for why, count in reasons.items())
+
+
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
+
+
 def outside_words(candidate: CandidateResult) -> str:
     """Return the example of a difference that does not decide, one line; empty if there is none."""
     example = candidate.outside

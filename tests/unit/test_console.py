@@ -360,3 +360,17 @@ def test_one_line_says_whose_code_is_worth_a_closer_look() -> None:
 
 def test_where_nothing_is_flagged_nothing_is_said_of_it() -> None:
     assert "look closer" not in rendered(sample(), 120)
+
+
+def test_where_no_values_were_compared_the_report_says_why() -> None:
+    values = ValueCounts(
+        level=Level.TESTS, uncaptured={"a function that has no name": 1, "a lock": 2}, unstable=3
+    )
+    alone = judged("same", Status.UNDECIDED, Code.NOT_RACED, tests=TESTS, values=values)
+    rejected = judged("other", Status.REJECTED, Code.TESTS_FAILED, values=values)
+    said = rendered(sample(candidates=(rejected, alone)), 160)
+    why = "1 call: a function that has no name; 2 calls: a lock; 3 calls: they differ from replay to replay"
+    assert said.count(f"tests only, no values were compared: {why}") == 1
+    assert "tests only" not in rendered(sample(candidates=(rejected,)), 160)
+    some = replace(alone, values=replace(values, level=Level.CAPTURED))
+    assert "tests only" not in rendered(sample(candidates=(some,)), 160)

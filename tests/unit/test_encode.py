@@ -32,7 +32,14 @@ from hypothesis import strategies as st
 from codeflash_parallel._guest import encode as guest
 from codeflash_parallel._guest import render as rendering
 from codeflash_parallel._guest import walk
-from codeflash_parallel._guest.encode import REFUSE, Unencodable, encode, observe_raise, observe_return
+from codeflash_parallel._guest.encode import (
+    REFUSE,
+    Unencodable,
+    encode,
+    encode_in_part,
+    observe_raise,
+    observe_return,
+)
 from codeflash_parallel._guest.shapes import MAX_ITEMS
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
@@ -331,6 +338,32 @@ def test_an_unencodable_outcome_says_why() -> None:
     fields = observe_return(threading.Lock(), (), {})
     assert (fields["digest"], fields["kind"]) == ("", "return")
     assert "lock" in fields["unencodable"]
+
+
+def test_of_a_result_that_is_known_in_part_that_part_counts() -> None:
+    def result(n: int) -> Any:
+        return {
+            "rules": {frozenset({n}), threading.Lock},
+            "lock": threading.Lock(),
+            "rule": lambda: n,
+            "n": [n],
+        }
+
+    one, again, other = (observe_return(result(n), (n,), {}) for n in (1, 1, 2))
+    assert one["digest"] == again["digest"] != other["digest"]
+    assert "lock" in one["unencodable"]
+    assert encode_in_part(result(1)).full == one["digest"]
+    # Another one without such a part is not the same.
+    assert observe_return({**result(1), "lock": None}, (1,), {})["digest"] != one["digest"]
+
+
+def test_what_is_known_in_part_is_soon_enough_looked_at() -> None:
+    large = [types.SimpleNamespace(n=n) for n in range(walk.MAX_FURTHER)]
+    assert observe_return(large, (), {})["digest"]
+    fields = observe_return([lambda: 1, *large], (large,), {})
+    assert (fields["digest"], "function" in fields["unencodable"]) == ("", True)
+    # That goes for results: how many parts an argument has does not hide what became of it.
+    assert observe_return([lambda: 1], ([lambda: 1, *large],), {})["after"]
 
 
 def test_text_holds_no_address() -> None:
