@@ -86,9 +86,10 @@ def scores_of(done: Exit, command: Sequence[str]) -> dict[str, Any]:
         raise UsageError("COMMAND_FAILED", f"`{name}` was ended ({done.ended.value}): {said}")
     if statuses[-1] != 0:
         how = "was not found" if statuses[-1] is None else f"ended with status {statuses[-1]}"
-        raise UsageError("COMMAND_FAILED", f"`{name}` {how}: {said}")
+        raise UsageError("COMMAND_FAILED", ": ".join(filter(None, (f"`{name}` {how}", said))))
     try:
         scores = json.loads(done.stdout)
+        json.dumps(scores, allow_nan=False)  # NaN is read by us, and by few others
     except (ValueError, RecursionError) as error:
         raise UsageError("BAD_SCORES", f"`{name}` printed no JSON: {error}.") from error
     if not isinstance(scores, dict):
