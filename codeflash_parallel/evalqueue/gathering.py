@@ -64,6 +64,15 @@ def _answer(mine: socket.socket, longest_s: float) -> bytes | None:
         return None
     except OSError:
         return b""
+    finally:
+        _end(mine)
+
+
+def _end(end: socket.socket) -> None:
+    """End a connection, or listening, for the other ends, too, where a fork of this process has a copy."""
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
 
 
 def _leader(path: Path, terms: bytes) -> bytes:
@@ -96,7 +105,7 @@ class Follower:
 
     def close(self) -> None:
         """Let go of it; without an answer it looks for itself."""
-        self._connection.close()
+        _end(self._connection)
 
 
 class Leader:
@@ -119,7 +128,7 @@ class Leader:
                 connection.close()
             else:
                 self._followers.append(follower)
-        self._listening.close()
+        _end(self._listening)
         return self._followers
 
     def close(self) -> None:

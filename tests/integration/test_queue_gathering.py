@@ -348,3 +348,33 @@ def test_what_is_no_file_in_the_place_of_the_name_is_said(tmp_path: Path, make: 
         make(tmp_path / "submitting")
         with pytest.raises(QueueUnfit, match=f"submitting: {why}"):
             lab.submit()
+
+
+def test_who_has_left_has_left_where_a_fork_has_the_socket_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answer, copies = gathering._answer, list[socket.socket]()
+
+    def copied(mine: socket.socket, longest_s: float) -> bytes | None:
+        copies.append(mine.dup())
+        return answer(mine, longest_s)
+
+    monkeypatch.setattr(gathering, "_answer", copied)
+    path = tmp_path / "submitting"
+    with leading(path, TERMS) as leader:
+        assert ask(path, TERMS, lambda: b"wanted", 0.0) == b""
+        with copies[0]:
+            assert leader.gather() == []
+
+
+def test_who_is_let_go_of_is_told_so_where_a_fork_has_the_sockets_too(tmp_path: Path):
+    path = tmp_path / "submitting"
+    with leading(path, TERMS) as leader:
+        name = gathering._leader(path, TERMS)
+        with put(name, TERMS + b"wanted") as asking, leader._listening.dup():
+            (follower,) = leader.gather()
+            assert ask(path, TERMS, lambda: b"wanted", LONG_S) is None
+            with follower._connection.dup():
+                leader.close()
+                asking.settimeout(LONG_S)
+                assert asking.recv(10) == b""
