@@ -11,7 +11,7 @@ import time
 import types
 from functools import partial
 
-from . import crossing, deriving, importing, inputs, instrument, pickling, relations
+from . import crossing, deriving, importing, inputs, instrument, pickling, relations, relocating
 from .allowance import TooSlow, awaited, limit_memory, limited
 from .naming import type_name
 from .replay import Session
@@ -174,7 +174,8 @@ class _Trial:
         self._try_new(base, blob, derived[2])
 
     def _try_new(self, base, blob, breaks):
-        if blob not in self._seen and self._wants(bool(breaks)):
+        is_new = blob not in self._seen and not relocating.names_a_part(blob)
+        if is_new and self._wants(bool(breaks)):
             self._seen.add(blob)
             self._try(base, blob, breaks)
 

@@ -18,6 +18,8 @@ _OWN = {}
 _NEEDLES = []
 #: Words of pickles that may hold such a path, in whole or in parts.
 _MARKS = []
+#: What is before the name of a run in the paths of its slots, as it stands in a pickle.
+_STEMS = []
 _SLOT, _PRIVATE = "\0slot\0", "\0private\0"
 
 
@@ -32,6 +34,8 @@ def settle(spec):
     places.update((form, _SLOT) for form in both_forms(spec["root"]))
     _PLACES[:] = sorted(places.items(), key=_length)
     _NEEDLES[:] = [needle for place in _PLACES for needle in _as_written(*place)]
+    slots = os.path.dirname(os.path.dirname(os.path.commonpath([spec["root"], private])))
+    _STEMS[:] = [os.fsencode(form) + b"/" for form in both_forms(slots) if form.strip("/")]
     _MARKS[:] = {max(path.split("/"), key=len).encode("utf-8", "surrogatepass") for path in places}
 
 
@@ -64,6 +68,11 @@ def neutral_bytes(data):
 def is_marked(blob):
     """Say whether a pickle may hold a path of the slot."""
     return any(mark in blob for mark in _MARKS)
+
+
+def names_a_part(blob):
+    """Say whether a pickle holds a part of a slot's path, cut or changed: in other slots it is another's."""
+    return any(stem in blob for stem in _STEMS)
 
 
 def pickled_as(value):

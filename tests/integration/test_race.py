@@ -234,19 +234,20 @@ async def test_lines_of_the_target_are_profiled(project):
     inputs, _ = await project.capture()
     spec = {**project.spec, "inputs": inputs, "max_calls": 100, "tracer": "auto"}
 
-    found = await profile(
-        project.runner, project.baseline, spec=spec, limits=LIMITS, guest_dir=project.guest_dir
-    )
+    how = {"spec": spec, "limits": LIMITS, "guest_dir": project.guest_dir}
+    # A line may wait for a core, and take longer for it; hardly the same one three times.
+    least_ns: dict[str, int] = {}
+    for _ in range(3):
+        found = await profile(project.runner, project.baseline, **how)
+        assert isinstance(found, LineProfile), found
+        assert {line.path for line in found.lines} == {"mod.py"}
+        for line in found.lines:
+            least_ns[line.text] = min(line.time_ns, least_ns.get(line.text, line.time_ns))
     shutil.rmtree(project.folder / "base" / "tree")
     (project.folder / "base" / "tree").mkdir()
-    failed = await profile(
-        project.runner, project.baseline, spec=spec, limits=LIMITS, guest_dir=project.guest_dir
-    )
+    failed = await profile(project.runner, project.baseline, **how)
 
-    assert isinstance(found, LineProfile), found
-    assert {line.path for line in found.lines} == {"mod.py"}
-    hottest = max(found.lines, key=lambda line: line.time_ns)
-    assert "not in seen" in hottest.text
+    assert "not in seen" in max(least_ns, key=least_ns.__getitem__)
     assert isinstance(failed, NotProfiled)
 
 

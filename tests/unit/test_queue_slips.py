@@ -17,7 +17,8 @@ PLACES = st.builds(Place, wait_s=SECONDS)
 
 @given(st.builds(Slip, st.from_type(JobRequest), INSTANTS, was_put_down=st.just(value=False)))
 def test_slips(slip: Slip):
-    assert read_slip(slip_text(slip)) == slip
+    # As text: what is not a number is not equal to itself.
+    assert repr(read_slip(slip_text(slip))) == repr(slip)
 
 
 @given(st.builds(Receipt, job=JOBS, place=PLACES))

@@ -15,7 +15,7 @@ ROOM = 1 << 20
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_PLACES", "_NEEDLES", "_MARKS"):
+    for name in ("_PLACES", "_NEEDLES", "_MARKS", "_STEMS"):
         monkeypatch.setattr(relocating, name, [])
     monkeypatch.setattr(relocating, "_OWN", {})
 
@@ -40,6 +40,31 @@ def test_paths_become_those_of_another_slot():
     wanted = {"a": [f"{after}/x", f"{after}/x".encode()], "b": (PurePosixPath(after) / "y", "/elsewhere")}
     assert moved(value) == wanted
     assert type(moved(Path(before) / "y")) is type(Path())
+
+
+@pytest.mark.parametrize("cut", ["ree", "/0/tree", "abcdef/0/tree"])
+def test_a_path_that_was_cut_is_known_as_another_slot_s(cut: str):
+    root = settle(0)
+    for value in (
+        root.removesuffix(cut),
+        [f"x{root.removesuffix(cut)}y"],
+        root.replace("tree", "trXe").encode(),
+    ):
+        assert relocating.names_a_part(pickling.dumps(value, ROOM)), value
+
+
+def test_a_whole_path_and_what_is_above_all_slots_is_nobody_s_part():
+    root = settle(0)
+    for value in (
+        root,
+        f"{root}/x",
+        PurePosixPath(root) / "y",
+        "/cache/slots",
+        "/cache/slot",
+        "/cache",
+        "slots/",
+    ):
+        assert not relocating.names_a_part(pickling.dumps(value, ROOM)), value
 
 
 def test_what_holds_no_such_path_is_pickled_as_ever():
