@@ -29,7 +29,6 @@ class RunContext:
     Attributes:
         plan: how candidates are checked; a check fills in killers and xdist workers.
         fleet: the slots' warm servers.
-        memory_bytes: limit of one check.
         free_bytes: what all checks and servers together may hold.
         cores: cores' worth of CPU time that may be used.
         recorder: keeps what races measure.
@@ -48,7 +47,6 @@ class RunContext:
     targets: tuple[Target, ...]
     plan: CheckPlan
     fleet: Fleet
-    memory_bytes: int
     free_bytes: int
     cores: float
     seed: int

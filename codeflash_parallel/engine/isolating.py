@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from codeflash_parallel.worktrees.repository import Repository
 _MIB = 1 << 20
 #: What private memory is asked for may be so many times what is resident: a backstop, not the limit.
 _BEHIND = 4
+#: How Python, and the kernel, say that there is no more memory.
+_SHORT = re.compile(r"\bMemoryError\b|\[Errno 12\]|Cannot allocate memory")
 _LIMITS = Limits(wall_s=3600.0)
 #: How many test ids the message names.
 _NAMED = 5
@@ -101,17 +104,22 @@ def _granted(path: str, never: Sequence[str]) -> str:
 
 
 async def explained(fault: EnvironmentFault, guest: Guest, workspace: Workspace) -> EnvironmentFault:
-    """Return what to say of a baseline that is red: whether it is red only at its isolation level.
+    """Return what to say of a baseline that is red: for want of memory, or of rights that its level takes.
 
-    Its tests are run once more at L0, for this alone.
+    For the latter its tests are run once more at L0.
 
     Args:
         fault: what was found at the level.
         guest: of the run.
         workspace: the baseline's slot; whoever calls restores it.
     """
-    level = workspace.isolation.level
-    if fault.code not in {"RED_BASELINE", "BASELINE_CRASHED", "NO_TESTS"} or level is IsolationLevel.L0:
+    policy = workspace.isolation
+    level = policy.level
+    if fault.code not in {"RED_BASELINE", "BASELINE_CRASHED", "NO_TESTS"}:
+        return fault
+    if _SHORT.search(fault.message):
+        return _short_of_memory(fault, policy.limits.data_bytes)
+    if level is IsolationLevel.L0:
         return fault
     free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=Policy())
     session = await run_guest(guest, free, first_run_spec(guest, free, seconds=60.0), _LIMITS)
@@ -129,6 +137,17 @@ def _only_confined(fault: EnvironmentFault, level: IsolationLevel) -> Environmen
     flags = missing_rights(fault.message)
     granted = f"{' or '.join(flags)} would grant it" if flags else _ANY
     return EnvironmentFault("RED_BASELINE", message, f"{granted}; --isolation L0 takes none.")
+
+
+def _short_of_memory(fault: EnvironmentFault, data_bytes: int) -> EnvironmentFault:
+    """Return the fault of a baseline that was refused memory; of a traceback, only the end."""
+    said, traceback, after = fault.message.partition("Traceback (")
+    said += after.strip().splitlines()[-1] if traceback else ""
+    hint = (
+        f"One check may ask for {data_bytes // _MIB} MiB of private memory, "
+        f"{_BEHIND} times its memory limit: --memory-limit MIB sets that."
+    )
+    return EnvironmentFault(fault.code, said, hint)
 
 
 _ANY = "Grant it by --allow-network, --allow-write PATH or --pass-env NAME"

@@ -25,6 +25,7 @@ from codeflash_parallel.engine.isolating import explained, key_of
 from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.setup import Setup
+from codeflash_parallel.engine.shares import memory_limit_of
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import name_of
 from codeflash_parallel.model.errors import EnvironmentFault
@@ -180,7 +181,8 @@ class Learner:
     # --- what follows from the setup -------------------------------------------------------------------
 
     def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
-        settings, memory_bytes = self._setup.settings, self._setup.shares.memory_bytes
+        settings = self._setup.settings
+        memory_bytes = memory_limit_of(self._setup.shares, settings, baseline.rss_bytes)
         cpu_s = settings.timeout + _CPU_FACTOR * baseline.cpu_ns / 1e9
         return CheckPlan(
             guest=guest,

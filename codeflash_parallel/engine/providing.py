@@ -180,7 +180,8 @@ class Providing:
             max_calls=_PROFILED_CALLS,
             tracer="auto",
         )
-        limits = Limits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=context.memory_bytes)
+        memory_bytes = context.limits.memory_bytes
+        limits = Limits(cpu_s=_PROFILE_CPU_S, wall_s=2 * _PROFILE_CPU_S, memory_bytes=memory_bytes)
         async with context.quiet.shared():
             found = await profile(
                 context.runner, workspace, spec=spec, limits=limits, guest_dir=context.guest.directory

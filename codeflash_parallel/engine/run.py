@@ -263,7 +263,6 @@ class Run:
             targets=ground.targets,
             plan=plan,
             fleet=fleet,
-            memory_bytes=setup.shares.memory_bytes,
             free_bytes=setup.shares.free_bytes,
             cores=setup.shares.cores,
             seed=self._account.seed,

@@ -195,6 +195,10 @@ class Settings:
                 raise _bad(f"{name} must be at least {lowest}, not {getattr(self, name)}.")
         if self.parallel_candidates != "auto" and self.parallel_candidates < 1:
             raise _bad(f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.")
+        if 0 < self.memory_limit < _LEAST_MEMORY_MIB:
+            raise _bad(
+                f"memory_limit must be 0 or at least {_LEAST_MEMORY_MIB} MiB, not {self.memory_limit}."
+            )
         if not _EVEN_ODDS < self.confidence < 1:
             raise _bad(f"confidence must lie between 0.5 and 1, not {self.confidence}.")
         self._check_pass_env()
@@ -258,6 +262,8 @@ def _bad(message: str) -> UsageError:
 
 #: A confidence below even odds claims nothing.
 _EVEN_ODDS = 0.5
+#: With less, an interpreter fails at whatever it imports first, and rarely says why.
+_LEAST_MEMORY_MIB = 16
 
 _LOWEST: dict[str, float] = {
     "timeout": 0.1,

@@ -36,6 +36,7 @@ TOML = {
 }
 #: Values of settings that do not take just any of their kind, as text and in TOML.
 OWN = {
+    "memory_limit": ("64", 64, "64"),
     "max_cpu_cost": ("1.75", 1.75, "1.75"),
     "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
     "isolation": ("L1", "L1", '"L1"'),
@@ -160,6 +161,7 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
         ({"encoders": (":f",)}, "module:name, not"),
         ({"encoders": ("own::f",)}, "module:name, not"),
         ({"rtol": -1.0}, "rtol must be at least 0"),
+        ({"memory_limit": 15}, "memory_limit must be 0 or at least 16 MiB, not 15"),
         ({"benchmark": "speed.py"}, "path.py::name, not 'speed.py'"),
         ({"benchmark": "speed::main"}, "path.py::name"),
         ({"benchmark": "speed.py::a b"}, "path.py::name"),
