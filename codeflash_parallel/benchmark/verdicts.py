@@ -9,7 +9,7 @@ from math import log1p
 from codeflash_parallel.benchmark.attempts import is_hopeful
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import Entry, beaten, entries, fastest_of
-from codeflash_parallel.benchmark.noise import too_noisy
+from codeflash_parallel.benchmark.noise import too_noisy, visible_gain
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.raced import RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.ranking import Ranked
@@ -79,8 +79,7 @@ class Judge:
             return Status.UNDECIDED, Code.NOT_CONFIRMED, SUSPECT + doubt
         if self._winners and self._is_beaten(entry):
             best = fastest_of(self._winners)
-            # Beaten are those who are faster than the baseline themselves; the others just are not.
-            code = Code.BEATEN if entry.bound.low > 0 else Code.NOT_FASTER
+            code = Code.BEATEN if self._gains(entry) else Code.NOT_FASTER
             return Status.LOST, code, f"{entry.times}, beaten by {best.id} ({best.times})"
         return self._of_unsure(entry)
 
@@ -97,6 +96,15 @@ class Judge:
             return Status.WON, Code.OK, f"{entry.times}, confirmed in fresh processes{entry.label}"
         others = ", ".join(w.id for w in self._winners if w.id != entry.id)
         return Status.TIED, Code.OK, f"{entry.times}, not to be told apart from {others}{entry.label}"
+
+    def _gains(self, entry: Entry) -> bool:
+        """Return whether an arm is faster than the baseline itself.
+
+        What was only raced may owe some per cent to where it lay in memory (see `decide`).
+        """
+        is_confirmed = entry.id in self._tried
+        least = self._plan.min_speedup if is_confirmed else visible_gain(self._plan)
+        return entry.bound.low > log1p(least)
 
     def _is_beaten(self, entry: Entry) -> bool:
         """Return whether the winners beat an arm: in the confirmation, else by what the race said."""

@@ -81,6 +81,16 @@ def test_a_clear_winner_wins_and_the_others_hear_why():
     assert ranking.of("nobody") is None
 
 
+def test_a_gain_of_some_per_cent_in_the_race_alone_may_be_an_accident_of_addresses():
+    truth = {"fast": 1.5, "hair": 1.05}
+
+    ranking, _ = play([held(truth, sd=0.002)], truth, sd=0.002)
+
+    hair = ranking.of("hair")
+    assert hair.speedup.low > 1 + PLAN.min_speedup
+    assert (hair.status, hair.code) == (Status.LOST, Code.NOT_FASTER)
+
+
 def test_the_smallest_diff_of_a_tie_is_taken():
     truth, sizes = {"big": 1.5, "small": 1.5, "less": 1.1}, {"big": 900, "small": 10, "less": 1}
 
