@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeflash_parallel.behavior.session import Guest, first_run_spec, hashed, run_guest
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.model.isolation import GuestLimits, IsolationLevel, Policy, missing_rights
+from codeflash_parallel.model.isolation import (
+    GuestLimits,
+    IsolationLevel,
+    Policy,
+    missing_rights,
+    reached_limits,
+)
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.environment import HASH_SEEDS
@@ -20,8 +25,6 @@ from codeflash_parallel.worktrees.repository import Repository
 _MIB = 1 << 20
 #: What private memory is asked for may be so many times what is resident: a backstop, not the limit.
 _BEHIND = 4
-#: How Python, and the kernel, say that there is no more memory.
-_SHORT = re.compile(r"\bMemoryError\b|\[Errno 12\]|Cannot allocate memory")
 _LIMITS = Limits(wall_s=3600.0)
 #: How many test ids the message names.
 _NAMED = 5
@@ -104,7 +107,7 @@ def _granted(path: str, never: Sequence[str]) -> str:
 
 
 async def explained(fault: EnvironmentFault, guest: Guest, workspace: Workspace) -> EnvironmentFault:
-    """Return what to say of a baseline that is red: for want of memory, or of rights that its level takes.
+    """Return what to say of a baseline that is red: it met a limit, or lacks a right that its level takes.
 
     For the latter its tests are run once more at L0.
 
@@ -113,12 +116,11 @@ async def explained(fault: EnvironmentFault, guest: Guest, workspace: Workspace)
         guest: of the run.
         workspace: the baseline's slot; whoever calls restores it.
     """
-    policy = workspace.isolation
-    level = policy.level
+    level = workspace.isolation.level
     if fault.code not in {"RED_BASELINE", "BASELINE_CRASHED", "NO_TESTS"}:
         return fault
-    if _SHORT.search(fault.message):
-        return _short_of_memory(fault, policy.limits.data_bytes)
+    if flags := reached_limits(fault.message):
+        return _without_more(fault, flags)
     if level is IsolationLevel.L0:
         return fault
     free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=Policy())
@@ -139,15 +141,11 @@ def _only_confined(fault: EnvironmentFault, level: IsolationLevel) -> Environmen
     return EnvironmentFault("RED_BASELINE", message, f"{granted}; --isolation L0 takes none.")
 
 
-def _short_of_memory(fault: EnvironmentFault, data_bytes: int) -> EnvironmentFault:
-    """Return the fault of a baseline that was refused memory; of a traceback, only the end."""
+def _without_more(fault: EnvironmentFault, flags: Sequence[str]) -> EnvironmentFault:
+    """Return the fault of a baseline that met limits; of a traceback, only the end."""
     said, traceback, after = fault.message.partition("Traceback (")
     said += after.strip().splitlines()[-1] if traceback else ""
-    hint = (
-        f"One check may ask for {data_bytes // _MIB} MiB of private memory, "
-        f"{_BEHIND} times its memory limit: --memory-limit MIB sets that."
-    )
-    return EnvironmentFault(fault.code, said, hint)
+    return EnvironmentFault(fault.code, said, f"{' or '.join(flags)} gives it more.")
 
 
 _ANY = "Grant it by --allow-network, --allow-write PATH or --pass-env NAME"

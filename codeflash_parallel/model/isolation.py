@@ -118,6 +118,20 @@ _RIGHTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+#: What a red baseline can be given more of, by what its failures say: limits hold at L0, too.
+_GIVE_MORE: Mapping[str, tuple[str, ...]] = {
+    "--memory-limit": ("MemoryError", "[Errno 12]", "Cannot allocate memory"),
+    "--open-files-limit": ("[Errno 24]", "Too many open files"),
+    "--processes-limit": ("[Errno 11]", "Resource temporarily unavailable", "can't start new thread"),
+    "--file-size-limit": ("[Errno 27]", "File too large"),
+}
+
+
+def reached_limits(words: str) -> tuple[str, ...]:
+    """Return the flags of the limits that failures seem to have met, guessed from their words."""
+    return tuple(flag for flag, signs in _GIVE_MORE.items() if any(sign in words for sign in signs))
+
+
 def missing_rights(words: str) -> tuple[str, ...]:
     """Return the flags that would grant what failures ask for, guessed from their words.
 

@@ -195,12 +195,9 @@ class Settings:
                 raise _bad(f"{name} must be at least {lowest}, not {getattr(self, name)}.")
         if self.parallel_candidates != "auto" and self.parallel_candidates < 1:
             raise _bad(f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.")
-        if 0 < self.memory_limit < _LEAST_MEMORY_MIB:
-            raise _bad(
-                f"memory_limit must be 0 or at least {_LEAST_MEMORY_MIB} MiB, not {self.memory_limit}."
-            )
         if not _EVEN_ODDS < self.confidence < 1:
             raise _bad(f"confidence must lie between 0.5 and 1, not {self.confidence}.")
+        self._check_limits()
         self._check_pass_env()
         self._check_isolation()
         self._check_benchmark()
@@ -216,6 +213,15 @@ class Settings:
         texts = value if isinstance(value, tuple) else (value,)
         if any("\0" in text for text in texts if isinstance(text, str)):
             raise _bad(f"{name} must not contain the character NUL.")  # no path or argument can
+
+    def _check_limits(self) -> None:
+        for name in ("memory_limit", "file_size_limit", "open_files_limit", "processes_limit", "disk_limit"):
+            if getattr(self, name) > _HIGHEST_LIMIT:
+                raise _bad(f"{name} must be at most {_HIGHEST_LIMIT}, not {getattr(self, name)}.")
+        if 0 < self.memory_limit < _LEAST_MEMORY_MIB:
+            raise _bad(
+                f"memory_limit must be 0 or at least {_LEAST_MEMORY_MIB} MiB, not {self.memory_limit}."
+            )
 
     def _check_pass_env(self) -> None:
         if not self.pass_env:
@@ -262,6 +268,8 @@ def _bad(message: str) -> UsageError:
 
 #: A confidence below even odds claims nothing.
 _EVEN_ODDS = 0.5
+#: More than any machine has, and what the kernel's counters can hold, also in bytes.
+_HIGHEST_LIMIT = 1 << 40
 #: With less, an interpreter fails at whatever it imports first, and rarely says why.
 _LEAST_MEMORY_MIB = 16
 

@@ -161,6 +161,11 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
         ({"encoders": (":f",)}, "module:name, not"),
         ({"encoders": ("own::f",)}, "module:name, not"),
         ({"rtol": -1.0}, "rtol must be at least 0"),
+        *(
+            ({name: 2**41}, f"{name} must be at most 1099511627776")
+            for name in SETTING_NAMES
+            if name[-6:] == "_limit"
+        ),
         ({"memory_limit": 15}, "memory_limit must be 0 or at least 16 MiB, not 15"),
         ({"benchmark": "speed.py"}, "path.py::name, not 'speed.py'"),
         ({"benchmark": "speed::main"}, "path.py::name"),
