@@ -33,10 +33,14 @@ def act_on_jobs(
 ) -> int:
     """Do something to one job after the other; the first that refuses it ends the command.
 
+    Nothing is done to any of them while one is not known at all: a slip of the pen.
+
     Raises:
         UsageError, EnvironmentFault: what the queue says.
     """
     with open_queue(args) as client:
+        for job_id in args.jobs:
+            client.status(job_id)
         for job_id in args.jobs:
             act(client, job_id)
         views = [view_of(client.status(job_id)) for job_id in args.jobs]

@@ -53,6 +53,9 @@ def test_without_a_daemon_jobs_are_taken_looked_after_and_kept(place: Place) -> 
     assert refused["error"]["code"] == "NO_DAEMON"
     assert job_of(place.run("queue", "result", job_id, "--json"), 6)["state"] == "queued"
 
+    slip = answer(place.run("queue", "cancel", other["job_id"], "nobody", "--json"), 2)
+    assert slip["error"]["code"] == "UNKNOWN_JOB"
+    assert job_of(place.run("queue", "result", other["job_id"], "--json"), 6)["state"] == "queued"
     assert job_of(place.run("queue", "cancel", other["job_id"], "--json"))["state"] == "cancelled"
     assert place.run("queue", "result", other["job_id"]).status == 4
     health = answer(place.run("queue", "status", "--json"))["health"]
