@@ -18,7 +18,7 @@ from codeflash_parallel.benchmark.plan import BASELINE, RaceStage, block_order
 from codeflash_parallel.benchmark.quiet import load_of, stepped
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.benchmark.scales import SLOW_FACTOR, Scale
-from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Ending, Job, Unit
+from codeflash_parallel.benchmark.unit import GRAIN_S, SECOND, SMALL_S, Ending, Job, Unit
 
 #: Of an arm's timed blocks of a group, the outcomes of so many are looked at, on average; encoding them takes
 #: as long as a short block. (Those of the first pass over the inputs are, in every unit.)
@@ -181,7 +181,7 @@ class _Play:
         """Run one block, unless the arm has been lost.
 
         Raises:
-            _BudgetSpent: there is nothing left, or this block takes longer than what is left and one block.
+            _BudgetSpent: there is next to nothing left, or this block takes longer than what is left and one block.
         """
         await self.together([arm], job, scale)
 
@@ -193,7 +193,8 @@ class _Play:
         """
         timed = [arm for arm in arms if arm in self.units]
         left_s = self._end_s - time.monotonic()
-        if left_s <= 0:
+        # Nobody is waited for so little: who gave up at once would look too slow.
+        if left_s <= GRAIN_S:
             raise _BudgetSpent
         found: dict[str, Block | ArmLost] = {}
         async with anyio.create_task_group() as tasks:

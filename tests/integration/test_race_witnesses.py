@@ -130,6 +130,16 @@ async def test_the_budget_ends_a_round_without_blame(tmp_path):
         assert (cut.void, lost) == ("the budget ended in it", {})
 
 
+async def test_whoever_is_at_work_in_the_last_moments_of_the_budget_is_not_lost(tmp_path):
+    # Blocks of some milliseconds, so one of them begins when next to nothing is left.
+    many = (Scale(cycle=10, calls=20, block_ns=100_000, palindromes=1000),)
+    async with open_stadium(tmp_path) as stadium:
+        cut, lost = await one_round(stadium, stadium.arm("a"), scales=many, left_s=0.5)
+
+    assert (cut.void, lost) == ("the budget ended in it", {})
+    assert {block.arm for block in cut.blocks} == {BASELINE, "a"}
+
+
 @contextmanager
 def crowded(core):
     """Keep a core busy with processes that the kernel lets take turns with everybody's."""
