@@ -181,7 +181,7 @@ class _Play:
         """Run one block, unless the arm has been lost.
 
         Raises:
-            _BudgetSpent: there is next to nothing left, or this block takes longer than what is left and one block.
+            _BudgetSpent: next to nothing is left, or this block takes longer than what is left and one block.
         """
         await self.together([arm], job, scale)
 
