@@ -225,7 +225,7 @@ async def test_a_memo_that_forgets_gains_nothing_where_calls_are_short(runner, t
 
 @pytest.mark.campaign
 async def test_without_the_look_at_known_inputs_such_a_memo_wins(runner, tmp_path, monkeypatch):
-    monkeypatch.setattr(caches, "_forgets", lambda _pairs: False)
+    monkeypatch.setattr(caches, "_forgets", lambda *_: False)
     code = CHEATS[FORGETTING[0]].code.replace("[:10]", "[:1]")
 
     ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(10)).decide(
@@ -276,4 +276,5 @@ async def test_the_size_of_a_result_does_not_hide_the_gain(runner, tmp_path):
 
     said = ranking.of("x")
     assert said.status is Status.WON, str(said)
-    assert 18 < said.speedup.estimate < 22, str(said)
+    # Twenty; a busy machine costs blocks of 20 microseconds a call some of it. A hidden gain would be about two.
+    assert 15 < said.speedup.estimate < 22, str(said)
