@@ -104,6 +104,7 @@ class _Race:
         self._round_ns: list[int] = []
         self._out: dict[str, Out] = {}
         self._stopped = ""
+        self._lost_baseline = ""
         self._started_ns = self._mark_ns = time.perf_counter_ns()
 
     async def hold(self, progress: Progress) -> None:
@@ -113,8 +114,17 @@ class _Race:
                 await self._hold_anew(layout, progress)
             except OutOfTime:
                 self._stopped = f"the budget was spent while processes were started, {self._so_far}"
+            except ArmLost as error:
+                self._start_anew(error)
             self._spare_null()
             layout += 1
+
+    def _start_anew(self, error: ArmLost) -> None:
+        """Go on with new processes after the baseline was lost, which may have been the machine's: once."""
+        if self._lost_baseline:
+            raise error
+        self._lost_baseline = f"The baseline {error.reason}; new processes took over."
+        self._mark_ns = time.perf_counter_ns()
 
     async def _hold_anew(self, layout: int, progress: Progress) -> None:
         """Start a process for every arm and hold the rounds of one layout.
@@ -288,4 +298,5 @@ class _Race:
     def _notes(self) -> tuple[str, ...]:
         named = ", ".join(self._plan.groups[g].name for g in sorted(unstable_groups(self._rounds)))
         unstable = "Outcomes of timed calls were not compared where the baseline does not repeat them: "
-        return tuple(filter(None, (f"{unstable}{named}." if named else "", void_note(self._rounds))))
+        left_out = f"{unstable}{named}." if named else ""
+        return tuple(filter(None, (left_out, void_note(self._rounds), self._lost_baseline)))

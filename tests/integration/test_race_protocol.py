@@ -78,6 +78,16 @@ async def test_a_baseline_that_fails_blames_nobody(tmp_path, act):
     assert raced.candidates == ("a",)
 
 
+async def test_a_baseline_that_is_lost_once_costs_nobody_the_race(tmp_path):
+    async with open_stadium(tmp_path) as stadium:
+        baseline = stadium.arm("baseline", act="crash once")
+        raced = await stadium.race(stadium.arm("fast", LOOPS // 2), baseline=baseline)
+
+    assert raced.out == {}
+    assert raced.standing("fast") is Standing.FASTER
+    assert "ended with status" in raced.notes[0]
+
+
 async def test_outcomes_that_the_baseline_does_not_repeat_are_not_compared(tmp_path):
     async with open_stadium(tmp_path) as stadium:
         baseline = stadium.arm("baseline", act="random")
