@@ -345,6 +345,7 @@ and `candidate` (an id or null).
 | `candidate_moved` | `stage`, `slot` (0: none) |
 | `candidate_finished` | `result`: the candidate as in the document; it may come again after the race |
 | `warned` | `message` |
+| `step_changed` | `step`: what is done now, a clause; `done` of `total` tests or calls (a total of 0 is not known) |
 | `run_waits` | `why`: somebody else on this machine is waited for, in a clause; empty: not any more |
 | `run_finished` | the document itself; always the last line |"""
 

@@ -16,7 +16,7 @@ from codeflash_parallel.behavior.canaries import Canary, sift
 from codeflash_parallel.behavior.outcomes import TestOutcome
 from codeflash_parallel.behavior.report import CONFINED, ForeignRecord, GuestReport, read_report
 from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Exit, Limits, Runner, Workspace
+from codeflash_parallel.model.workspace import Exit, Limits, Runner, Watch, Workspace
 from codeflash_parallel.process.guest import guest_command, parse_records
 
 #: What a capture may cost: calls, bytes of pickled inputs (the design's budgets).
@@ -114,10 +114,15 @@ async def run_guest(
     spec: Mapping[str, Any],
     limits: Limits,
     canaries: Sequence[Canary] = (),
+    watch: Watch | None = None,
 ) -> Session:
-    """Run one guest in a new process to its end and read its report."""
+    """Run one guest in a new process to its end and read its report.
+
+    Args:
+        watch: receives its records as they arrive.
+    """
     armed, arms = arm(workspace, spec, canaries)
-    command = guest_command(workspace, armed, limits, guest.directory)
+    command = replace(guest_command(workspace, armed, limits, guest.directory), watch=watch)
     return read_session(await guest.runner.run(command), arms)
 
 

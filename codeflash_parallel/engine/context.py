@@ -12,6 +12,7 @@ from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.samples import Recorder
+from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.model.candidate import Candidate
 from codeflash_parallel.model.events import Event, Observer
 from codeflash_parallel.model.settings import Settings
@@ -34,6 +35,7 @@ class RunContext:
         recorder: keeps what races measure.
         journal: keeps everything else that was found out.
         quiet: keeps checks, of other processes too, away from what is timed.
+        steps: tells what is done at the moment.
     """
 
     run_id: str
@@ -53,6 +55,7 @@ class RunContext:
     recorder: Recorder
     journal: Journal
     quiet: Quiet
+    steps: Steps
 
     @property
     def guest(self) -> Guest:

@@ -13,7 +13,7 @@ from codeflash_parallel.behavior.session import Guest, Session
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.functions import force_failure
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.outcome import Code, Ended
 from codeflash_parallel.model.variables import mentioned
 from codeflash_parallel.worktrees.texts import SourceText
 
@@ -49,6 +49,27 @@ class Absent:
             return f"It mentions {files[0]}, {where}: --include-ignored {files[0]}."
         more = " Few of your variables are passed on; --pass-env NAME adds one." if self.withheld else ""
         return f"{otherwise}{more}"
+
+
+def must_have_ended(session: Session, step: str, first_ns: int = 0) -> None:
+    """Raise if a run of the baseline met its deadline, and name the test that it was in.
+
+    Args:
+        session: the run.
+        step: what was done.
+        first_ns: wall time of the first run, from which the deadline was taken; 0: this is the first.
+    """
+    if session.exit.ended is not Ended.WALL_DEADLINE:
+        return
+    report = session.report
+    test = next((test for test in report.collected if test not in report.tests), "")
+    where = f"it hung in {test}" if test else "it hung before the first test or after the last one"
+    first = f" (the first run took {first_ns / 1e9:.1f} s)" if first_ns else ""
+    raise EnvironmentFault(
+        "BASELINE_TIMEOUT",
+        f"The {step} did not end within {session.exit.wall_ns / 1e9:.0f} s{first}: {where}.",
+        "Leave that test out with --tests, -k or -m, or name other tests.",
+    )
 
 
 def must_have_run(session: Session, absent: Absent) -> None:

@@ -20,13 +20,12 @@ from codeflash_parallel.behavior.replay_specs import derive_spec, replay_spec
 from codeflash_parallel.behavior.replaying import without
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Guest, hashed, run_guest
+from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.model.workspace import Limits, Tree, Workspace
 from codeflash_parallel.process.environment import HASH_SEEDS
 
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.
 _TRYING = Limits(wall_s=30.0, cpu_s=15.0)
-#: A replay ends, as the tests that made its calls did; an hour is "hung".
-_REPLAYING = Limits(wall_s=3600.0)
 #: Fewer derived inputs than these say why there are no more.
 _MANY = 200
 _MAX_FLOATS = 8 << 20
@@ -58,6 +57,8 @@ class Replays:
         inputs, derived: the files that hold captured and derived inputs; `None`: nothing is derived.
         tree: lets files lie elsewhere meanwhile.
         aside: which ones.
+        limits: of one replay.
+        steps: tells what is done at the moment.
         captured_s: when the last captured call was made in its test, at the latest.
     """
 
@@ -67,12 +68,15 @@ class Replays:
     derived: Path | None
     tree: Tree | None = None
     aside: tuple[str, ...] = ()
+    limits: Limits
+    steps: Steps
     captured_s: float = field(default_factory=time)
 
     async def drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
         """Derive inputs from captured calls and try them out, with everything there."""
         if self.derived is None:
             return GuestReport()
+        self.steps.begin("inputs are derived from captured calls")
         workspace = hashed(self.workspace, HASH_SEEDS[0])
         paths = str(self.inputs), str(self.derived)
         spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))
@@ -108,8 +112,9 @@ class Replays:
         workspace = hashed(self.workspace, seed)
         made = (str(self.derived), derived)
         spec = replay_spec(self.guest, str(self.inputs), (), calls, texts=(*calls, *derived), derived=made)
+        watch = self.steps.calls("replay of captured calls", len(calls) + len(derived))
         async with without(self.tree, self.aside):
-            session = await run_guest(self.guest, workspace, spec, _REPLAYING)
+            session = await run_guest(self.guest, workspace, spec, self.limits, watch=watch)
         # A replay that dies leaves the calls before it; the rest counts as unstable.
         return session.report
 

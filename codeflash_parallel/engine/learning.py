@@ -26,6 +26,7 @@ from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.setup import Setup
 from codeflash_parallel.engine.shares import memory_limit_of
+from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.engine.warming import Warming
 from codeflash_parallel.model.candidate import name_of
 from codeflash_parallel.model.errors import EnvironmentFault
@@ -52,6 +53,7 @@ class Demand:
         guest: what all guests of the run have in common.
         candidates: how many are known to come.
         depth: what is wanted; a baseline that has more will do.
+        steps: tells what is done at the moment.
     """
 
     guest: Guest
@@ -59,6 +61,7 @@ class Demand:
     pool: Pool
     candidates: int
     depth: Depth
+    steps: Steps
 
 
 class Learner:
@@ -105,6 +108,7 @@ class Learner:
         if fleet.off:
             await self.share_bytecode(plan, demand.pool)
         await fleet.complete(plan)
+        demand.steps.begin("warm servers are started")
         await fleet.warm_up(demand.pool, self._slots_for(demand, plan.baseline))
         return fleet
 
@@ -132,6 +136,7 @@ class Learner:
             sources=self._sources(guest, snapshot),
             inputs=folder / "inputs",
             warmth=warmth,
+            steps=demand.steps,
             depth=demand.depth,
             choice=Choice.ALL if self._setup.settings.no_select else Choice.NOTICING,
             absent=self._absent(snapshot),

@@ -1,13 +1,60 @@
-"""Whether a function that is named is there, and what to say when it is not. Pure, and light."""
+"""Whether a function that is named is there, and what to say when it is not. Light."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.functions import functions_of, locate
+from codeflash_parallel.model.functions import functions_of, locate, parse_or_none
+from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.source import parse
 from codeflash_parallel.model.target import Target
+from codeflash_parallel.worktrees.git import GitFailed, list_tree, user_git
+from codeflash_parallel.worktrees.listing import list_work_tree
+from codeflash_parallel.worktrees.repository import Repository
+from codeflash_parallel.worktrees.wanted import resolve
+
+
+def must_have_functions(repository: Repository, settings: Settings) -> None:
+    """Look whether the functions that the user named are there, before any lock is waited for.
+
+    What cannot be seen without a snapshot is left to `must_be_there`.
+
+    Raises:
+        UsageError: `BAD_FUNCTION` or `NO_SUCH_FUNCTION`, as `run` has them.
+    """
+    commit = resolve(repository, settings.base) if settings.base else ""
+    for target in map(Target.parse, settings.functions):
+        source = _source(repository, commit, target.path)
+        if commit and source is not None and not _is_python(source):
+            continue  # git keeps it in another form than the disk has it: a filter
+        must_be_there(target, source, partial(_paths, repository, commit))
+
+
+def _source(repository: Repository, commit: str, path: str) -> bytes | None:
+    """Return what a file of the snapshot-to-be holds, `None` if there is none."""
+    if commit:
+        with suppress(GitFailed):  # ignored files and submodules come from the disk
+            return user_git(repository.root).run("cat-file", "blob", f"{commit}:{path}")
+    with suppress(OSError):
+        return (repository.root / path).read_bytes()
+    return None
+
+
+def _paths(repository: Repository, commit: str) -> Iterable[str]:
+    """Return the files of the snapshot-to-be, for a hint."""
+    if commit:
+        return list_tree(user_git(repository.root), commit)
+    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
+        return list_work_tree(repository, (), Path(scratch)).files
+
+
+def _is_python(source: bytes) -> bool:
+    return parse_or_none(source.decode("utf-8", "replace")) is not None
 
 
 def must_be_there(target: Target, source: bytes | None, paths: Callable[[], Iterable[str]]) -> None:

@@ -37,17 +37,15 @@ from codeflash_parallel.engine.baselines import load, save
 from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.derivation import Replays, bounded
+from codeflash_parallel.engine.preflight import later_limits
 from codeflash_parallel.engine.sheltering import Replayed, replayed
 from codeflash_parallel.model.candidate import Candidate, name_of
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.worktrees.pool import Slot
 
-#: Of the run that captures; it ends, as the tests do.
-_CAPTURING = Limits(wall_s=3600.0)
 #: Recording calls may cost twice the tests' own time, and never less than this.
 _LEAST_RECORDING_S = 2.0
 #: CPU nanoseconds that the calls of neighbours may take in each check.
@@ -128,7 +126,15 @@ class Neighbours:
         report = await self._captured(guest, inputs)
         captured = captured_calls(report, context.baseline.asked_expected, first)
         slot = context.pool.baseline
-        making = Replays(guest=guest, workspace=slot.workspace, inputs=inputs, derived=None, tree=slot)
+        making = Replays(
+            guest=guest,
+            workspace=slot.workspace,
+            inputs=inputs,
+            derived=None,
+            tree=slot,
+            limits=later_limits(context.baseline),
+            steps=context.steps,
+        )
         needed = {target.path for target in guest.targets}
         files = tuple(context.mirror.paths(context.snapshot))
         levels = absences(files, context.baseline.asked, context.baseline.rootdir, needed)
@@ -143,7 +149,8 @@ class Neighbours:
         seconds = max(_LEAST_RECORDING_S, 2 * baseline.seconds_of(baseline.asked))
         run = SelectedRun(wrap=Wrap.CAPTURE, seconds=seconds, inputs=str(inputs), only=baseline.asked)
         spec = selected_run_spec(guest, workspace, baseline, run)
-        session = await run_guest(guest, workspace, spec, _CAPTURING)
+        watch = self._context.steps.tests("run of the tests, calls of other functions are captured")
+        session = await run_guest(guest, workspace, spec, later_limits(baseline), watch=watch)
         await slot.discard()
         return session.report
 

@@ -44,6 +44,7 @@ from codeflash_parallel.engine.demands import (
     forced_edits,
     must_be_forced,
     must_be_ours,
+    must_have_ended,
     must_have_run,
     red_baseline,
     unnoticed,
@@ -64,14 +65,24 @@ from codeflash_parallel.engine.findings import (
 )
 from codeflash_parallel.engine.sheltering import replayed, warnings_of
 from codeflash_parallel.engine.staging import StagingSlot
+from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.engine.warmth import Warmth
 from codeflash_parallel.model.candidate import Edit
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
 
-#: A baseline has no earlier run to take a deadline from; an hour is "hung" for any suite one would race.
-_BASELINE_LIMITS = Limits(wall_s=3600.0)
+#: The first run has no earlier one to take a deadline from; an hour is "hung" for any suite one would race.
+_FIRST_LIMITS = Limits(wall_s=3600.0)
+#: Each later step may take so many times the first run's wall time, and so many seconds more.
+_TIMES_FIRST, _MORE_S = 10, 60.0
+
+
+def later_limits(baseline: Baseline) -> Limits:
+    """Return the limits of a step that comes after a first run of the tests."""
+    return Limits(wall_s=_MORE_S + _TIMES_FIRST * baseline.wall_ns / 1e9)
+
+
 #: Recording calls may cost twice the tests' own time, and never less than this.
 _LEAST_RECORDING_S = 2.0
 #: How many test ids one message names.
@@ -100,6 +111,7 @@ class Preflight:
         choice: which tests candidates run.
         absent: what the tests have to do without, for the hint on a red baseline.
         files: paths of the snapshot.
+        steps: tells what is done at the moment.
     """
 
     guest: Guest
@@ -107,6 +119,7 @@ class Preflight:
     sources: Mapping[str, bytes]
     inputs: Path
     warmth: Warmth
+    steps: Steps
     depth: Depth = Depth.CALLS
     choice: Choice = Choice.NOTICING
     absent: Absent = field(default_factory=Absent)
@@ -120,6 +133,7 @@ class Preflight:
         """
         first = await self._first_run()
         draft = first_findings(first, self.guest, self.slot.workspace, self.choice)
+        draft = replace(draft, wall_ns=first.exit.wall_ns)
         await self.warmth.begin(draft)
         draft, second, shaky = await self._ordered(draft, first.report)
         widened = wider(draft, first.report, second.report)
@@ -166,7 +180,9 @@ class Preflight:
     async def _first_run(self) -> Session:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
         spec = first_run_spec(self.guest, workspace, seconds=60.0)
-        session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
+        watch = self.steps.tests("first run of the tests")
+        session = await run_guest(self.guest, workspace, spec, _FIRST_LIMITS, watch=watch)
+        must_have_ended(session, "first run of the tests")
         must_have_run(session, self.absent)
         must_be_ours(session.report, self.sources)
         return session
@@ -176,13 +192,17 @@ class Preflight:
         return await self._selected_run(draft, Wrap.CAPTURE if wanted else Wrap.NONE)
 
     async def _selected_run(self, draft: Baseline, wrap: Wrap) -> Session:
+        """Run the selected tests under the other hash seed."""
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
         seconds = max(_LEAST_RECORDING_S, 2 * sum(draft.durations_ns.values()) / 1e9)
         inputs, order = str(self.inputs), draft.changed_order
         run = SelectedRun(wrap=wrap, seconds=seconds, inputs=inputs, order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
         canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
-        session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS, canaries)
+        step = "second run of the tests" + (", calls are captured" if wrap is Wrap.CAPTURE else "")
+        limits, watch = later_limits(draft), self.steps.tests(step)
+        session = await run_guest(self.guest, workspace, spec, limits, canaries, watch)
+        must_have_ended(session, step, draft.wall_ns)
         must_have_run(session, self.absent)
         return session
 
@@ -228,6 +248,8 @@ class Preflight:
             inputs=self.inputs,
             derived=self.inputs.with_name("derived"),
             tree=self.slot,
+            limits=later_limits(draft),
+            steps=self.steps,
         )
         needed = frozenset(self.sources)
         levels = absences(self.files, draft.asked, draft.rootdir, needed)
@@ -262,6 +284,7 @@ class Preflight:
 
     async def _is_noticed(self, draft: Baseline) -> bool:
         """Say whether a test fails when the targets raise."""
+        self.steps.begin("run of the tests with targets that raise")
         edits = forced_edits(self.guest, self.sources)
         if await self.warmth.sees(draft, edits):
             return True
@@ -277,7 +300,7 @@ class Preflight:
             run = SelectedRun(stop=Stop.FIRST_FAILURE)
             workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
             spec = selected_run_spec(self.guest, workspace, draft, run)
-            session = await run_guest(self.guest, workspace, spec, _BASELINE_LIMITS)
+            session = await run_guest(self.guest, workspace, spec, later_limits(draft))
         finally:
             await self.slot.discard()
         must_be_forced(session.report, edits)

@@ -79,10 +79,12 @@ class Rounds:
                 await self._behavior.run(source)
             finally:
                 self._kills.save()
+            self._context.steps.begin("tests that the first check left out")
             await self._admission.admit(self._account.newly_passed())
 
     async def _workload(self) -> Workload:
         """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
+        self._context.steps.begin("the race's workload is tried on the baseline")
         async with self._context.quiet.shared():
             workload = await choose_workload(self._context)
         self._account.why = workload.why
@@ -92,10 +94,12 @@ class Rounds:
 
     async def _hold_race(self, workload: Workload, number: int) -> None:
         context, account = self._context, self._account
+        context.steps.begin("slots are made ready for the race")
         async with context.quiet.shared():
             await context.fleet.close()
             await self._learner.share_bytecode(context.plan, context.pool)
         terms = await agreed_terms(context, workload, self._policy, number)
+        context.steps.begin("")
         with account.phase("race", terms.summary):
             before, confirm = account.finding, self._admission.confirm
             account.finding = await hold_race(context, self._ledger, terms, before, confirm)

@@ -27,12 +27,14 @@ from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.learning import Demand
 from codeflash_parallel.engine.ledger import Entry, Ledger
+from codeflash_parallel.engine.naming import must_have_functions
 from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, open_providing
 from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.rounds import Rounds
 from codeflash_parallel.engine.sources import Entries, entered, entering, peek
+from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.engine.store import save_run
 from codeflash_parallel.engine.surroundings import Surroundings
 from codeflash_parallel.engine.targets import derived_targets, named_targets
@@ -84,6 +86,7 @@ class Run:
         self._journal = journal
         self._ending = Ending.FINISHED
         self._announce = Announcer.of(observers)
+        self._steps = Steps(self._announce, run_id)
         self._ledger = Ledger(run_id, self._announce)
         self._chronicle = Chronicle(journal, surroundings, self._ledger, self.folder)
         self._policy = load_policy(self._settings.ranking, self._ledger.warn)
@@ -129,6 +132,7 @@ class Run:
             return await self._finish(results.of_nobody(self._account))
         with self._scope:
             await self._within_budget(entries)
+        self._steps.begin("")
         if self._interrupted:
             self._ending = Ending.INTERRUPTED
             return await self._finish(results.interrupted(self._account, self._interrupted))
@@ -153,7 +157,10 @@ class Run:
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
         with anyio.move_on_after(budget_s) as scope:
-            await self._go(source)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._steps.pulse)
+                await self._go(source)
+                group.cancel_scope.cancel()
         if scope.cancelled_caught:
             self._ending = Ending.BUDGET
             self._ledger.warn(
@@ -184,6 +191,7 @@ class Run:
     async def _grounded(self, source: Entries) -> _Ground:
         """Freeze the tree, find the targets and make the slots."""
         quiet = self._setup.quiet
+        await anyio.to_thread.run_sync(must_have_functions, self._setup.repository, self._settings)
         async with anyio.create_task_group() as group:
             group.start_soon(self._load)
             async with quiet.shared():
@@ -237,6 +245,7 @@ class Run:
             pool=ground.pool,
             candidates=len(there) if isinstance(source, Sequence) else self._setup.shares.slots,
             depth=self._depth,
+            steps=self._steps,
         )
         async with anyio.create_task_group() as group:
             group.start_soon(drafting.ahead, there)
@@ -269,6 +278,7 @@ class Run:
             recorder=self._chronicle.recorder(self._run_record()),
             journal=self._journal,
             quiet=setup.quiet,
+            steps=self._steps,
         )
 
     def _run_record(self) -> RunRecord:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from codeflash_parallel import __version__
 from codeflash_parallel.engine.hopeless import Hopeless, must_have_hope
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
+from codeflash_parallel.engine.naming import must_have_functions
 from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.evalqueue.refusals import UnknownKind
 from codeflash_parallel.evalqueue.submitters import run_of, submitter_of
@@ -31,8 +30,6 @@ from codeflash_parallel.model.contents import content_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, Priority
 from codeflash_parallel.model.settings import Settings
-from codeflash_parallel.worktrees.git import GitFailed, list_tree, user_git
-from codeflash_parallel.worktrees.listing import list_work_tree
 from codeflash_parallel.worktrees.repository import Repository, find_repository
 from codeflash_parallel.worktrees.stamp import stamp_of
 from codeflash_parallel.worktrees.wanted import SnapshotRequest, resolve
@@ -106,7 +103,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         tree=stamp(repository, settings),
     )
     if settings.functions:
-        _must_have_functions(repository, settings)
+        must_have_functions(repository, settings)
     interpreter = choose_interpreter(settings.python, where, repository.root)
     return JobRequest(
         kind=wanted,
@@ -177,49 +174,6 @@ def _must_make_sense(kind: JobKind, submissions: Sequence[Submission], command: 
         raise UsageError(
             "BAD_JOB", f"A command grades one candidate, not {len(submissions)}.", "Submit a job for each."
         )
-
-
-def _must_have_functions(repository: Repository, settings: Settings) -> None:
-    """Refuse what would be refused when its turn has come; what cannot be seen from here is left until then.
-
-    Raises:
-        UsageError: `BAD_FUNCTION` or `NO_SUCH_FUNCTION`, as `run` has them.
-    """
-    from codeflash_parallel.engine.naming import must_be_there
-    from codeflash_parallel.model.target import Target
-
-    commit = resolve(repository, settings.base) if settings.base else ""
-    for target in map(Target.parse, settings.functions):
-        source = _source(repository, commit, target.path)
-        if commit and source is not None and not _is_python(source):
-            continue  # git keeps it in another form than the disk has it: a filter
-        must_be_there(target, source, partial(_paths, repository, commit))
-
-
-def _source(repository: Repository, commit: str, path: str) -> bytes | None:
-    """Return what a file of the snapshot-to-be holds, `None` if there is none."""
-    if commit:
-        with suppress(GitFailed):  # ignored files and submodules come from the disk
-            return user_git(repository.root).run("cat-file", "blob", f"{commit}:{path}")
-    with suppress(OSError):
-        return (repository.root / path).read_bytes()
-    return None
-
-
-def _paths(repository: Repository, commit: str) -> Iterable[str]:
-    """Return the files of the snapshot-to-be, for a hint."""
-    import tempfile
-
-    if commit:
-        return list_tree(user_git(repository.root), commit)
-    with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:
-        return list_work_tree(repository, (), Path(scratch)).files
-
-
-def _is_python(source: bytes) -> bool:
-    from codeflash_parallel.model.functions import parse_or_none
-
-    return parse_or_none(source.decode("utf-8", "replace")) is not None
 
 
 def _pinned(repository: Repository, submission: Submission) -> Submission:

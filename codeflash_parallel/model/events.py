@@ -28,6 +28,21 @@ class PhaseStarted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StepChanged:
+    """A step of the phase has begun, or has come further.
+
+    Attributes:
+        step: what is done, one clause; empty: nothing that needs words.
+        done, total: tests or calls; a total of 0 is not known.
+    """
+
+    run_id: str
+    step: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateMoved:
     """A candidate is at another stage; `slot` is 0 when it holds none, else its number from 1."""
 
@@ -70,7 +85,16 @@ class RunFinished:
     result: RunResult
 
 
-Event = RunStarted | PhaseStarted | CandidateMoved | CandidateFinished | Warned | RunWaits | RunFinished
+Event = (
+    RunStarted
+    | PhaseStarted
+    | StepChanged
+    | CandidateMoved
+    | CandidateFinished
+    | Warned
+    | RunWaits
+    | RunFinished
+)
 
 
 class Observer(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,10 @@ class Workspace:
     environment: Mapping[str, str] = field(repr=False)
     number: int = 0
     isolation: Policy = field(default_factory=Policy)
+
+
+#: Receives a piece of a child's records as soon as it has arrived. It must return quickly.
+Watch = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +99,7 @@ class Command:
         environment: complete environment.
         wrapper: a program and its arguments that starts `argv` in a sandbox, and where that ends by a signal
             ends with 128 and its number, as shells do.
+        watch: receives its records as they arrive.
     """
 
     argv: tuple[str, ...]
@@ -102,6 +107,7 @@ class Command:
     environment: Mapping[str, str] = field(repr=False)
     limits: Limits
     wrapper: tuple[str, ...] = ()
+    watch: Watch | None = field(default=None, repr=False, compare=False)
 
 
 class Tree(Protocol):

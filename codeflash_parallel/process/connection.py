@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import anyio
 
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import ChannelClosed, Exit, Limits
+from codeflash_parallel.model.workspace import ChannelClosed, Exit, Limits, Watch
 from codeflash_parallel.process.streams import (
     AS_MADE,
     CHUNK_BYTES,
@@ -49,7 +49,7 @@ class Marks:
 class Connection:
     """The pipes and the fate of one child. Not for use outside this package."""
 
-    def __init__(self, number: int, marks: Marks, limits: Limits) -> None:
+    def __init__(self, number: int, marks: Marks, limits: Limits, watch: Watch | None = None) -> None:
         self.number = number
         self.marks = marks
         self.limits = limits
@@ -64,7 +64,7 @@ class Connection:
         self._pumped = anyio.Event()
         self._out = Clip(limits.output_bytes)
         self._err = Clip(limits.output_bytes)
-        self._records = Records(limits.record_bytes)
+        self._records = Records(limits.record_bytes, watch)
         self._outlets: dict[str, Outlet] = {}
         self._report: Message = {}
         self._exit: Exit | None = None

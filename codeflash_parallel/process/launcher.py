@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from codeflash_parallel.model.errors import InternalError
 from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Command, Exit, Limits
+from codeflash_parallel.model.workspace import Command, Exit, Limits, Watch
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.connection import Connection, ControlChannel, Marks
 from codeflash_parallel.process.forkserver import ForkServer, start_fork_server
@@ -97,7 +97,7 @@ class Launcher:
             EnvironmentFault: no descriptors are left.
         """
         begin = partial(self._start, command, _pipes(command))
-        return await self.follow(self.reserve(command.limits), begin)
+        return await self.follow(self.reserve(command.limits, watch=command.watch), begin)
 
     async def open(self, command: Command, /) -> ControlChannel:
         """Start a child with a control channel; its output is kept while it runs.
@@ -125,12 +125,13 @@ class Launcher:
 
     # --- processes that somebody else starts -----------------------------------------------------------
 
-    def reserve(self, limits: Limits, generation: int = 0) -> Connection:
+    def reserve(self, limits: Limits, generation: int = 0, watch: Watch | None = None) -> Connection:
         """Return the connection of a process to be, for `follow` or `hold`.
 
         Args:
             limits: of the process and its descendants.
             generation: how many forks of templates lie between it and the launcher.
+            watch: receives its records as they arrive.
 
         Raises:
             InternalError: the launcher is gone.
@@ -143,7 +144,7 @@ class Launcher:
             tag=tag_of(self._top_tag, number, generation),
             generation=generation,
         )
-        self._connections[number] = connection = Connection(number, marks, limits)
+        self._connections[number] = connection = Connection(number, marks, limits, watch)
         return connection
 
     async def follow(self, connection: Connection, begin: Begin) -> Exit:

@@ -14,6 +14,8 @@ from typing import Protocol
 
 import anyio
 
+from codeflash_parallel.model.workspace import Watch
+
 #: One read; also the size we ask for most pipes, so that a chatty child is not stopped every 64 KiB.
 CHUNK_BYTES = 256 * 1024
 #: A child writes a few bytes for each of its tests. To be woken for each of them would cost more than some
@@ -79,10 +81,15 @@ class Clip:
 
 
 class Records:
-    """Keep everything up to a limit, and know when it was passed."""
+    """Keep everything up to a limit, and know when it was passed.
 
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
+    Args:
+        limit_bytes: what is kept.
+        watch: receives every piece as it arrives.
+    """
+
+    def __init__(self, limit_bytes: int, watch: Watch | None = None) -> None:
+        self._limit, self._watch = limit_bytes, watch
         self._data = bytearray()
         self.flooded = False
 
@@ -91,6 +98,8 @@ class Records:
         room = self._limit - len(self._data)
         self.flooded = self.flooded or len(data) > room
         self._data += data[: max(room, 0)]
+        if self._watch is not None:
+            self._watch(bytes(data))
 
     def content(self) -> bytes:
         """Return what was kept."""

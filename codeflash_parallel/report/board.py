@@ -21,6 +21,7 @@ from codeflash_parallel.model.events import (
     Observer,
     PhaseStarted,
     RunWaits,
+    StepChanged,
     Warned,
 )
 from codeflash_parallel.model.lifecycle import Stage
@@ -34,6 +35,9 @@ _FRAMES_PER_S = 4
 
 #: Lines of the terminal that the board leaves free, so that it never scrolls.
 _SPARE_LINES = 4
+
+#: Plain lines repeat a step that goes on after so many seconds.
+_REPEAT_S = 10.0
 
 #: Those at work come first, then those that wait, then those that are done.
 _STAGES = (
@@ -58,6 +62,7 @@ class PlainLines:
         self._console = console
         self._progress = Progress(clock)
         self._said: set[tuple[str, str]] = set()
+        self._step, self._step_said = "", 0.0
 
     def __call__(self, event: Event) -> None:
         """Write the event's line, if it has one."""
@@ -65,8 +70,12 @@ class PlainLines:
         match event:
             case PhaseStarted():
                 self._say(f"{event.phase} {event.detail}")
+            case StepChanged():
+                self._stepped(event.step)
             case CandidateMoved(stage=Stage.CHECKING):
                 self._say(f"start {event.candidate} slot {event.slot}")
+            case CandidateMoved(stage=Stage.CONFIRMING):
+                self._say(f"check {event.candidate} in a new process")
             case CandidateFinished():
                 self._finished(event)
             case RunWaits():
@@ -75,6 +84,15 @@ class PlainLines:
                 self._say(f"warning: {event.message}")
             case _:
                 pass  # other steps are too many for a log
+
+    def _stepped(self, step: str) -> None:
+        """Write a step when it begins, and from time to time while it goes on."""
+        now = self._progress.now()
+        if step == self._step and now - self._step_said < _REPEAT_S:
+            return
+        if step:
+            self._say(self._progress.step_words() if step == self._step else step)
+        self._step, self._step_said = step, now
 
     def _finished(self, event: CandidateFinished) -> None:
         said = (str(event.candidate), verdict_cell(event.result))
@@ -140,10 +158,11 @@ class LiveBoard:
         progress = self._progress
         seconds = int(progress.now() - progress.started)
         waits = f"waits: {one_line(progress.waits)}  " if progress.waits else ""
+        step = f"{progress.step_words()}  " if progress.step else ""
         judged = f"{progress.judged()} of {len(progress.rows)} judged  " if progress.rows else ""
         return Text.assemble(
             (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),
-            f"  {waits}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
+            f"  {waits}{step}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
             no_wrap=True,
             overflow="ellipsis",
         )

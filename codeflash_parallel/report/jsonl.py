@@ -15,6 +15,7 @@ from codeflash_parallel.model.events import (
     RunFinished,
     RunStarted,
     RunWaits,
+    StepChanged,
     Warned,
 )
 
@@ -49,6 +50,8 @@ class JsonLines:
                 self._write(event.run_id, "warned", message=encodable(event.message))
             case RunWaits():
                 self._write(event.run_id, "run_waits", why=event.why)
+            case StepChanged():
+                self._write(event.run_id, "step_changed", step=event.step, done=event.done, total=event.total)
             case RunFinished():
                 pass  # `finish` writes it, with the same line for runs that failed before they began
             case _:

@@ -14,6 +14,7 @@ from codeflash_parallel.model.events import (
     PhaseStarted,
     RunStarted,
     RunWaits,
+    StepChanged,
 )
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.result import CandidateResult
@@ -45,6 +46,9 @@ class Progress:
         self.phase = ""
         self.detail = ""
         self.waits = ""
+        self.step = ""
+        self.done = self.total = 0
+        self.step_since = self.started
         self.rows: dict[CandidateId, Row] = {}
 
     def update(self, event: Event) -> None:
@@ -54,6 +58,9 @@ class Progress:
                 self.slots = event.slots
             case PhaseStarted():
                 self.phase, self.detail = event.phase, event.detail
+                self._step("", 0, 0)
+            case StepChanged():
+                self._step(event.step, event.done, event.total)
             case RunWaits():
                 self.waits = event.why
             case CandidateMoved():
@@ -72,9 +79,21 @@ class Progress:
         """Return how many candidates have a result."""
         return sum(row.result is not None for row in self.rows.values())
 
+    def step_words(self) -> str:
+        """Return the step with its count and its seconds; empty: there is none."""
+        if not self.step:
+            return ""
+        count = f"{self.done} of {self.total}, " if self.total else f"{self.done}, " if self.done else ""
+        return f"{self.step}: {count}{self.now() - self.step_since:.0f} s"
+
     def stages(self) -> Counter[Stage]:
         """Return how many candidates are at each stage."""
         return Counter(row.stage for row in self.rows.values())
+
+    def _step(self, step: str, done: int, total: int) -> None:
+        if step != self.step:
+            self.step, self.step_since = step, self._clock()
+        self.done, self.total = done, total
 
     def _moved(self, event: CandidateMoved) -> None:
         row = self._row(event.candidate)

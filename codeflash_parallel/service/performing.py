@@ -21,7 +21,7 @@ from codeflash_parallel.engine.submitting import Task, stamp, task_of
 from codeflash_parallel.evalqueue.refusals import NotPassed
 from codeflash_parallel.model.document import document
 from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault, UsageError
-from codeflash_parallel.model.events import CandidateFinished, Event, PhaseStarted
+from codeflash_parallel.model.events import CandidateFinished, Event, PhaseStarted, StepChanged
 from codeflash_parallel.model.jobs import JobKind
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.variables import uncovered
@@ -79,6 +79,7 @@ class Performer:
         self._pass_env = pass_env
         self._keeping = anyio.create_task_group()
         self._kept: _Kept | None = None
+        self._step: StepChanged | None = None
 
     async def __aenter__(self) -> Self:
         await self._keeping.__aenter__()
@@ -198,6 +199,11 @@ class Performer:
                 self._tell(phase)
             case CandidateFinished(candidate=candidate, result=result):
                 self._tell(f"{candidate}: {result.status.value}")
+            case StepChanged() if event == self._step:
+                pass  # a step that is repeated is no progress
+            case StepChanged():
+                self._step = event
+                self._tell("")
             case _:
                 self._tell("")
 

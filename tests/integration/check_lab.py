@@ -38,6 +38,7 @@ from codeflash_parallel.engine.canaries import canaries_to_try
 from codeflash_parallel.engine.derivation import Replays
 from codeflash_parallel.engine.findings import repetitions, stable, stable_globals
 from codeflash_parallel.engine.sheltering import replayed
+from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Server, Tree, Workspace
@@ -194,6 +195,8 @@ class CheckLab:
             inputs=inputs,
             derived=inputs.with_name("derived"),
             tree=self.tree,
+            limits=LIMITS,
+            steps=Steps(lambda _event: None),
         )
         levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
         got = await replayed(making, captured, levels if self.tree else ())

@@ -1,0 +1,30 @@
+"""A mistake on the command line is said at once, also while something is timed on the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+from harness import Place
+from queue_support import with_queue
+
+from codeflash_parallel.process.quiet import host_quiet
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.mark.anyio
+async def test_a_function_that_is_not_there_is_said_before_any_lock_is_waited_for(
+    build_once: Callable[[str], Place], tmp_path: Path
+) -> None:
+    place = with_queue(build_once("import_error"), tmp_path / "cache")
+    async with host_quiet(os.environ).exclusive():
+        wrong = ("--function", "words.py::no_such_function")
+        started = place.start("run", "--candidates", str(place.state / "right.py"), *wrong)
+        finished = await anyio.to_thread.run_sync(started.finish)
+    assert finished.status == 2, str(finished)
+    assert "no_such_function" in finished.errors
+    assert "waits" not in finished.errors
