@@ -347,6 +347,7 @@ and `candidate` (an id or null).
 | `warned` | `message` |
 | `step_changed` | `step`: what is done now, a clause; `done` of `total` tests or calls (a total of 0 is not known) |
 | `run_waits` | `why`: somebody else on this machine is waited for, in a clause; empty: not any more |
+| `race_progress` | after every round of a race; `candidate` leads: `stage` (`race` or `confirmation`), `rounds`, `most_rounds`, `racing`, `speedup` of the leader (an estimate, no claim), `seconds_left` of the budget |
 | `run_finished` | the document itself; always the last line |"""
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import exp
 from random import Random
 from statistics import median
 
@@ -13,7 +14,7 @@ import anyio
 
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.cutting import places
-from codeflash_parallel.benchmark.decide import Looks
+from codeflash_parallel.benchmark.decide import Looks, centre
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow, OutOfTime, code_of, out_of
 from codeflash_parallel.benchmark.noise import rounds_needed, visible_gain
@@ -28,6 +29,8 @@ from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.benchmark.together import may_run_together
 from codeflash_parallel.benchmark.tracks import Track, track
 from codeflash_parallel.benchmark.unit import SECOND
+from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.events import RaceProgress
 from codeflash_parallel.process.machine import read_machine
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
@@ -46,10 +49,10 @@ LAST_BLOCK_S = 1.0
 #: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
 HASH_SEEDS = 2**32
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[RaceProgress], None]
 
 
-def silent(_round: int, _of: int, /) -> None:
+def silent(_told: RaceProgress, /) -> None:
     """Take the progress of a race and do nothing."""
 
 
@@ -61,6 +64,7 @@ async def race(
     *,
     random: Random,
     progress: Progress = silent,
+    run_id: str = "",
 ) -> RaceOutcome:
     """Race candidates against the baseline, all of them at once, and return everything that was measured.
 
@@ -73,12 +77,13 @@ async def race(
         candidates: each in its own workspace, staged.
         plan: the rules; `plan.confirmation(...)` for the second measurement.
         random: source of orders, cores and hash seeds.
-        progress: called after every round with its number and the number of rounds at most.
+        progress: called after every round.
+        run_id: for `progress`.
     """
     held = _Race(bench, baseline, candidates, plan, random)
     try:
         if candidates:
-            await held.hold(progress)
+            await held.hold(lambda: progress(held.progress(run_id)))
     except ArmLost as error:
         ids = tuple(arm.id for arm in candidates)
         reason = f"The baseline could not be timed: {error.reason}."
@@ -107,11 +112,11 @@ class _Race:
         self._lost_baseline = ""
         self._started_ns = self._mark_ns = time.perf_counter_ns()
 
-    async def hold(self, progress: Progress) -> None:
+    async def hold(self, told: Callable[[], None]) -> None:
         layout = 0
         while self._goes_on():
             try:
-                await self._hold_anew(layout, progress)
+                await self._hold_anew(layout, told)
             except OutOfTime:
                 self._stopped = f"the budget was spent while processes were started, {self._so_far}"
             except ArmLost as error:
@@ -126,7 +131,7 @@ class _Race:
         self._lost_baseline = f"The baseline {error.reason}; new processes took over."
         self._mark_ns = time.perf_counter_ns()
 
-    async def _hold_anew(self, layout: int, progress: Progress) -> None:
+    async def _hold_anew(self, layout: int, told: Callable[[], None]) -> None:
         """Start a process for every arm and hold the rounds of one layout.
 
         Raises:
@@ -139,9 +144,9 @@ class _Race:
             self._take_lost(field, len(self._rounds) + 1)
             if BASELINE in field.lost:
                 raise field.lost[BASELINE]
-            await self._hold_layout(field, layout, progress)
+            await self._hold_layout(field, layout, told)
 
-    async def _hold_layout(self, field: Field, layout: int, progress: Progress) -> None:
+    async def _hold_layout(self, field: Field, layout: int, told: Callable[[], None]) -> None:
         if not self._scales:
             await self._prepare(field)
         if not self._scales:
@@ -161,7 +166,7 @@ class _Race:
             self._take_wrong()
             self._looks = after_round(self._looks, self._rounds, self._plan, self._out)
             await self._clear(field)
-            progress(len(self._rounds), self._plan.max_rounds)
+            told()
 
     async def _round(self, field: Field, layout: int) -> Round | None:
         """Hold one round; `None` if the budget ended and an arm keeps us waiting."""
@@ -268,6 +273,21 @@ class _Race:
         """Close the processes of arms that race no longer."""
         for arm in field.templates.keys() - {*self._timed} - self._fixed.keys():
             await field.templates.pop(arm).close()
+
+    def progress(self, run_id: str) -> RaceProgress:
+        """Return how the race stands, for observers."""
+        tracks = {arm: track(self._rounds, arm, self._plan) for arm in self._timed}
+        leader = max(tracks, key=lambda arm: centre(tracks[arm]), default=None)
+        return RaceProgress(
+            run_id=run_id,
+            stage=self._plan.stage,
+            rounds=len(self._rounds),
+            most_rounds=self._plan.max_rounds,
+            racing=len(tracks),
+            leader=CandidateId(leader) if leader else None,
+            speedup=exp(centre(tracks[leader])) if leader else 0.0,
+            seconds_left=max(0.0, self._left_ns() / SECOND),
+        )
 
     def outcome(self) -> Raced:
         return Raced(

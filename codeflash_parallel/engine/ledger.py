@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, Submission
 from codeflash_parallel.model.errors import InternalError
-from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, Warned
+from codeflash_parallel.model.events import CandidateFinished, CandidateMoved, Event, RaceProgress, Warned
 from codeflash_parallel.model.lifecycle import FINAL_STATUSES, Stage, Step, advance
 from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.model.result import STEPS, CandidateResult, Flag
@@ -203,6 +203,10 @@ class Ledger:
         if message not in self.warnings:
             self.warnings.append(message)
             self._emit(Warned(run_id=self.run_id, message=message))
+
+    def raced(self, progress: RaceProgress) -> None:
+        """Tell how a race stands."""
+        self._emit(progress)
 
     def _moved(self, entry: Entry, slot: int) -> None:
         moved = CandidateMoved(run_id=self.run_id, candidate=entry.id, stage=entry.stage, slot=slot)

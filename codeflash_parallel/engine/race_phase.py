@@ -11,7 +11,7 @@ from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
-from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.race import Progress, race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.ranking import Ranking
@@ -141,7 +141,9 @@ class _Races:
         known = self._context.recorder.held(plan, [entry.id for entry in entries])
         outcome: RaceOutcome
         if known is None:
-            outcome = await _race(self._context, self._terms.workload, entries, plan, self._random)
+            outcome = await _race(
+                self._context, self._terms.workload, entries, plan, self._random, self._ledger.raced
+            )
         else:
             outcome = known
             held = len(self._before.confirmations) + len(self.races) + len(self.confirmations) + 1
@@ -241,7 +243,12 @@ def _batches(entries: Sequence[Entry], size: int) -> list[Sequence[Entry]]:
 
 
 async def _race(
-    context: RunContext, workload: Workload, entries: Sequence[Entry], plan: RacePlan, random: Random
+    context: RunContext,
+    workload: Workload,
+    entries: Sequence[Entry],
+    plan: RacePlan,
+    random: Random,
+    progress: Progress,
 ) -> RaceOutcome:
     baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
     traces: dict[str, Trace] = {}
@@ -250,7 +257,9 @@ async def _race(
             arm(context, workload, entry.id, workspace, entry.staged)
             for entry, workspace in zip(entries, workspaces, strict=True)
         ]
-        outcome = await race(bench_of(context), baseline, arms, plan, random=random)
+        outcome = await race(
+            bench_of(context), baseline, arms, plan, random=random, progress=progress, run_id=context.run_id
+        )
     leftovers = {*context.baseline.leftovers, *await context.pool.baseline.audit()}
     return without([outcome], escapes(traces, leftovers))[0]
 

@@ -78,6 +78,30 @@ class RunWaits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RaceProgress:
+    """A round of a race is over.
+
+    Attributes:
+        stage: `race`, which finds the leaders, or `confirmation` of them.
+        rounds: held so far.
+        most_rounds: that this race may have.
+        racing: candidates that are still timed.
+        leader: the fastest of them so far.
+        speedup: its estimate, over the baseline; no claim.
+        seconds_left: of this race's budget; it takes that long at most.
+    """
+
+    run_id: str
+    stage: str
+    rounds: int
+    most_rounds: int
+    racing: int
+    leader: CandidateId | None
+    speedup: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinished:
     """The run is over."""
 
@@ -93,6 +117,7 @@ Event = (
     | CandidateFinished
     | Warned
     | RunWaits
+    | RaceProgress
     | RunFinished
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, TextIO, assert_never
 
 from codeflash_parallel.model.contents import encodable
@@ -12,6 +13,7 @@ from codeflash_parallel.model.events import (
     CandidateMoved,
     Event,
     PhaseStarted,
+    RaceProgress,
     RunFinished,
     RunStarted,
     RunWaits,
@@ -52,6 +54,9 @@ class JsonLines:
                 self._write(event.run_id, "run_waits", why=event.why)
             case StepChanged():
                 self._write(event.run_id, "step_changed", step=event.step, done=event.done, total=event.total)
+            case RaceProgress():
+                more = asdict(event)
+                self._write(more.pop("run_id"), "race_progress", more.pop("leader"), **more)
             case RunFinished():
                 pass  # `finish` writes it, with the same line for runs that failed before they began
             case _:

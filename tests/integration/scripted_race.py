@@ -18,7 +18,7 @@ def simulated(truth: Mapping[str, float]) -> Callable[..., Awaitable[Raced]]:
     """Return a race of candidates with these speedups, without any noise to speak of."""
 
     async def race(
-        _context: object, _workload: object, entries: Sequence[Entry], plan: RacePlan, _random: object
+        _context: object, _workload: object, entries: Sequence[Entry], plan: RacePlan, *_rest: object
     ) -> Raced:
         random = Random(len(entries))
         rounds = plan.max_rounds

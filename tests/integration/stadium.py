@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan
-from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.race import race, silent
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.launcher import open_launcher
@@ -43,7 +43,7 @@ class Stadium:
         by_group = loops if isinstance(loops, list) else [loops] * len(self.plan.groups)
         return Arm(id=name, workspace=workspace, spec={"fake": {"loops": by_group, "act": act}})
 
-    async def race(self, *arms, baseline=None, plan=None, progress=lambda _round, _of: None):
+    async def race(self, *arms, baseline=None, plan=None, progress=silent):
         first = baseline or self.arm("baseline")
         return await race(self.bench, first, arms, plan or self.plan, random=Random(1), progress=progress)
 

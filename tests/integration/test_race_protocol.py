@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp
 from pathlib import Path
 
 import anyio
@@ -10,7 +11,7 @@ import pytest
 from stadium import LOOPS, open_stadium
 
 from codeflash_parallel.benchmark.attempts import contenders
-from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.decide import Standing, centre
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.race import LAST_BLOCK_S
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed
@@ -29,7 +30,7 @@ async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
             a.id: a
             for a in (stadium.arm("same"), stadium.arm("fast", LOOPS // 2), stadium.arm("slow", LOOPS * 2))
         }
-        raced = await stadium.race(*arms.values(), progress=lambda number, of: seen.append((number, of)))
+        raced = await stadium.race(*arms.values(), progress=seen.append)
         confirmations = []
         while ids := contenders([raced], confirmations, stadium.plan, limit=2):
             again = stadium.plan.confirmation(300 * 10**9)
@@ -39,7 +40,11 @@ async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
     assert raced.standing("slow") is Standing.HOPELESS
     assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "fast")
     assert 1.5 < ranking.of("fast").speedup.estimate < 2.6
-    assert seen[0] == (1, stadium.plan.max_rounds)
+    told = [(one.rounds, one.most_rounds, one.racing, one.leader) for one in seen]
+    most = stadium.plan.max_rounds
+    assert (told[0][:3], told[-1][1:]) == ((1, most, 3), (most, len(raced.looks.living), "fast"))
+    assert seen[-1].speedup == pytest.approx(exp(centre(raced.tracks["fast"])))
+    assert 0 < seen[-1].seconds_left < seen[0].seconds_left < 300
     assert NULL in confirmations[0].tracks
     assert len({r.layout for r in confirmations[0].rounds}) == len(confirmations[0].rounds)
 
@@ -188,7 +193,7 @@ async def test_no_candidates_no_race(tmp_path):
 async def test_cancelling_leaves_no_process(tmp_path):
     async with open_stadium(tmp_path) as stadium:
         with anyio.CancelScope() as scope:
-            await stadium.race(stadium.arm("a"), progress=lambda _round, _of: scope.cancel())
+            await stadium.race(stadium.arm("a"), progress=lambda _told: scope.cancel())
 
         assert scope.cancelled_caught
         assert not processes_of(tmp_path)
