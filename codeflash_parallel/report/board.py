@@ -20,13 +20,14 @@ from codeflash_parallel.model.events import (
     Event,
     Observer,
     PhaseStarted,
+    RaceProgress,
     RunWaits,
     StepChanged,
     Warned,
 )
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.report.console import STYLES, make_console
-from codeflash_parallel.report.progress import Progress, Row
+from codeflash_parallel.report.progress import Progress, Row, race_words
 from codeflash_parallel.report.text import one_line
 from codeflash_parallel.report.words import verdict_cell
 
@@ -36,6 +37,8 @@ _FRAMES_PER_S = 4
 #: Lines of the terminal that the board leaves free, so that it never scrolls.
 _SPARE_LINES = 4
 
+#: Plain lines say how a race stands after so many seconds, and whenever another one leads.
+_ROUND_S = 3.0
 #: Plain lines repeat a step that goes on after so many seconds.
 _REPEAT_S = 10.0
 
@@ -63,6 +66,7 @@ class PlainLines:
         self._progress = Progress(clock)
         self._said: set[tuple[str, str]] = set()
         self._step, self._step_said = "", 0.0
+        self._race: tuple[str, str | None] = ("", None)
 
     def __call__(self, event: Event) -> None:
         """Write the event's line, if it has one."""
@@ -72,6 +76,8 @@ class PlainLines:
                 self._say(f"{event.phase} {event.detail}")
             case StepChanged():
                 self._stepped(event.step)
+            case RaceProgress():
+                self._raced(event)
             case CandidateMoved(stage=Stage.CHECKING):
                 self._say(f"start {event.candidate} slot {event.slot}")
             case CandidateMoved(stage=Stage.CONFIRMING):
@@ -94,6 +100,12 @@ class PlainLines:
             self._say(self._progress.step_words() if step == self._step else step)
         self._step, self._step_said = step, now
 
+    def _raced(self, race: RaceProgress) -> None:
+        now, state = self._progress.now(), (race.stage, race.leader)
+        if state != self._race or now - self._step_said >= _ROUND_S:
+            self._say(race_words(race))
+            self._race, self._step_said = state, now
+
     def _finished(self, event: CandidateFinished) -> None:
         said = (str(event.candidate), verdict_cell(event.result))
         if said not in self._said:  # a provisional result is repeated by the final one when nothing changed
@@ -109,7 +121,8 @@ class PlainLines:
 class LiveBoard:
     """An observer that keeps a table of all candidates up to date at the bottom of a terminal.
 
-    It is erased when the run is over, and while a race runs: redrawing takes time that others measure.
+    It is erased when the run is over. While a race runs it is redrawn between rounds only: redrawing takes
+    time that others measure.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
@@ -124,13 +137,12 @@ class LiveBoard:
             self._progress.update(event)
         if isinstance(event, Warned):
             self._console.print(Text.assemble(("warning: ", "yellow"), one_line(event.message)))
-        if isinstance(event, RunWaits) and event.why and self._live is None:
-            self._console.print(Text(one_line(f"waits: {event.why}"), style="dim"))
-        if isinstance(event, PhaseStarted) and event.phase == "race":
+        if isinstance(event, PhaseStarted):
             self.close()
-            self._console.print(Text(one_line(f"race {event.detail}"), style="dim"))
-        elif self._live is None and self._progress.phase != "race":
+        if self._live is None:
             self._open()
+        elif not self._live.auto_refresh:
+            self._live.refresh()
 
     def close(self) -> None:
         """Erase the board and stop drawing."""
@@ -148,17 +160,18 @@ class LiveBoard:
             console=self._console,
             get_renderable=self.render,
             refresh_per_second=_FRAMES_PER_S,
+            auto_refresh=self._progress.phase != "race",
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._live.start()
+        self._live.start(refresh=True)
 
     def _heading(self) -> Text:
         progress = self._progress
         seconds = int(progress.now() - progress.started)
         waits = f"waits: {one_line(progress.waits)}  " if progress.waits else ""
-        step = f"{progress.step_words()}  " if progress.step else ""
+        step = f"{words}  " if (words := progress.step_words()) else ""
         judged = f"{progress.judged()} of {len(progress.rows)} judged  " if progress.rows else ""
         return Text.assemble(
             (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),

@@ -12,6 +12,7 @@ from codeflash_parallel.model.events import (
     CandidateMoved,
     Event,
     PhaseStarted,
+    RaceProgress,
     RunStarted,
     RunWaits,
     StepChanged,
@@ -36,6 +37,14 @@ class Row:
         return (self.until if self.until is not None else now) - self.since
 
 
+def race_words(race: RaceProgress) -> str:
+    """Return how a race stands, one clause."""
+    leads = f"{race.leader} leads with {race.speedup:.2f}x" if race.leader else "nobody leads"
+    field = f"{race.racing} candidate{'' if race.racing == 1 else 's'}"
+    left = f"{race.seconds_left:.0f} s left at most"
+    return f"{race.stage}: round {race.rounds}, {field}, {leads}, {left}"
+
+
 class Progress:
     """Follow a run's events; one invariant: every candidate that was ever named has exactly one row."""
 
@@ -49,6 +58,7 @@ class Progress:
         self.step = ""
         self.done = self.total = 0
         self.step_since = self.started
+        self.race: RaceProgress | None = None
         self.rows: dict[CandidateId, Row] = {}
 
     def update(self, event: Event) -> None:
@@ -57,10 +67,12 @@ class Progress:
             case RunStarted():
                 self.slots = event.slots
             case PhaseStarted():
-                self.phase, self.detail = event.phase, event.detail
+                self.phase, self.detail, self.race = event.phase, event.detail, None
                 self._step("", 0, 0)
             case StepChanged():
                 self._step(event.step, event.done, event.total)
+            case RaceProgress():
+                self.race = event
             case RunWaits():
                 self.waits = event.why
             case CandidateMoved():
@@ -80,7 +92,9 @@ class Progress:
         return sum(row.result is not None for row in self.rows.values())
 
     def step_words(self) -> str:
-        """Return the step with its count and its seconds; empty: there is none."""
+        """Return the step with its count and its seconds, or how the race stands; empty: neither."""
+        if self.race is not None:
+            return race_words(self.race)
         if not self.step:
             return ""
         count = f"{self.done} of {self.total}, " if self.total else f"{self.done}, " if self.done else ""

@@ -14,7 +14,7 @@ from codeflash_parallel.behavior.session import Session
 from codeflash_parallel.engine.demands import must_have_ended
 from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.events import PhaseStarted, StepChanged
+from codeflash_parallel.model.events import PhaseStarted, RaceProgress, StepChanged
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Exit
 from codeflash_parallel.report.board import LiveBoard, PlainLines
@@ -113,3 +113,36 @@ def test_a_run_that_meets_its_deadline_names_the_test_that_it_hung_in():
 
 def test_a_run_that_ended_is_not_asked():
     must_have_ended(Session(report=GuestReport(), exit=Exit(ended=Ended.EXITED)), "first run of the tests")
+
+
+def race(rounds, leader, stage="race"):
+    return RaceProgress(
+        run_id="r",
+        stage=stage,
+        rounds=rounds,
+        most_rounds=60,
+        racing=3,
+        leader=leader,
+        speedup=1.5,
+        seconds_left=20.0,
+    )
+
+
+def test_a_race_says_who_leads_and_says_so_again_after_a_while():
+    stream, now = io.StringIO(), [0.0]
+    lines = PlainLines(Console(file=stream, width=100), lambda: now[0])
+    for seconds, event in (
+        (0.0, race(1, None)),
+        (0.5, race(2, "a")),
+        (1.0, race(3, "a")),
+        (4.0, race(9, "a")),
+        (4.1, race(1, "a", "confirmation")),
+    ):
+        now[0] = seconds
+        lines(event)
+    assert stream.getvalue().splitlines() == [
+        "race: round 1, 3 candidates, nobody leads, 20 s left at most",
+        "race: round 2, 3 candidates, a leads with 1.50x, 20 s left at most",
+        "race: round 9, 3 candidates, a leads with 1.50x, 20 s left at most",
+        "confirmation: round 1, 3 candidates, a leads with 1.50x, 20 s left at most",
+    ]

@@ -37,12 +37,16 @@ def test_on_the_board():
     assert shown == [False, True, False]
 
 
-def test_beside_a_race_there_is_no_board_and_a_line_instead():
+def test_beside_a_race_the_board_is_drawn_when_something_happens_and_never_by_itself():
     stream = io.StringIO()
-    board = LiveBoard(board_on(stream), lambda: 0.0)
+    console = Console(file=stream, width=100, force_terminal=True, color_system=None)
+    board = LiveBoard(console, lambda: 0.0)
     board(PhaseStarted(run_id="r", phase="race"))
+    assert not board._live.auto_refresh
+    drawn = len(stream.getvalue())
     board(WAITS)
-    assert "waits: something is timed" in stream.getvalue()
+    assert "waits: something is timed" in stream.getvalue()[drawn:]
+    board.close()
 
 
 def test_as_events():
