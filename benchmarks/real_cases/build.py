@@ -1,0 +1,213 @@
+"""Build the real cases: a checkout, a virtual environment and the candidates' patches of each.
+
+    python benchmarks/real_cases/build.py --repositories '/some/folder/{owner}+{name}/repo' --cases boltons_multireplace
+
+What is there already is kept; patches are written anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edits import Sources
+
+HERE = Path(__file__).parent
+WORK = Path("~/.cache/codeflash-parallel-bench").expanduser()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A case's facts, and where its parts lie in the work folder."""
+
+    facts: Mapping[str, Any]
+    work: Path
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["name"])
+
+    @property
+    def folder(self) -> Path:
+        return self.work / self.name
+
+    @property
+    def checkout(self) -> Path:
+        return self.folder / "checkout"
+
+    @property
+    def patches(self) -> Path:
+        return self.folder / "candidates"
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "venv" / "bin" / "python"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the tests: the package's folder where the project is not installed."""
+        roots = self.facts["src_roots"] if self.facts["install"] == "pythonpath" else None
+        paths = {"PYTHONPATH": os.pathsep.join(str(self.checkout / root) for root in roots)} if roots else {}
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return {**kept, **paths}
+
+    @cached_property
+    def sources(self) -> Sources:
+        return _Commits(self)
+
+
+@dataclass(frozen=True)
+class _Commits(Sources):
+    """The case's `Sources`: its checkout's objects."""
+
+    case: Case
+
+    def base(self, path: str) -> str:
+        return self._at(self.case.facts["base_commit"], path)
+
+    def upstream(self, number: int) -> dict[str, str]:
+        commit = self.case.facts["perf_commits"][number]
+        texts = {path: self._at(commit, path) for path in self.case.facts["perf_files"]}
+        return {path: text for path, text in texts.items() if text != self.base(path)}
+
+    def _at(self, commit: str, path: str) -> str:
+        return git(self.case.checkout, "show", f"{commit}:{path}")
+
+
+def git(folder: Path, *arguments: str, text: str | None = None, **environment: str) -> str:
+    command = ("git", "-C", str(folder), *arguments)
+    variables = {**os.environ, **environment}
+    done = subprocess.run(command, input=text, text=True, capture_output=True, env=variables, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    return done.stdout
+
+
+def load_cases(names: Sequence[str], work: Path) -> list[Case]:
+    """Return the cases of these names, all where there are none."""
+    facts = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+    if unknown := set(names) - {each["name"] for each in facts}:
+        raise SystemExit(f"no such case: {', '.join(sorted(unknown))}")
+    return [Case(facts=each, work=work) for each in facts if not names or each["name"] in names]
+
+
+def build(case: Case, repositories: str) -> None:
+    """Make what a run of the case needs, unless it is there."""
+    case.folder.mkdir(parents=True, exist_ok=True)
+    _check_out(case, repositories)
+    _make_environment(case)
+    _write_patches(case)
+
+
+def _check_out(case: Case, repositories: str) -> None:
+    facts = case.facts
+    owner, name = facts["repo"].split("/")
+    if not (case.checkout / ".git").exists():
+        source = repositories.format(owner=owner, name=name)
+        partial = case.folder / "checkout.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        git(case.folder, "clone", "--quiet", "--no-checkout", source, str(partial))
+        partial.rename(case.checkout)
+    for commit in (facts["base_commit"], *facts["perf_commits"]):
+        known = subprocess.run(
+            ("git", "-C", case.checkout, "cat-file", "-e", commit + "^{commit}"), check=False
+        )
+        if known.returncode:
+            git(case.checkout, "fetch", "--quiet", "origin", commit)
+    restore(case)
+
+
+def restore(case: Case) -> None:
+    """Bring the checkout back to the base commit; ignored files stay."""
+    git(case.checkout, "checkout", "--quiet", "--force", "--detach", case.facts["base_commit"])
+    git(case.checkout, "clean", "--quiet", "-d", "--force")
+
+
+def _make_environment(case: Case) -> None:
+    facts = case.facts
+    wanted = ["pytest", *facts["requirements"]]
+    if facts["install"] == "editable":
+        wanted += ["--editable", str(case.checkout)]
+    stamp = case.folder / "venv.installed"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == json.dumps(wanted):
+        return
+    stamp.unlink(missing_ok=True)
+    venv.create(case.folder / "venv", clear=True, with_pip=True)
+    variables = {**case.environment, **(facts["env"] or {})}
+    variables.pop("PYTHONPATH", None)
+    subprocess.run((case.python, "-m", "pip", "install", "--quiet", *wanted), env=variables, check=True)
+    stamp.write_text(json.dumps(wanted), encoding="utf-8")
+
+
+def _write_patches(case: Case) -> None:
+    module = importlib.import_module(f"candidates.{case.name}")
+    candidates: dict[str, Callable[[Sources], dict[str, str]]] = module.CANDIDATES
+    if set(candidates) != (named := {each["name"] for each in case.facts["candidates"]}):
+        raise SystemExit(f"{case.name}: candidates and facts differ: {sorted(set(candidates) ^ named)}")
+    shutil.rmtree(case.patches, ignore_errors=True)
+    case.patches.mkdir()
+    for name, texts in candidates.items():
+        patch = _patch(case, texts(case.sources))
+        if not patch:
+            raise SystemExit(f"{case.name}: {name} changes nothing")
+        (case.patches / f"{name}.patch").write_text(patch, encoding="utf-8")
+
+
+def _patch(case: Case, texts: Mapping[str, str]) -> str:
+    """Return the difference to the base commit, made in an index of its own: the checkout is left alone."""
+    base = case.facts["base_commit"]
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        git(case.checkout, "read-tree", base, **index)
+        for path, text in texts.items():
+            blob = git(case.checkout, "hash-object", "-w", "--stdin", text=text).strip()
+            git(case.checkout, "update-index", "--cacheinfo", f"100644,{blob},{path}", **index)
+        return git(
+            case.checkout, "diff", "--cached", "--no-color", "--no-ext-diff", base, "--", *texts, **index
+        )
+
+
+def pytest_command(case: Case) -> list[str]:
+    """Return the command of the case's own tests, without the tool."""
+    return [str(case.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *case.facts["test_args"]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repositories", required=True, metavar="PATTERN", help="path or URL with {owner}, {name}"
+    )
+    parser.add_argument("--work", type=Path, default=WORK, metavar="DIR")
+    parser.add_argument("--cases", default="", metavar="A,B", help="default: all")
+
+
+def chosen(options: argparse.Namespace) -> list[Case]:
+    names = [name for name in options.cases.split(",") if name]
+    return load_cases(names, options.work.expanduser().absolute())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_arguments(parser)
+    options = parser.parse_args()
+    for case in chosen(options):
+        build(case, options.repositories)
+        print(f"{case.name}: {len(list(case.patches.iterdir()))} candidates in {case.folder}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
