@@ -1,6 +1,6 @@
 """Build the real cases: a checkout, a virtual environment and the candidates' patches of each.
 
-    python benchmarks/real_cases/build.py --repositories '/some/folder/{owner}+{name}/repo' --cases boltons_multireplace
+    python benchmarks/real_cases/build.py --repositories '/some/folder/{owner}+{name}/repo'
 
 What is there already is kept; patches are written anew.
 """
