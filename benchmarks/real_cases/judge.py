@@ -115,7 +115,7 @@ def judge(facts: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
         wrongly_hinted=tuple(
             n
             for n, each in honest.items()
-            if each["outside"] and not known[n].get("hint_ok") and _equal(each)
+            if each["outside"] and each["status"] in EQUIVALENT and not known[n].get("hint_ok")
         ),
         undecided={n: each["code"] for n, each in told.items() if each["status"] == "undecided"},
         unjudged={n: each["code"] for n, each in told.items() if each["status"] in {"cancelled", "infra"}},

@@ -1,9 +1,9 @@
 """Run the real cases: the project's tests alone, then the tool, by one version of it or by several in turn.
 
     python benchmarks/real_cases/run.py --repositories '/folder/{owner}+{name}/repo' --output runs.jsonl \\
-        --program old=/old/.venv/bin/python --program new=/new/.venv/bin/python --limit 720
+        --program old=/old/venv/bin/python --program new=/new/venv/bin/python --limit 720
 
-Appends a JSON line a run to the output, and says each run's judgement. What stands after `--` is for the tool.
+Appends a JSON line a run to the output, and says how each is judged. What stands after `--` is for the tool.
 """
 
 from __future__ import annotations

@@ -1,0 +1,134 @@
+"""Print what runs of the real cases came to, as a Markdown table a program: a row a case, and the totals.
+
+python benchmarks/real_cases/table.py runs.jsonl more.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from build import HERE
+from judge import Judgement, judge
+
+HEADINGS = (
+    *("case", "right", "verdict", "winner against truth", "wrongly accepted", "called equivalent"),
+    *("wrongly rejected", "hints", "undecided", "s", "x plain", "s by phase", "workload", "load"),
+)
+#: What the result document calls the phases that cost anything, in their order.
+PHASES = ("snapshot", "baseline", "behavior", "race", "profile", "refine", "report")
+
+
+def row(case: str, line: Mapping[str, Any], judgement: Judgement) -> tuple[str, ...]:
+    """Return the cells of one run."""
+    named = ", ".join(judgement.named)
+    hints = [*judgement.hinted, *(f"{name} (honest)" for name in judgement.wrongly_hinted)]
+    unjudged = [f"{count} {code}" for code, count in Counter(judgement.unjudged.values()).items()]
+    phases = [
+        f"{name} {judgement.phases_s[name]:.0f}" for name in PHASES if judgement.phases_s.get(name, 0) >= 1
+    ]
+    return (
+        case,
+        "yes" if judgement.right else "**no**",
+        judgement.verdict,
+        f"{named}: {judgement.found}" if named else str(judgement.found),
+        ", ".join(judgement.accepted),
+        ", ".join(judgement.called_equivalent),
+        _with_codes(judgement.rejected),
+        ", ".join(hints),
+        ", ".join(filter(None, (_with_codes(judgement.undecided), *unjudged))),
+        f"{judgement.seconds:.0f}" + (" (over its limit)" if line["unfinished"] else ""),
+        f"{judgement.times_plain:.0f}",
+        ", ".join(phases),
+        judgement.workload,
+        f"{line['load_before']:.1f}",
+    )
+
+
+def _with_codes(codes: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {code}" for name, code in codes.items())
+
+
+def totals(judgements: Sequence[Judgement]) -> tuple[str, ...]:
+    """Return the last row: how many, and for times the sum and the mean multiple."""
+
+    def sum_of(field: str) -> str:
+        return str(sum(len(getattr(each, field)) for each in judgements))
+
+    met = sum(each.found.meets_truth for each in judgements)
+    phases = {name: sum(each.phases_s.get(name, 0) for each in judgements) for name in PHASES}
+    return (
+        f"all {len(judgements)}",
+        str(sum(each.right for each in judgements)),
+        f"unfinished: {sum(each.found == 'unfinished' for each in judgements)}",
+        f"{met} meet the truth",
+        *(sum_of("accepted"), sum_of("called_equivalent"), sum_of("rejected")),
+        f"{sum_of('hinted')}, of honest ones {sum_of('wrongly_hinted')}",
+        str(sum(len({**each.undecided, **each.unjudged}) for each in judgements)),
+        f"{sum(each.seconds for each in judgements):.0f}",
+        f"{fmean(each.times_plain for each in judgements):.0f} on average",
+        ", ".join(f"{name} {seconds:.0f}" for name, seconds in phases.items() if seconds >= 1),
+        "",
+        "",
+    )
+
+
+def tables(lines: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of each label, in the order in which they come; the cases are in that of the facts."""
+    by_label: dict[str, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        by_label.setdefault(line["label"], []).append(line)
+    parts = []
+    order = list(facts)
+    for label, of_label in by_label.items():
+        chosen = sorted(of_label, key=lambda line: order.index(line["case"]))
+        judgements = [judge(facts[line["case"]], line) for line in chosen]
+        rows = [row(line["case"], line, each) for line, each in zip(chosen, judgements, strict=True)]
+        parts.append(f"## {label}\n\n{_markdown([HEADINGS, *rows, totals(judgements)])}")
+    return "\n\n".join(parts)
+
+
+def side_by_side(lines: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table with a row a case and, for each label, what was named and the seconds."""
+    cells: dict[str, dict[str, str]] = {}
+    labels: list[str] = []
+    for line in lines:
+        judgement = judge(facts[line["case"]], line)
+        faults = len(judgement.accepted) + len(judgement.rejected)
+        said = f"{'right' if judgement.right else '**wrong**'}: {judgement.verdict}, {judgement.found}"
+        said += f", {faults} misjudged, {judgement.seconds:.0f} s ({judgement.times_plain:.0f}x)"
+        labels += [line["label"]] if line["label"] not in labels else []
+        of_case = cells.setdefault(line["case"], {})
+        of_case[line["label"]] = "; ".join(filter(None, (of_case.get(line["label"]), said)))
+    rows = [(case, *(cells[case].get(label, "") for label in labels)) for case in facts if case in cells]
+    return _markdown([("case", *labels), *rows]) if len(labels) > 1 else ""
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *rest = ["| " + " | ".join(cell.replace("|", "\\|") for cell in each) + " |" for each in rows]
+    return "\n".join([head, "|" + " --- |" * len(rows[0]), *rest])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="outputs of run.py")
+    options = parser.parse_args()
+    lines = [
+        json.loads(text) for path in options.files for text in path.read_text("utf-8").splitlines() if text
+    ]
+    known = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+    facts = {each["name"]: each for each in known}
+    print("\n\n".join(filter(None, (side_by_side(lines, facts), tables(lines, facts)))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

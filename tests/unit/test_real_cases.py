@@ -1,0 +1,239 @@
+"""What `benchmarks/real_cases/` computes: edits of source text, and the judgement of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_cases"
+sys.path.append(str(FOLDER))
+
+from edits import EditError, add_import, function_source, insert_before, replace_function, substitute  # noqa: E402
+from judge import Found, Judgement, judge  # noqa: E402
+from table import side_by_side, tables  # noqa: E402
+
+TEXT = '''"""A module."""
+from __future__ import annotations
+
+import os
+
+
+def single(x):
+    return x
+
+
+class Owner:
+    @staticmethod
+    @os.fspath
+    def method(x):
+        return [
+            x,
+        ]
+
+    after = 1
+'''
+
+
+class TestEdits:
+    def test_a_function_is_replaced(self) -> None:
+        got = replace_function(TEXT, "single", "\ndef single(x):\n    return -x\n")
+        assert got == TEXT.replace("return x\n", "return -x\n")
+
+    def test_a_method_is_replaced_with_its_decorators_and_indented(self) -> None:
+        got = replace_function(TEXT, "Owner.method", "def method(x):\n    return 2\n")
+        assert "class Owner:\n    def method(x):\n        return 2\n\n    after = 1\n" in got
+        assert "staticmethod" not in got
+
+    def test_the_last_of_several_definitions_counts(self) -> None:
+        twice = "def f(): return 1\n\n\ndef f(): return 2\n"
+        assert replace_function(twice, "f", "def f(): return 3") == twice.replace("2", "3")
+
+    def test_what_is_read_can_be_written_back(self) -> None:
+        source = function_source(TEXT, "Owner.method")
+        assert source.startswith("@staticmethod\n")
+        assert replace_function(TEXT, "Owner.method", source) == TEXT
+
+    @pytest.mark.parametrize("name", ["missing", "Owner.single", "Missing.method", "method"])
+    def test_what_is_not_there_is_said(self, name: str) -> None:
+        with pytest.raises(EditError, match=name):
+            replace_function(TEXT, name, "def f(): pass")
+
+    def test_a_substitution_counts(self) -> None:
+        assert substitute("a b a", "a", "c", 2) == "c b c"
+        for count in (1, 3):
+            with pytest.raises(EditError, match="found 2"):
+                substitute("a b a", "a", "c", count)
+
+    def test_an_import_comes_after_the_docstring_and_the_future(self) -> None:
+        lines = add_import(TEXT, "import re").splitlines()
+        assert lines[:3] == ['"""A module."""', "from __future__ import annotations", "import re"]
+        assert add_import("x = 1\n", "import re") == "import re\nx = 1\n"
+
+    def test_statements_are_inserted_before_a_function(self) -> None:
+        assert "X = 1\n\n\ndef single(x):" in insert_before(TEXT, "single", "X = 1")
+        assert "    X = 1\n\n    @staticmethod\n" in insert_before(TEXT, "Owner.method", "X = 1")
+
+
+FACTS: dict[str, Any] = {
+    "name": "case",
+    "expected_winner_ties_7pct": ["best"],
+    "winners_if_those_are_rejected": ["second"],
+    "nothing_faster_on": ["tests"],
+    "candidates": [
+        {"name": "best", "class": "right", "rejection_ok": True, "hint_ok": True},
+        {"name": "second", "class": "right"},
+        {"name": "same", "class": "neutral"},
+        {"name": "slow", "class": "slower"},
+        {"name": "bad", "class": "wrong"},
+        {"name": "subtle", "class": "subtle-wrong"},
+        {"name": "memo", "class": "gamed"},
+        {"name": "hidden", "class": "subtle-wrong", "unseeable": True},
+    ],
+}
+STATUSES = {
+    "best": "lost",
+    "second": "lost",
+    "same": "lost",
+    "slow": "lost",
+    "bad": "rejected",
+    "subtle": "rejected",
+    "memo": "lost",
+    "hidden": "lost",
+}
+
+
+def line(**keywords: Any) -> dict[str, Any]:
+    """A run in which `won` won or tied; other keywords are statuses, with codes behind a blank."""
+    won = keywords.pop("won", ())
+    hints = keywords.pop("hints", ())
+    verdict = keywords.pop("verdict", None) or {0: "nothing_faster", 1: "winner"}.get(len(won), "tie")
+    top = {name: keywords.pop(name) for name in ("unfinished", "workload", "duplicates") if name in keywords}
+    candidates = []
+    for name, usual in {**STATUSES, **dict.fromkeys(won, "tied"), **keywords}.items():
+        status, _, code = usual.partition(" ")
+        outside = {"target": "f"} if name in hints else None
+        of = top.get("duplicates", {}).get(name)
+        candidates.append(
+            {"id": name, "status": status, "code": code or "OK", "outside": outside, "duplicate_of": of}
+        )
+    document = {
+        "complete": True,
+        "error": None,
+        "verdict": verdict,
+        "winner": won[0] if won else None,
+        "tie_set": list(won) if len(won) > 1 else [],
+        "timings": {"baseline": 2000.0, "race": 3000.0, "total": 5000.0},
+        "race": {"workload": top.get("workload", "calls")},
+        "candidates": candidates,
+    }
+    timing = {"wall_s": 6.0, "plain_s": 2.0, "exit_code": 0, "load_before": 0.5}
+    return {
+        "case": "case",
+        "label": "new",
+        "unfinished": top.get("unfinished", False),
+        "document": document,
+        **timing,
+    }
+
+
+def judged(**keywords: Any) -> Judgement:
+    return judge(FACTS, line(**keywords))
+
+
+class TestWinner:
+    @pytest.mark.parametrize(
+        ("won", "found"),
+        [
+            (["best"], Found.RIGHT),
+            (["best", "hidden"], Found.RIGHT),
+            (["second", "best"], Found.AMONG),
+            (["second"], Found.OTHER),
+            (["best", "same"], Found.OTHER),
+            (["slow"], Found.OTHER),
+            (["best", "bad"], Found.FALSE),
+            (["memo"], Found.FALSE),
+            (["subtle"], Found.FALSE),
+            ([], Found.NOBODY),
+        ],
+    )
+    def test_who_is_named_against_the_truth(self, won: list[str], found: Found) -> None:
+        assert judged(won=won).found is found
+
+    def test_nothing_is_right_where_the_workload_shows_nothing(self) -> None:
+        assert judged(workload="tests").found is Found.NOTHING
+        assert judged(workload="tests").right
+        assert judged(workload="tests", verdict="too_noisy").found is Found.NOBODY
+
+    def test_another_takes_the_place_of_a_winner_that_may_be_rejected(self) -> None:
+        assert judged(won=["second"], best="rejected VALUE_DIFFERS").found is Found.RIGHT
+        assert judged(won=["second"], hints=["best"]).found is Found.RIGHT
+        assert judged(won=["best"], hints=["best"]).found is Found.RIGHT
+
+    def test_a_duplicate_of_the_winner_is_named_with_it(self) -> None:
+        got = judged(won=["second"], best="duplicate", duplicates={"best": "second"})
+        assert got.named == ("best", "second")
+        assert got.found is Found.AMONG
+
+    def test_a_run_that_was_ended_has_no_winner(self) -> None:
+        assert judged(won=["best"], unfinished=True).found is Found.UNFINISHED
+        ended = {**line(), "document": None, "unfinished": True}
+        assert judge(FACTS, ended).verdict == "unfinished"
+        assert not judge(FACTS, ended).right
+
+
+class TestCandidates:
+    def test_a_wrong_one_that_wins_or_ties_is_accepted(self) -> None:
+        assert judged(won=["best", "subtle", "memo", "hidden"]).accepted == ("subtle", "memo")
+
+    def test_a_wrong_one_is_called_equivalent_unless_a_hint_points_at_it(self) -> None:
+        got = judged(won=["best"], bad="lost", subtle="undecided TOO_NOISY", hints=["bad"])
+        assert got.called_equivalent == ("subtle",)
+        assert got.hinted == ("bad",)
+        assert got.undecided == {"subtle": "TOO_NOISY"}
+        assert got.right
+
+    def test_an_honest_one_that_is_rejected_makes_the_case_wrong(self) -> None:
+        got = judged(won=["best"], slow="rejected CPU_LIMIT", same="unappliable DOES_NOT_APPLY")
+        assert got.rejected == {"same": "DOES_NOT_APPLY", "slow": "CPU_LIMIT"}
+        assert not got.right
+
+    def test_too_slow_and_what_the_notes_allow_are_no_wrong_rejections(self) -> None:
+        got = judged(won=["second"], slow="rejected TOO_SLOW", best="rejected VALUE_DIFFERS")
+        assert not got.rejected
+        assert got.right
+
+    def test_hints_at_honest_ones_are_listed_unless_the_notes_allow_them(self) -> None:
+        assert judged(won=["best"], hints=["best", "second"]).wrongly_hinted == ("second",)
+
+    def test_what_was_not_judged_is_listed(self) -> None:
+        assert judged(won=["best"], slow="infra X", same="cancelled Y").unjudged == {"same": "Y", "slow": "X"}
+
+    def test_seconds(self) -> None:
+        got = judged(won=["best"])
+        assert (got.seconds, got.times_plain) == (6.0, 3.0)
+        assert got.phases_s == {"baseline": 2.0, "race": 3.0}
+
+
+class TestTable:
+    def test_a_table_a_label_and_one_side_by_side(self) -> None:
+        facts = {"case": FACTS}
+        lines = [{**line(won=["memo"]), "label": "old"}, line(won=["best"], slow="rejected CPU_LIMIT")]
+        text = tables(lines, facts)
+        assert text.count("| case ") == 4
+        assert "memo: false" in text
+        assert "slow CPU_LIMIT" in text
+        assert "| case | old | new |" in side_by_side(lines, facts)
+        assert not side_by_side(lines[:1], facts)
+
+
+def test_the_facts_name_candidates_that_exist() -> None:
+    for facts in json.loads((FOLDER / "cases.json").read_text(encoding="utf-8")):
+        names = {each["name"] for each in facts["candidates"]}
+        lists = ("expected_winner_ties_7pct", "acceptable_winners", "winners_if_those_are_rejected")
+        assert names.issuperset(name for key in lists for name in facts.get(key, ()))
+        assert facts["functions"]
+        assert facts["perf_files"]
