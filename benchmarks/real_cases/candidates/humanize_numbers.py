@@ -73,8 +73,10 @@ def ignores_locale(sources: Sources) -> dict[str, str]:
     """Take upstream's change, and write English separators whatever the locale says."""
     texts = sources.upstream(0)
     body = function_source(texts[PATH], "intcomma")
-    body = substitute(body, "thousands_sep = thousands_separator()", 'thousands_sep = ","')
-    body = substitute(body, "decimal_sep = decimal_separator()", 'decimal_sep = "."')
+    localised = """    if thousands_sep != "," or decimal_sep != ".":
+        result = result.translate(str.maketrans(",.", thousands_sep + decimal_sep))
+"""
+    body = substitute(body, localised, "")
     return {**texts, PATH: replace_function(texts[PATH], "intcomma", body)}
 
 
