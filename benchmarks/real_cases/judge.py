@@ -15,6 +15,9 @@ UNEQUAL = frozenset({"wrong", "subtle-wrong"})
 EQUIVALENT = frozenset({"won", "tied", "lost", "undecided"})
 #: Codes of rejections that do not say that a candidate is wrong.
 NOT_WRONG = frozenset({"TOO_SLOW"})
+#: A run should take no longer than so many seconds, and so many times the project's tests alone.
+AIM_BASE_S = 30.0
+AIM_FACTOR = 10.0
 
 
 class Found(StrEnum):
@@ -64,6 +67,8 @@ class Judgement:
     unjudged: Mapping[str, str] = field(default_factory=dict)
     workload: str = ""
     seconds: float = 0.0
+    #: The seconds that the run should not exceed.
+    aim_s: float = 0.0
     times_plain: float = 0.0
     phases_s: Mapping[str, float] = field(default_factory=dict)
 
@@ -89,7 +94,12 @@ class Judgement:
 def judge(facts: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
     """Hold a line of `run.py` against the facts of its case."""
     document = line["document"]
-    seconds = {"seconds": line["wall_s"], "times_plain": line["wall_s"] / line["plain_s"]}
+    plain_s = line["plain_s"]
+    seconds = {
+        "seconds": line["wall_s"],
+        "aim_s": AIM_BASE_S + AIM_FACTOR * plain_s,
+        "times_plain": line["wall_s"] / plain_s,
+    }
     if document is None:
         verdict = "unfinished" if line["unfinished"] else f"exit code {line['exit_code']}"
         return Judgement(found=Found.UNFINISHED, verdict=verdict, truth=_truth(facts, {}), **seconds)

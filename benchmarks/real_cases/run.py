@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from build import Case, add_arguments, build, chosen, pytest_command, restore
-from judge import judge
+from judge import AIM_BASE_S, AIM_FACTOR, judge
 
 #: A run that was interrupted has so long to end by itself.
 GRACE_S = 20.0
@@ -243,8 +243,10 @@ def main() -> int:
         "--program", action="append", default=[], metavar="[LABEL=]PYTHON", help="default: this one"
     )
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="of a run; default: base and factor")
-    parser.add_argument("--limit-base", type=float, default=30.0, metavar="SECONDS")
-    parser.add_argument("--limit-factor", type=float, default=10.0, metavar="X", help="of the tests alone")
+    parser.add_argument("--limit-base", type=float, default=AIM_BASE_S, metavar="SECONDS")
+    parser.add_argument(
+        "--limit-factor", type=float, default=AIM_FACTOR, metavar="X", help="of the tests alone"
+    )
     parser.add_argument(
         "--plain", type=int, default=2, metavar="N", help="runs of the tests alone; the best counts"
     )

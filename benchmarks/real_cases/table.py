@@ -19,7 +19,7 @@ from judge import Judgement, judge
 
 HEADINGS = (
     *("case", "right", "verdict", "winner against truth", "wrongly accepted", "called equivalent"),
-    *("wrongly rejected", "hints", "undecided", "s", "x plain", "s by phase", "workload", "load"),
+    *("wrongly rejected", "hints", "undecided", "s (aim)", "x plain", "s by phase", "workload", "load"),
 )
 #: What the result document calls the phases that cost anything, in their order.
 PHASES = ("snapshot", "baseline", "behavior", "race", "profile", "refine", "report")
@@ -43,7 +43,7 @@ def row(case: str, line: Mapping[str, Any], judgement: Judgement) -> tuple[str, 
         _with_codes(judgement.rejected),
         ", ".join(hints),
         ", ".join(filter(None, (_with_codes(judgement.undecided), *unjudged))),
-        f"{judgement.seconds:.0f}" + (" (over its limit)" if line["unfinished"] else ""),
+        f"{judgement.seconds:.0f} ({judgement.aim_s:.0f})" + (", ended" if line["unfinished"] else ""),
         f"{judgement.times_plain:.0f}",
         ", ".join(phases),
         judgement.workload,
@@ -62,6 +62,7 @@ def totals(judgements: Sequence[Judgement]) -> tuple[str, ...]:
         return str(sum(len(getattr(each, field)) for each in judgements))
 
     met = sum(each.found.meets_truth for each in judgements)
+    within = sum(each.seconds <= each.aim_s for each in judgements)
     phases = {name: sum(each.phases_s.get(name, 0) for each in judgements) for name in PHASES}
     return (
         f"all {len(judgements)}",
@@ -71,7 +72,7 @@ def totals(judgements: Sequence[Judgement]) -> tuple[str, ...]:
         *(sum_of("accepted"), sum_of("called_equivalent"), sum_of("rejected")),
         f"{sum_of('hinted')}, of honest ones {sum_of('wrongly_hinted')}",
         str(sum(len({**each.undecided, **each.unjudged}) for each in judgements)),
-        f"{sum(each.seconds for each in judgements):.0f}",
+        f"{sum(each.seconds for each in judgements):.0f}, {within} within the aim",
         f"{fmean(each.times_plain for each in judgements):.0f} on average",
         ", ".join(f"{name} {seconds:.0f}" for name, seconds in phases.items() if seconds >= 1),
         "",
@@ -110,6 +111,22 @@ def side_by_side(lines: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping
     return _markdown([("case", *labels), *rows]) if len(labels) > 1 else ""
 
 
+def details(line: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Return a table of a run's candidates: what is known of each, and what was said."""
+    told = {each["id"]: each for each in (line["document"] or {}).get("candidates", ())}
+    rows = [("candidate", "class", "true speedup", "status", "code", "speedup", "hint", "reason")]
+    for known in facts["candidates"]:
+        if each := told.get(known["name"]):
+            true = known["expected"].get("speedup")
+            figure, reason = each["speedup"], each["reason"].replace("\n", " ")[:160]
+            speedup = (
+                f"{figure['estimate']:.3f} ({figure['low']:.3f} to {figure['high']:.3f})" if figure else ""
+            )
+            said = (each["status"], each["code"], speedup, "yes" if each["outside"] else "", reason)
+            rows.append((known["name"], known["class"], str(true or ""), *said))
+    return f"### {line['case']}, {line['label']}\n\n{_markdown(rows)}"
+
+
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
     head, *rest = ["| " + " | ".join(cell.replace("|", "\\|") for cell in each) + " |" for each in rows]
     return "\n".join([head, "|" + " --- |" * len(rows[0]), *rest])
@@ -120,13 +137,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="outputs of run.py")
+    parser.add_argument("--details", action="store_true", help="also a table of each run's candidates")
     options = parser.parse_args()
     lines = [
         json.loads(text) for path in options.files for text in path.read_text("utf-8").splitlines() if text
     ]
     known = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
     facts = {each["name"]: each for each in known}
-    print("\n\n".join(filter(None, (side_by_side(lines, facts), tables(lines, facts)))))
+    more = [details(line, facts[line["case"]]) for line in lines] if options.details else []
+    print("\n\n".join(filter(None, (side_by_side(lines, facts), tables(lines, facts), *more))))
     return 0
 
 

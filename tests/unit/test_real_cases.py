@@ -214,7 +214,7 @@ class TestCandidates:
 
     def test_seconds(self) -> None:
         got = judged(won=["best"])
-        assert (got.seconds, got.times_plain) == (6.0, 3.0)
+        assert (got.seconds, got.aim_s, got.times_plain) == (6.0, 50.0, 3.0)
         assert got.phases_s == {"baseline": 2.0, "race": 3.0}
 
 
