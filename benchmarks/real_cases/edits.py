@@ -43,6 +43,17 @@ def replace_function(text: str, name: str, new_source: str) -> str:
     return _spliced(text, first, last, _indented(new_source, column))
 
 
+def replace_body(text: str, name: str, new_body: str) -> str:
+    """Replace what follows a function's docstring; the new body gets its indentation."""
+    old = function_source(text, name)
+    function = ast.parse(old).body[0]
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    body = function.body
+    first = body[1] if ast.get_docstring(function) is not None and len(body) > 1 else body[0]
+    head = old.splitlines(keepends=True)[: first.lineno - 1]
+    return replace_function(text, name, "".join(head) + _indented(new_body, first.col_offset))
+
+
 def insert_before(text: str, name: str, new_source: str) -> str:
     """Insert statements before "function" or "Class.method", with a blank line or two between them."""
     first, _, column = _place(text, name)
