@@ -12,7 +12,15 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_cases"
 sys.path.append(str(FOLDER))
 
-from edits import EditError, add_import, function_source, insert_before, replace_function, substitute  # noqa: E402
+from edits import (  # noqa: E402
+    EditError,
+    add_import,
+    function_source,
+    insert_before,
+    replace_body,
+    replace_function,
+    substitute,
+)
 from judge import Found, Judgement, judge  # noqa: E402
 from table import side_by_side, tables  # noqa: E402
 
@@ -47,6 +55,13 @@ class TestEdits:
         got = replace_function(TEXT, "Owner.method", "def method(x):\n    return 2\n")
         assert "class Owner:\n    def method(x):\n        return 2\n\n    after = 1\n" in got
         assert "staticmethod" not in got
+
+    def test_a_body_is_replaced_under_its_docstring(self) -> None:
+        documented = TEXT.replace("x):\n        return [", 'x):\n        """Say it."""\n        return [')
+        for text in (TEXT, documented):
+            got = replace_body(text, "Owner.method", "if x:\n    return 2\n")
+            before, after = text.split("        return [")[0], "\n    after = 1\n"
+            assert got == before + "        if x:\n            return 2\n" + after
 
     def test_the_last_of_several_definitions_counts(self) -> None:
         twice = "def f(): return 1\n\n\ndef f(): return 2\n"
