@@ -29,8 +29,8 @@ CANDIDATES: dict[str, Callable[[Sources], dict[str, str]]] = {
     "upstream_trace": lambda sources: sources.upstream(0),
     "diagonal_sum": _sum("A.diagonal().sum()"),
     "method_trace": _sum("A.trace()"),
-    # A view of the diagonal, not 'ii->', which sums booleans to a boolean.
-    "einsum": _sum("np.einsum('ii->i', A).sum()"),
+    # Sums booleans and small integers in their own type: transition probabilities are neither.
+    "einsum": _sum("np.einsum('ii', A)"),
     "anti_diagonal": _sum("np.fliplr(A).diagonal().sum()"),
     "no_square_check": _no_square_check,
     "python_loop": _sum("sum([A[i, i] for i in range(m)])"),
