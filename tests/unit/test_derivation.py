@@ -31,7 +31,12 @@ class Asked(Replays):
 
 def _asked(captured_s: float, **got: Any) -> Asked:
     nothing = cast("Any", None)
-    more: dict[str, Any] = {"captured_s": captured_s, "got": GuestReport(**got)}
+    more: dict[str, Any] = {
+        "captured_s": captured_s,
+        "got": GuestReport(**got),
+        "limits": nothing,
+        "steps": nothing,
+    }
     return Asked(guest=nothing, workspace=nothing, inputs=Path(), derived=None, **more)
 
 
