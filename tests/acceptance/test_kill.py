@@ -81,6 +81,7 @@ def test_ctrl_c(number: int, build: Callable[[Fixture], Place], fixture: Fixture
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_termination(build: Callable[[Fixture], Place], fixture: Fixture) -> None:
     place = build(fixture)
     before = picture(place.repository)
@@ -91,6 +92,7 @@ def test_termination(build: Callable[[Fixture], Place], fixture: Fixture) -> Non
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_second_ctrl_c(build: Callable[[Fixture], Place], fixture: Fixture) -> None:
     """The second one ends it at once; what is left is for the next start."""
     place = build(fixture)

@@ -148,9 +148,10 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
                 os.killpg(timing.pid, signal.SIGKILL)
 
 
-#: Left to `nox -s campaign`. In the gate are a cache beyond the process, a memo that begins late and all that take a
-#: few seconds; a memo on inputs is raced there with short calls (below), a table at import by `test_race_witnesses.py`.
-#: What a gain may cost in CPU time, and the collector at import, are not raced there.
+#: Raced in the gate, one of each kind: what is kept, what is read, what is put off, what runs elsewhere. A memo on
+#: inputs is raced there with short calls (below), a table at import by `test_race_witnesses.py`.
+KINDS = frozenset({"memo_in_a_process_of_its_own", "patched_clocks", "lazy_result", "work_in_a_thread"})
+#: Left to `nox -s campaign`; the others are raced by `nox -s attacks`.
 LONG = frozenset({
     "memo_on_arguments", "memo_that_forgets_after_a_pause", "table_at_import", "cache_on_disk", "cache_on_disk_beside_the_code", "children_that_share_the_work", "memo_on_identity",
     "memo_that_ages", "memo_that_forgets_at_a_collection", "table_at_the_first_call", "work_in_a_child",
@@ -161,8 +162,12 @@ LONG = frozenset({
 
 
 def _cheats() -> list[object]:
-    assert CHEATS.keys() >= LONG
-    return [pytest.param(name, marks=[pytest.mark.campaign] if name in LONG else []) for name in CHEATS]
+    assert CHEATS.keys() >= LONG | KINDS
+    long, attack = [pytest.mark.campaign], [pytest.mark.attack]
+    return [
+        pytest.param(name, marks=long if name in LONG else attack if name not in KINDS else [])
+        for name in CHEATS
+    ]
 
 
 @pytest.mark.parametrize("name", _cheats())

@@ -103,6 +103,7 @@ def test_total():
 }
 
 
+@pytest.mark.witness
 async def test_decorators_that_are_not_known(tmp_path: Path) -> None:
     targets = ("shop/sums.py::total", "shop/sums.py::plain")
     async with open_check_lab(tmp_path, files=DECORATED, targets=targets) as lab:
