@@ -174,6 +174,7 @@ def test_kept_slot_reproduces_a_failure(place: Place) -> None:
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_refs_and_a_manifest(own_place: Place) -> None:
     """A branch of the user's, and a manifest on standard input with all three kinds of content."""
     git(own_place.repository, "switch", "--quiet", "--create", "faster")

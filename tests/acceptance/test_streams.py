@@ -86,6 +86,7 @@ def test_json_lines(place: Place, folder: Path) -> None:
     assert lines[-1]["candidates"][0]["id"] == "right"
 
 
+@pytest.mark.witness
 def test_closed_stdout(place: Place, folder: Path) -> None:
     """As `| head -0` does."""
     reading, writing = os.pipe()

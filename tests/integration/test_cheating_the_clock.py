@@ -148,9 +148,9 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
                 os.killpg(timing.pid, signal.SIGKILL)
 
 
-#: Raced in the gate, one of each kind: what is kept, what is read, what is put off, what runs elsewhere. A memo on
-#: inputs is raced there with short calls (below), a table at import by `test_race_witnesses.py`.
-KINDS = frozenset({"memo_in_a_process_of_its_own", "patched_clocks", "lazy_result", "work_in_a_thread"})
+#: Raced in the gate, one of each kind: kept beyond the process, told by another clock, put off. A memo on inputs is
+#: raced there by `test_race_protocol.py`, a table at import and work left behind by `test_race_witnesses.py`.
+KINDS = frozenset({"memo_in_a_process_of_its_own", "patched_clocks", "lazy_result"})
 #: Left to `nox -s campaign`; the others are raced by `nox -s attacks`.
 LONG = frozenset({
     "memo_on_arguments", "memo_that_forgets_after_a_pause", "table_at_import", "cache_on_disk", "cache_on_disk_beside_the_code", "children_that_share_the_work", "memo_on_identity",
@@ -196,6 +196,7 @@ def _repeating(distinct: int) -> str:
     return SHARED_TESTS.format(distinct=distinct)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize(
     "distinct", [1, *(pytest.param(more, marks=pytest.mark.campaign) for more in (2, 10))]
 )
@@ -242,6 +243,7 @@ async def test_without_the_look_at_known_inputs_such_a_memo_wins(runner, tmp_pat
     assert said.speedup.estimate > FOOLED
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize("distinct", [1, pytest.param(10, marks=pytest.mark.campaign)])
 async def test_faster_code_is_credited_where_the_tests_repeat_inputs(runner, tmp_path, distinct):
     ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct)).decide(

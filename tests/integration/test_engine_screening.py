@@ -31,6 +31,7 @@ ORDERED = """
 """
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", tests__test_sums_py=ORDERED)

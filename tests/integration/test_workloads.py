@@ -168,6 +168,7 @@ def test_total(tmp_path, monkeypatch):
 """
 
 
+@pytest.mark.witness
 def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
     # The test does more than call the target: that must be most of it all the same.
     slow = SLOW.replace("    for value", "    for _ in range(60000):\n        pass\n    for value")
