@@ -245,7 +245,7 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
 
 
 #: Modules of acceptance of which the gate leaves something to `campaign`; others have sessions of their own.
-SECOND_WITNESSES = (
+ACCEPTANCE_CAMPAIGN = (
     *("commands", "fixtures", "host_loop", "odd_projects", "queue", "queue_daemon", "streams", "troubles"),
 )
 
@@ -269,7 +269,7 @@ def campaign(session: nox.Session) -> None:
     pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
     pytest(
         session, *PARALLEL, "-m", "campaign", "tests/integration",
-        *(f"tests/acceptance/test_{name}.py" for name in SECOND_WITNESSES), *rest,
+        *(f"tests/acceptance/test_{name}.py" for name in ACCEPTANCE_CAMPAIGN), *rest,
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
     drawn += ("tests/integration/test_swapping.py", "tests/integration/test_diffs.py")

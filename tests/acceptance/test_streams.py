@@ -68,7 +68,6 @@ def test_colour_is_for_terminals(place: Place, folder: Path) -> None:
     assert b"\x1b" not in quiet.stdout + quiet.stderr
 
 
-@pytest.mark.witness
 def test_quiet(place: Place, folder: Path) -> None:
     finished = place.run("check", *TARGET, "--candidates", str(folder), "-q")
     assert finished.status == 0
