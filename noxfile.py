@@ -1,8 +1,19 @@
-"""Every gate of the project. `nox` alone is the gate of CI; the long sessions are asked for by name.
+"""Every gate of the project, in three sizes; further campaigns are asked for by name.
 
-nox                          lint, tests, the demonstration, two real projects, newer Pythons
-nox -s real -- --projects 6  all real projects
+nox -s fast                  lint, layers, types, unit tests with few examples: the loop of daily work
+nox                          the gate, as CI runs it: lint, tests, the demonstration, two real projects
+nox -t thorough              before an issue is called resolved: the four sessions that follow
+nox -s witnesses             tests that show once more, in another way, what a test of the gate shows
+nox -s attacks               the attacks and cheats of which the gate tries one of each kind
 nox -s backends              the integration tests under both event loops, every one of them
+nox -s newer                 unit tests and a smoke test under newer Pythons
+
+Markers (declared in pyproject.toml) say which session has a test. The gate has the tests that have none of
+these: `witness` (session witnesses), `attack` (attacks), `campaign` (campaign, crashes, fresh_and_warm),
+`real_projects` (real). It has those that are `slow`; `fast` and `newer` have not. No combination of markers
+is in no session: `tests/unit/test_sessions.py`.
+
+nox -s real -- --projects 6  all real projects
 nox -s ordinary_user         the tests as a user without privileges
 nox -s read_only             the tests with the user's repository mounted read-only
 nox -s shapes -- --minutes 60 --file shapes.jsonl      repositories of every shape, runs that end in every way
@@ -35,7 +46,7 @@ from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["lint", "tests", "demonstration", "real", "newer"]
+nox.options.sessions = ["lint", "tests", "demonstration", "real"]
 nox.options.error_on_missing_interpreters = False
 # The environment that runs nox has everything (README); a second one a session would only cost minutes.
 nox.options.default_venv_backend = "none"
@@ -44,8 +55,12 @@ HERE = Path(__file__).parent
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 #: One worker more than the two cores that CI has: of those whose tests race, all but one wait.
 PARALLEL = ("-n", "3", "--dist", "worksteal")
-FAST = "not campaign and not real_projects and not slow"
-GATE = "not campaign and not real_projects"
+GATE = "not (campaign or real_projects or witness or attack)"
+FAST = f"{GATE} and not slow"
+WITNESSES = "witness and not (campaign or real_projects)"
+ATTACKS = "attack and not (witness or campaign or real_projects)"
+#: The gate, its second witnesses and the attacks: all but what is long or needs the package index.
+THOROUGH = "not (campaign or real_projects)"
 
 
 def python(session: nox.Session, *arguments: str, **keywords: object) -> None:
@@ -54,6 +69,14 @@ def python(session: nox.Session, *arguments: str, **keywords: object) -> None:
 
 def pytest(session: nox.Session, *arguments: str, **environment: str) -> None:
     session.run(*PYTEST, *arguments, external=True, env=environment)
+
+
+@nox.session
+def fast(session: nox.Session) -> None:
+    """Lint, layers, types and the unit tests with few examples of each, in about a minute."""
+    lint(session)
+    few = ("--hypothesis-profile", "few")
+    pytest(session, "-n", "2", "--dist", "worksteal", *few, "-m", FAST, "tests/unit", *session.posargs)
 
 
 @nox.session
@@ -88,6 +111,20 @@ def tests(session: nox.Session) -> None:
     pytest(session, *PARALLEL, "-m", GATE, *session.posargs)
 
 
+@nox.session(tags=["thorough"])
+def witnesses(session: nox.Session) -> None:
+    """Tests that show once more, in another way or on another project, what a test of the gate shows."""
+    compile_commands(session)
+    pytest(session, *PARALLEL, "-m", WITNESSES, *session.posargs)
+
+
+@nox.session(tags=["thorough"])
+def attacks(session: nox.Session) -> None:
+    """Attacks on the judgement, the clock and the machine; the gate tries one of each kind."""
+    compile_commands(session)
+    pytest(session, *PARALLEL, "-m", ATTACKS, *session.posargs)
+
+
 @nox.session
 def demonstration(session: nox.Session) -> None:
     """Run what the README's first command runs; its document says what is expected of every candidate."""
@@ -110,7 +147,7 @@ def real(session: nox.Session) -> None:
     pytest(session, "-m", "real_projects", "tests/real_projects", *rest, **environment)
 
 
-@nox.session
+@nox.session(tags=["thorough"])
 def newer(session: nox.Session) -> None:
     """Unit tests and a smoke of integration on every newer Python of this machine, side by side."""
     found = newer_interpreters()
@@ -125,10 +162,11 @@ def newer(session: nox.Session) -> None:
         session.error("A newer Python failed.")
 
 
-@nox.session
+@nox.session(tags=["thorough"])
 def backends(session: nox.Session) -> None:
-    """Run the integration tests in full under asyncio and trio."""
-    arguments = (*PARALLEL, "-m", GATE, "tests/integration", *session.posargs)
+    """Run all tests of the library under asyncio and trio (campaigns have asyncio alone)."""
+    paths = ("tests/integration", "tests/acceptance/test_quiet_between_runs.py")
+    arguments = (*PARALLEL, "-m", THOROUGH, *paths, *session.posargs)
     pytest(session, *arguments, CODEFLASH_PARALLEL_BACKENDS="all")
 
 
@@ -140,7 +178,7 @@ def read_only(session: nox.Session) -> None:
     if status:
         session.skip(f"no mounts here: {said.strip()}")
     chosen = session.posargs or ["tests/integration", "tests/acceptance"]
-    command = [*probe[:4], *PYTEST, *PARALLEL, "-m", f"({GATE}) and not writes_while_open", *chosen]
+    command = [*probe[:4], *PYTEST, *PARALLEL, "-m", f"{THOROUGH} and not writes_while_open", *chosen]
     session.run(*command, external=True, env={"CODEFLASH_TEST_READ_ONLY": "1"})
 
 
@@ -182,7 +220,7 @@ def ordinary_user(session: nox.Session) -> None:
         session.chdir(copy)
         environment = {"HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
         arguments = session.posargs or ["tests/unit", "tests/integration", "tests/acceptance"]
-        command = [*NOBODY, str(own), *PYTEST[1:], *PARALLEL, "-m", GATE, *arguments]
+        command = [*NOBODY, str(own), *PYTEST[1:], *PARALLEL, "-m", THOROUGH, *arguments]
         session.run(*command, external=True, env=environment)
 
 
@@ -207,7 +245,7 @@ def _interpreter_for(user: tuple[str, ...]) -> Path | None:
 
 
 #: Modules of acceptance of which the gate leaves something to `campaign`; others have sessions of their own.
-SECOND_WITNESSES = (
+ACCEPTANCE_CAMPAIGN = (
     *("commands", "fixtures", "host_loop", "odd_projects", "queue", "queue_daemon", "streams", "troubles"),
 )
 
@@ -231,7 +269,7 @@ def campaign(session: nox.Session) -> None:
     pytest(session, *tests, *rest, **{name: str(size) for name, size in sizes.items()})
     pytest(
         session, *PARALLEL, "-m", "campaign", "tests/integration",
-        *(f"tests/acceptance/test_{name}.py" for name in SECOND_WITNESSES), *rest,
+        *(f"tests/acceptance/test_{name}.py" for name in ACCEPTANCE_CAMPAIGN), *rest,
     )  # fmt: skip
     drawn = ("-m", "campaign or slow or hypothesis", "tests/unit")
     drawn += ("tests/integration/test_swapping.py", "tests/integration/test_diffs.py")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OF_A_RUN = frozenset({
     "title", "command", "functions", "options", "exit", "verdict", "winner", "quarantined", "warnings",
     "error_family", "error_message", "environment", "subfolder", "submodule", "venv", "remove", "needs",
-    "slow", "campaign", "candidates",
+    "slow", "witness", "campaign", "candidates",
 })  # fmt: skip
 OF_A_CANDIDATE = frozenset({"status", "code", "tests_fail", "differing", "unstable"})
 

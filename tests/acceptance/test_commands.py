@@ -141,6 +141,7 @@ def test_show_says_what_differs(build: Callable[[str], Place]) -> None:
     }
 
 
+@pytest.mark.witness
 def test_kept_slot_reproduces_a_failure(place: Place) -> None:
     """With the order of a set, too: the failure names the word that came first when it was seen."""
     wrong = "def shout(text):\n    return 'HEY' + next(iter({f'<{n}>' for n in range(1000)}))\n"
@@ -173,6 +174,7 @@ def test_kept_slot_reproduces_a_failure(place: Place) -> None:
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_refs_and_a_manifest(own_place: Place) -> None:
     """A branch of the user's, and a manifest on standard input with all three kinds of content."""
     git(own_place.repository, "switch", "--quiet", "--create", "faster")
@@ -214,6 +216,7 @@ def test_refs_and_a_manifest(own_place: Place) -> None:
     assert_same(before, picture(own_place.repository))
 
 
+@pytest.mark.witness
 def test_base_is_another_commit(own_place: Place) -> None:
     """With --base the uncommitted work is left out. Of outcomes, as below: what is compared is no matter of it."""
     (own_place.repository / "words.py").write_text("broken(\n", encoding="utf-8")
@@ -269,6 +272,7 @@ def test_named_tests_only(build: Callable[[str], Place]) -> None:
     assert by_name.document["candidates"][0]["tests"]["expected"] == 1
 
 
+@pytest.mark.witness
 def test_doctor(own_place: Place) -> None:
     (own_place.repository / "pyproject.toml").write_text(
         "[tool.codeflash-parallel]\ntimeout = 3\n", encoding="utf-8"

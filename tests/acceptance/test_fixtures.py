@@ -18,7 +18,7 @@ SHOWN = "weak_tests"
 
 
 def _parameters() -> list[Any]:
-    marks = {"slow": pytest.mark.slow, "campaign": pytest.mark.campaign}
+    marks = {name: getattr(pytest.mark, name) for name in ("slow", "witness", "campaign")}
     return [
         pytest.param(
             f,

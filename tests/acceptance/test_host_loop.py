@@ -52,6 +52,7 @@ def run_host(
 RIVALS = ("comprehension.py", "two_ends.py")
 
 
+@pytest.mark.witness
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "without", [RIVALS, pytest.param((), marks=pytest.mark.campaign)], ids=["few", "all"]

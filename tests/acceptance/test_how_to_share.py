@@ -136,6 +136,7 @@ def test_the_rules_of_the_page_hold(reader: Reader) -> None:
     }
 
 
+@pytest.mark.witness
 def test_one_variable_sends_an_existing_program_to_the_daemon(reader: Reader) -> None:
     variable = "CODEFLASH_PARALLEL_EXECUTOR=queue"
     assert variable in PAGE

@@ -81,6 +81,7 @@ def test_ctrl_c(number: int, build: Callable[[Fixture], Place], fixture: Fixture
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_termination(build: Callable[[Fixture], Place], fixture: Fixture) -> None:
     place = build(fixture)
     before = picture(place.repository)

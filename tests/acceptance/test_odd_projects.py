@@ -114,6 +114,7 @@ def judge(tmp_path: Path) -> Callable[..., dict[str, Judged]]:
     return judged
 
 
+@pytest.mark.attack
 def test_hostile_bodies(judge: Callable[..., dict[str, Judged]]) -> None:
     bodies = {name: {"core.py": candidate_of(body)} for name, (body, _) in BODIES.items()}
     found = judge(bodies)
@@ -124,6 +125,7 @@ def test_hostile_bodies(judge: Callable[..., dict[str, Judged]]) -> None:
     assert {judged.served.partition(":")[0] for judged in found.values()} == {"F2", "fresh"}
 
 
+@pytest.mark.attack
 def test_a_compiler_put_into_the_loaders_compiles_the_candidate(
     judge: Callable[..., dict[str, Judged]],
 ) -> None:

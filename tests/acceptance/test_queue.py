@@ -64,6 +64,7 @@ def test_without_a_daemon_jobs_are_taken_looked_after_and_kept(place: Place) -> 
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_a_queue_that_was_damaged_is_not_taken_for_an_empty_one(place: Place) -> None:
     queue = place.cache / "queue"
     assert answer(place.run("queue", "status", "--json"), 2)["error"]["code"] == "NO_QUEUE"
@@ -126,6 +127,7 @@ MISTAKES = {
 }  # fmt: skip
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_as_a_document(place: Place, name: str) -> None:
     arguments, status, code = MISTAKES[name]
@@ -158,6 +160,7 @@ def test_a_mistake_is_told_in_one_line(place: Place, name: str) -> None:
     assert "\x1b" not in told.errors
 
 
+@pytest.mark.witness
 def test_a_full_queue_refuses_with_its_figure(place: Place) -> None:
     full = replace(place, environment={**place.environment, "CODEFLASH_PARALLEL_QUEUE_MAX_QUEUE_SIZE": "1"})
     assert submit(full, "right").status == 0
@@ -168,6 +171,7 @@ def test_a_full_queue_refuses_with_its_figure(place: Place) -> None:
     assert told.errors.splitlines()[0] == f"error: {error['message']}"
 
 
+@pytest.mark.witness
 def test_a_spent_budget_refuses_with_its_figure(place: Place) -> None:
     mine = ("--run-of", "night", "--budget-jobs", "1")
     assert submit(place, "right", *mine).status == 0

@@ -107,12 +107,14 @@ def test_a_wait_whose_time_is_up_can_be_asked_again(served: Place, candidate: Ca
     assert states[-1] == "done"
 
 
+@pytest.mark.witness
 def test_a_second_daemon_is_refused(served: Place) -> None:
     told = served.run("serve")
     assert told.status == 2, str(told)
     assert re.match(r"error: Process \d+ is the daemon of .* already\.$", told.errors.splitlines()[0])
 
 
+@pytest.mark.witness
 def test_a_grader_of_ones_own_gives_scores(served: Place, candidate: Callable[[str], str]) -> None:
     grader = "import json, words; print(json.dumps({'said': words.shout('hey')}))"
     command = ("--kind", "command", "--command", f'python -c "{grader}"')
@@ -123,6 +125,7 @@ def test_a_grader_of_ones_own_gives_scores(served: Place, candidate: Callable[[s
     assert json.loads(shown.stdout) == {"said": "HEY!!"}
 
 
+@pytest.mark.witness
 def test_a_grader_that_fails_says_what_it_said(served: Place, candidate: Callable[[str], str]) -> None:
     command = ("--kind", "command", "--command", "python -c \"raise SystemExit('no score today')\"")
     job = submitted(served, candidate(WRONG), *command)
@@ -133,6 +136,7 @@ def test_a_grader_that_fails_says_what_it_said(served: Place, candidate: Callabl
     assert shown.document["error"]["code"] == "COMMAND_FAILED"
 
 
+@pytest.mark.witness
 def test_a_cancelled_job_says_so(served: Place, candidate: Callable[[str], str]) -> None:
     job = submitted(served, candidate(RIGHT), "--kind", "check", "--start-after", "1h")
     assert job["place"]["reason"] == "LATER"  # type: ignore[index]
@@ -184,6 +188,7 @@ def test_variables_that_the_daemon_does_not_pass_on_are_refused(
     assert waited.errors.startswith("error: The daemon does not pass on OTHER_VALUE")
 
 
+@pytest.mark.witness
 def test_the_library_has_graders_run_by_the_daemon(served: Place, tmp_path: Path) -> None:
     settings = Settings(
         functions=(TARGET[1],),

@@ -60,6 +60,7 @@ def test_result_on_stdout_progress_on_stderr(place: Place, folder: Path) -> None
     assert "\x1b" not in out + finished.errors
 
 
+@pytest.mark.witness
 def test_colour_is_for_terminals(place: Place, folder: Path) -> None:
     quiet = place.run(
         "check", *TARGET, "--candidates", str(folder), NO_COLOR="1", FORCE_COLOR="", TERM="xterm"
@@ -84,6 +85,7 @@ def test_json_lines(place: Place, folder: Path) -> None:
     assert lines[-1]["candidates"][0]["id"] == "right"
 
 
+@pytest.mark.witness
 def test_closed_stdout(place: Place, folder: Path) -> None:
     """As `| head -0` does."""
     reading, writing = os.pipe()
@@ -108,6 +110,7 @@ def test_no_candidates_named(place: Place) -> None:
     assert_one_clear_line(place.run("run", *TARGET), 2, "--candidates")
 
 
+@pytest.mark.witness
 def test_missing_candidates(place: Place) -> None:
     assert_one_clear_line(place.run("run", *TARGET, "--candidates", "nowhere"), 2, "nowhere")
 
@@ -128,6 +131,7 @@ def test_no_repository(place: Place, folder: Path) -> None:
     assert_one_clear_line(finished, 2, "not in a git repository")
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -172,6 +176,7 @@ def test_bad_options(place: Place, folder: Path, options: tuple[str, ...], words
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize(
     "line", ["{not json", "[]", '{"id": "x"}', '{"id": "x", "patch": 3}', '{"id": 1, "patch": ""}']
 )
@@ -192,6 +197,7 @@ def test_unreadable_folder(place: Place, folder: Path) -> None:
     assert_one_clear_line(finished, 2, "Permission denied")
 
 
+@pytest.mark.witness
 def test_control_characters_in_a_name(place: Place, folder: Path) -> None:
     name = "evil\x1b[2J\x07\n\u202ename"
     (folder / f"{name}.py").write_text(RIGHT.replace(".upper()", ".upper().strip()"), encoding="utf-8")
@@ -206,6 +212,7 @@ def test_control_characters_in_a_name(place: Place, folder: Path) -> None:
     assert "Traceback" not in finished.errors or "ValueError" in said
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize("size", [40_000, pytest.param(300_000, marks=pytest.mark.campaign)])
 def test_huge_patch(place: Place, folder: Path, size: int) -> None:
     lines = "".join(f"+x{n} = {n}\n" for n in range(size))
@@ -218,6 +225,7 @@ def test_huge_patch(place: Place, folder: Path, size: int) -> None:
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_patch_that_is_not_utf_8(own_place: Place, folder: Path) -> None:
     (own_place.repository / "latin.py").write_bytes(b'# coding: latin-1\nNAME = "caf\xe9"\n')
     git(own_place.repository, "add", "latin.py")
@@ -232,6 +240,7 @@ def test_patch_that_is_not_utf_8(own_place: Place, folder: Path) -> None:
     assert found == {"latin": "undecided", "random": "unappliable", "right": "undecided"}
 
 
+@pytest.mark.witness
 def test_interpreter_without_pytest(place: Place, folder: Path) -> None:
     import subprocess
 

@@ -106,6 +106,7 @@ def test_cache_deleted_during_a_run(build: Callable[[Fixture], Place], fixture: 
     assert_nothing_left(place)
 
 
+@pytest.mark.witness
 def test_two_runs_at_once_and_one_without_mirrors(
     build: Callable[[Fixture], Place], fixture: Fixture
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.process.token import hold_benchmark_token
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 HOLDER = """
 import anyio, sys

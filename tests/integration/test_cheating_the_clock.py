@@ -148,9 +148,10 @@ def gain_in_process(folder: Path, before: str, after: str, *how: str) -> float:
                 os.killpg(timing.pid, signal.SIGKILL)
 
 
-#: Left to `nox -s campaign`. In the gate are a cache beyond the process, a memo that begins late and all that take a
-#: few seconds; a memo on inputs is raced there with short calls (below), a table at import by `test_race_witnesses.py`.
-#: What a gain may cost in CPU time, and the collector at import, are not raced there.
+#: Raced in the gate, one of each kind: kept beyond the process, told by another clock, put off. A memo on inputs is
+#: raced there by `test_race_protocol.py`, a table at import and work left behind by `test_race_witnesses.py`.
+KINDS = frozenset({"memo_in_a_process_of_its_own", "patched_clocks", "lazy_result"})
+#: Left to `nox -s campaign`; the others are raced by `nox -s attacks`.
 LONG = frozenset({
     "memo_on_arguments", "memo_that_forgets_after_a_pause", "table_at_import", "cache_on_disk", "cache_on_disk_beside_the_code", "children_that_share_the_work", "memo_on_identity",
     "memo_that_ages", "memo_that_forgets_at_a_collection", "table_at_the_first_call", "work_in_a_child",
@@ -161,8 +162,12 @@ LONG = frozenset({
 
 
 def _cheats() -> list[object]:
-    assert CHEATS.keys() >= LONG
-    return [pytest.param(name, marks=[pytest.mark.campaign] if name in LONG else []) for name in CHEATS]
+    assert CHEATS.keys() >= LONG | KINDS
+    long, attack = [pytest.mark.campaign], [pytest.mark.attack]
+    return [
+        pytest.param(name, marks=long if name in LONG else attack if name not in KINDS else [])
+        for name in CHEATS
+    ]
 
 
 @pytest.mark.parametrize("name", _cheats())
@@ -191,6 +196,7 @@ def _repeating(distinct: int) -> str:
     return SHARED_TESTS.format(distinct=distinct)
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize(
     "distinct", [1, *(pytest.param(more, marks=pytest.mark.campaign) for more in (2, 10))]
 )
@@ -237,6 +243,7 @@ async def test_without_the_look_at_known_inputs_such_a_memo_wins(runner, tmp_pat
     assert said.speedup.estimate > FOOLED
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize("distinct", [1, pytest.param(10, marks=pytest.mark.campaign)])
 async def test_faster_code_is_credited_where_the_tests_repeat_inputs(runner, tmp_path, distinct):
     ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct)).decide(

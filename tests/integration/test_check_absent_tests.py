@@ -93,6 +93,7 @@ def cheating(lab: CheckLab) -> str:
     return text.replace("    return result\n", f"    return result if {BESIDE} else 0\n")
 
 
+@pytest.mark.attack
 async def test_who_is_right_only_beside_the_tests_is_rejected(lab: CheckLab) -> None:
     assert lab.baseline.level is Level.DERIVED
     assert {"tests", "tests/test_sums.py"} & set(lab.baseline.aside)

@@ -103,6 +103,7 @@ def test_total():
 }
 
 
+@pytest.mark.witness
 async def test_decorators_that_are_not_known(tmp_path: Path) -> None:
     targets = ("shop/sums.py::total", "shop/sums.py::plain")
     async with open_check_lab(tmp_path, files=DECORATED, targets=targets) as lab:
@@ -170,6 +171,7 @@ def memo(function):
 """
 
 
+@pytest.mark.witness
 async def test_lazy_results_and_second_answers(tmp_path: Path) -> None:
     targets = tuple(f"shop/sums.py::{name}" for name in ("count", "soon", "total", "sort"))
     async with open_check_lab(tmp_path, files=LAZY, targets=targets) as lab:

@@ -105,6 +105,7 @@ def test_a_stuck_worker_holds_up_no_cancel(place: Place) -> None:
         assert all("daemon" in str(one) for one in processes_of(place.cache))
 
 
+@pytest.mark.witness
 @pytest.mark.slow
 def test_who_may_have_killed_a_daemon_runs_with_nobody_beside_it(place: Place) -> None:
     with place.client() as client:

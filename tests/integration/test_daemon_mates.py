@@ -14,7 +14,7 @@ from codeflash_parallel import JobKind, Replacement, Settings, Submission, job_r
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.jobs import JobState
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.witness]
 
 #: Tells on every descriptor that the kernel refused the guest something, and ends as a guest then does.
 _SAYS_REFUSED = """

@@ -114,6 +114,7 @@ async def test_tests_that_execute_what_is_changed_come_first(tmp_path: Path) -> 
     assert seen(everything) == seen(result)[-4:]
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_what_fixtures_of_many_tests_execute_concerns_all_of_them(tmp_path: Path) -> None:
     fixture = """
@@ -129,6 +130,7 @@ async def test_what_fixtures_of_many_tests_execute_concerns_all_of_them(tmp_path
     assert seen(result) == [*[PASSED] * 2, (Code.TESTS_FAILED, ("test_shared",))]
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_test_that_needs_others_before_it_gets_them(tmp_path: Path) -> None:
     needy = """

@@ -31,6 +31,7 @@ ORDERED = """
 """
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", tests__test_sums_py=ORDERED)
@@ -44,6 +45,7 @@ async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Pat
     assert (again.tests.passed, again.tests.not_run) == (0, 6)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) -> None:
     prepares = "\n    def test_prepares():\n        import shop\n        shop.ready = total([1])\n"
@@ -66,6 +68,7 @@ async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) 
         assert right.status is Status.UNDECIDED
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_an_order_that_the_baseline_does_not_bear_is_not_used(tmp_path: Path) -> None:
     prepares = """
@@ -110,6 +113,7 @@ async def test_no_more_are_judged_once_enough_are_right(shop: Path) -> None:
     assert result.complete
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_an_endless_source_is_left_once_enough_are_right(shop: Path) -> None:
     project = shop / "project"
@@ -277,6 +281,7 @@ async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
     assert (result.verdict, result.winner, honest.status) == (Verdict.WINNER, "honest", Status.WON)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_more_is_found_out_only_for_a_repairer(shop: Path) -> None:
     project = shop / "project"

@@ -80,6 +80,7 @@ def verdicts(result: RunResult) -> dict[str, tuple[Status, Code, int]]:
     return {c.id: (c.status, c.code, c.values.differing) for c in result.candidates}
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_path: Path) -> None:
     table = "TABLE = {n: n * n for n in range(300)}\n" + SLOW_TOTAL
@@ -113,6 +114,7 @@ async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_
     assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_times_add_up(shop: Path) -> None:
     result = await judged(
@@ -189,6 +191,7 @@ async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(t
     assert sum("always there" in warning for warning in result.warnings) == 1
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: Path) -> None:
     knows_its_process = """
@@ -221,6 +224,7 @@ async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: 
         assert any("test_the_process" in why for why in result.warm["unfit"])
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_numeric_libraries_get_one_thread_unless_the_user_has_said_how_many(tmp_path: Path) -> None:
     sees = """

@@ -97,7 +97,7 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
     ("fresh", "compare"),
     [
         (False, Compare.VALUES),
-        (False, Compare.PASS_FAIL),
+        pytest.param(False, Compare.PASS_FAIL, marks=pytest.mark.witness),
         pytest.param(True, Compare.VALUES, marks=pytest.mark.campaign),
     ],
 )
@@ -120,6 +120,7 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
     assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_nobody_captures_where_only_outcomes_are_compared(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")
@@ -134,6 +135,7 @@ async def test_nobody_captures_where_only_outcomes_are_compared(tmp_path: Path, 
     assert verdicts(shallow) == verdicts(deep) == verdicts(again)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_servers_that_were_started_for_other_files_are_started_again(tmp_path: Path) -> None:
     state = "READY = []\n"

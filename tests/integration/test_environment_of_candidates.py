@@ -139,6 +139,7 @@ async def test_a_baseline_is_known_again_only_with_the_same_variables(
     assert await baselines(pass_env=("SHOP_TOKEN",)) == 3
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_variable_that_changes_between_two_calls_reaches_the_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

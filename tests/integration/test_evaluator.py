@@ -248,6 +248,7 @@ async def test_a_replacement_that_names_nonsense_or_holds_half_an_emoji_costs_it
     ]
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_target_in_another_encoding(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
@@ -319,6 +320,7 @@ async def test_a_cache_that_cannot_be_is_told_in_one_line(tmp_path: Path, where:
     assert "--cache-dir" in caught.value.hint
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_plain_generator_is_a_source(shop: Path) -> None:
     project = shop / "project"

@@ -248,7 +248,7 @@ def pytest_runtest_makereport(item):
 }
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.attack)])
 async def test_the_runner_is_what_it_was(tmp_path: Path, workers: int) -> None:
     async with open_check_lab(tmp_path, files={**FILES, **_OWN_PATCH}) as lab:
         assert await lab.start("tests", Point.F1) == ""
@@ -270,6 +270,7 @@ async def test_the_exit_status_is_predicted(tmp_path: Path) -> None:
         assert (seen.code, "status 0; 1 was predicted" in seen.reason) == (Code.RUNNER_TAMPERED, True)
 
 
+@pytest.mark.attack
 async def test_nobody_leaves_early(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
         assert await lab.start("tests", Point.F1) == ""
@@ -304,6 +305,7 @@ def total(values):
 }
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("served", [True, False])
 async def test_who_makes_the_guest_fail_is_charged(tmp_path: Path, served: bool) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
@@ -339,6 +341,7 @@ def kind(request):
 }
 
 
+@pytest.mark.attack
 async def test_a_project_that_swallows_failures_is_told(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files={**FILES, **SWALLOWS}) as lab:
         parents = {place.parent for place in lab.baseline.places}
@@ -349,6 +352,7 @@ async def test_a_project_that_swallows_failures_is_told(tmp_path: Path) -> None:
         assert (await judged(lab, lab.candidate(shop__sums=lying))).code is Code.RUNNER_TAMPERED
 
 
+@pytest.mark.attack
 async def test_under_xdist(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     async with open_check_lab(tmp_path, files=FILES) as lab:

@@ -92,7 +92,7 @@ def _works_here(request: pytest.FixtureRequest, why_not: Callable[[IsolationLeve
         pytest.skip(why)
 
 
-with_bubblewrap = pytest.mark.parametrize("level", [_L1, _L2, _L3])
+with_bubblewrap = pytest.mark.parametrize("level", [_L1, _L2, pytest.param(_L3, marks=pytest.mark.attack)])
 at_every_level = pytest.mark.parametrize("level", [_L1, _L2])
 with_namespaces = pytest.mark.parametrize("level", [_L2])
 both_modes = pytest.mark.parametrize("mode", _MODES)

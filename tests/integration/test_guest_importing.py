@@ -122,6 +122,11 @@ PLAIN = ("setuptools, flat", "setuptools, a module beside others", "hatchling, s
 
 #: Layouts whose children find the slot only through our guard: their package has another name than its folder.
 ONLY_GUARDED = {"setuptools, flat in a folder of another name", "setuptools, a namespace"}
+#: One that is guarded and one that has finders of its own are in the gate.
+WHERE = {
+    **dict.fromkeys(PLAIN, pytest.mark.campaign),
+    **dict.fromkeys(("setuptools, src", "setuptools, flat in a folder of another name"), pytest.mark.witness),
+}
 
 
 @pytest.fixture(scope="session")
@@ -185,9 +190,7 @@ def run_in_slot(tmp_path: Path, user: Path, python: Path, **fields: object) -> G
     return run
 
 
-@pytest.mark.parametrize(
-    "layout", [pytest.param(name, marks=pytest.mark.campaign if name in PLAIN else ()) for name in LAYOUTS]
-)
+@pytest.mark.parametrize("layout", [pytest.param(name, marks=WHERE.get(name, ())) for name in LAYOUTS])
 def test_an_editable_installation_leads_into_the_slot(tmp_path: Path, build_tools: Path, layout: str) -> None:
     user = write_files(tmp_path / "user", LAYOUTS[layout])
     python = make_environment(user / ".venv")
@@ -207,6 +210,7 @@ def test_an_editable_installation_leads_into_the_slot(tmp_path: Path, build_tool
     assert list((tmp_path / "slot").rglob("*.pyc")), "bytecode is written inside the slot"
 
 
+@pytest.mark.witness
 def test_workers_of_xdist_are_led_into_the_slot(tmp_path: Path, build_tools: Path) -> None:
     pytest.importorskip("xdist")
     files = {**LAYOUTS["setuptools, flat"], "conftest.py": "import demo\nassert demo.PLACE == 'slot'\n"}

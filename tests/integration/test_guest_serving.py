@@ -84,6 +84,7 @@ async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, pytho
                 assert forked.status == fresh.status
 
 
+@pytest.mark.witness
 async def test_asynchronous_plugins(lab: ServingLab) -> None:
     lab.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = ""
     lab.write(
@@ -108,7 +109,9 @@ def test_seeded_by_randomly(): assert random.random() < 0
         assert by_kind(forked.essence) == by_kind(fresh.essence)
 
 
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
+@pytest.mark.parametrize(
+    "until", [*(pytest.param(early, marks=pytest.mark.witness) for early in ("F0", "F1")), "F2"]
+)
 async def test_each_fork_follows_its_own_spec(lab: ServingLab, until: str) -> None:
     write_files(lab.root, EVERY_KIND)
     ids = [f"test_one.py::{name}" for name in ("test_fails", "test_warns", "Case::test_wrong", "test_skips")]

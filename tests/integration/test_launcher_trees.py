@@ -18,7 +18,7 @@ from codeflash_parallel.model.workspace import Command, Limits
 from codeflash_parallel.process.launcher import open_launcher
 
 __all__ = ["door", "mark"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 #: A daemon as the textbook makes it; it tells its pid over stdout and then holds that open for ever.
 DAEMON = """

@@ -77,6 +77,7 @@ async def test_a_lock_in_a_result_does_not_hide_the_rest_of_it(tmp_path: Path) -
     assert why.startswith("in part: _thread.lock cannot be taken apart")
 
 
+@pytest.mark.witness
 async def test_an_iterator_in_a_result_is_compared_though_its_test_still_needs_it(tmp_path: Path) -> None:
     right = "def pair(values):\n    return iter([*values]), len(values)\n"
     wrong = "def pair(values):\n    return iter([1, 2]), 2\n"

@@ -17,7 +17,7 @@ from codeflash_parallel.worktrees.recovery import CleanMode, clean
 from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, StageConflict
 
 __all__ = ["world"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 async def test_a_slot_is_a_copy_with_surroundings_of_its_own(world: World) -> None:
@@ -96,7 +96,6 @@ async def test_a_file_may_become_a_folder_and_back(world: World) -> None:
             assert (slot.workspace.root / "other/b").read_bytes() == b"2"
 
 
-@pytest.mark.engine
 @pytest.mark.parametrize(
     ("path", "old", "new"),
     [

@@ -16,7 +16,7 @@ from codeflash_parallel.worktrees.pool import Slot, open_pool
 from codeflash_parallel.worktrees.slot import SlotBroken
 
 __all__ = ["world"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 def _remove_everything(slot: Slot) -> None:
@@ -71,7 +71,6 @@ def _deep(slot: Slot) -> None:
     os.close(folder)
 
 
-@pytest.mark.engine
 @pytest.mark.parametrize(
     "damage",
     [

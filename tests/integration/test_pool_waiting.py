@@ -11,7 +11,7 @@ from worktree_support import World, request, world
 from codeflash_parallel.worktrees.pool import Pool
 
 __all__ = ["world"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 async def _visit(pool: Pool, name: int, seen: list[int], rounds: int = 1) -> None:

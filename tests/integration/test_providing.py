@@ -101,6 +101,7 @@ async def test_repairs_stop_at_the_budget(shop: Path) -> None:
     assert [c.id for c in result.candidates] == ["wrong", "wrong-repaired", "wrong-repaired-repaired"]
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_provider_that_fails_costs_its_own_request_only(shop: Path) -> None:
     project = shop / "project"

@@ -12,7 +12,7 @@ from codeflash_parallel import AsyncEvalQueueClient, EnvironmentFault, EvalQueue
 from codeflash_parallel.evalqueue.database import NAME
 from codeflash_parallel.service.daemon import ServeOptions, open_daemon
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 def file(base: Path) -> Path:

@@ -20,7 +20,7 @@ from codeflash_parallel.process.environment import QUIET_VARIABLE, SLOT_VARIABLE
 from codeflash_parallel.process.quiet import HostQuiet, NotKept, host_quiet
 from codeflash_parallel.service.daemon import ServeOptions, open_daemon
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 HOLDER = """
 import anyio, sys

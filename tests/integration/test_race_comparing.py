@@ -50,6 +50,7 @@ def raced(tmp_path: Path, code: str, compare: Compare) -> CandidateResult:
     return anyio.run(main)
 
 
+@pytest.mark.witness
 def test_values_that_nobody_compares_do_not_count_in_the_race_either(tmp_path: Path) -> None:
     found = raced(tmp_path, FLOATS, Compare.PASS_FAIL)
 
@@ -68,6 +69,7 @@ print(total([1, 2]))
 """
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize(
     "source", [pytest.param(TARGET, marks=pytest.mark.campaign), CAREFUL], ids=["imports", "catches"]
 )

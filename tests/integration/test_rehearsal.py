@@ -98,6 +98,7 @@ def repository(tmp_path):
     return root
 
 
+@pytest.mark.witness
 def test_ctrl_c_leaves_nothing(repository, tmp_path):
     cache = tmp_path / "cache"
     with doctor(repository, cache, "--python", sys.executable) as started:

@@ -8,7 +8,7 @@ import pytest
 from sites import Site
 from ways_out import attempt, left_behind, success
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.witness]
 
 
 def test_a_run_of_the_plain_shape_is_right_and_leaves_nothing(tmp_path: Path) -> None:

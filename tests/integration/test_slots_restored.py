@@ -141,6 +141,7 @@ async def test_whatever_a_candidate_does_is_undone(world: World, kind: SlotKind)
         await all_is_restored(pool, world, HOSTILE)
 
 
+@pytest.mark.witness
 @pytest.mark.slow
 async def test_the_same_with_many_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     use(SlotKind.WORKTREE, monkeypatch, world.base)

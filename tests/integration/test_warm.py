@@ -14,7 +14,7 @@ from codeflash_parallel.process.launcher import open_launcher
 from codeflash_parallel.process.warm import WarmServer, start_server
 
 __all__ = ["door", "lab"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 async def test_a_fork_ends_as_a_fresh_process_does(lab):
@@ -47,7 +47,6 @@ async def test_a_crash_harms_no_other(lab):
     assert (after.ended, after.stdout) == (Ended.EXITED, "well\n")
 
 
-@pytest.mark.engine
 @pytest.mark.parametrize(
     ("code", "limits", "ended"),
     [
@@ -64,7 +63,6 @@ async def test_limits_hold_for_a_fork(lab, code, limits, ended):
     assert end.ended is ended
 
 
-@pytest.mark.engine
 async def test_memory_of_the_template_counts_as_it_would_in_a_fresh_process(lab):
     async with serving(lab, hoard=100_000_000) as server:
         alone = await lab.run(server, "import time; time.sleep(0.5)", memory_bytes=150_000_000)
@@ -115,7 +113,6 @@ print(line.partition("=")[2], os.environ["CODEFLASH_PARALLEL_JOB"], tag, os.gets
     assert first[3] == second[3] == "True"
 
 
-@pytest.mark.engine
 async def test_floods_are_stopped(lab):
     flood = "import os\nwhile True: os.write({}, b'x' * 65536)"
     async with serving(lab) as server:
@@ -173,7 +170,6 @@ async def test_two_servers_at_once_and_each_one_check_at_a_time(lab):
     assert sorted(told) == [f"{number}\n" for number in range(10)]
 
 
-@pytest.mark.engine
 async def test_many_forks_leave_nothing(lab):
     async with serving(lab) as server:
         await lab.run(server, "pass")

@@ -22,7 +22,7 @@ from codeflash_parallel.process.launcher_process import start_launcher_process
 from codeflash_parallel.process.warm import start_server
 
 __all__ = ["door", "lab"]
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 @pytest.mark.parametrize(

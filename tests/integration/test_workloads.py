@@ -143,6 +143,7 @@ def test_speed_of_something_else(benchmark):
 """
 
 
+@pytest.mark.witness
 def test_benchmarks_of_the_projects_own(tmp_path: Path) -> None:
     loaded = {"pytest.ini": "[pytest]\naddopts = -p pytest_benchmark.plugin\n"}
     project = project_at(tmp_path, tests__test_sums_py=BENCHMARKED, **loaded)
@@ -167,6 +168,7 @@ def test_total(tmp_path, monkeypatch):
 """
 
 
+@pytest.mark.witness
 def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
     # The test does more than call the target: that must be most of it all the same.
     slow = SLOW.replace("    for value", "    for _ in range(60000):\n        pass\n    for value")
@@ -256,6 +258,7 @@ def test_one_call_that_is_longer_than_the_budget(tmp_path: Path) -> None:
     assert result.race["rounds"] == 0
 
 
+@pytest.mark.witness
 def test_a_callable_that_gives_something_else_each_time_is_named(tmp_path: Path) -> None:
     source = "from shop.sums import total\nSEEN = []\ndef main():\n    SEEN.append(total([1] * 200))\n    return len(SEEN)\n"
     project = project_at(tmp_path, tools__speed_py=source)
