@@ -74,6 +74,7 @@ class Rounds:
 
     async def _check(self, source: Entries) -> None:
         """Judge the behavior of candidates, and of what is made of them."""
+        self._context.steps.begin("")
         with self._account.phase("behavior"):
             try:
                 await self._behavior.run(source)
