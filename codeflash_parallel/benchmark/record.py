@@ -1,10 +1,10 @@
-"""What races measured and what was concluded from it, as JSON and back again without loss. Pure.
+"""What races measured, as JSON and back again without loss. Pure.
 
 Values are written by the types of their fields: a dataclass as an object, rounds and blocks as tables
 (columns and rows), because a race has thousands of blocks. Numbers come back as exactly what they were
-(Python writes a float as the shortest text that reads back the same), so that a verdict can be recomputed
-bit by bit. What follows from the rounds is not written but computed again. A field that came with a later
-version of this program is read as its default.
+(Python writes a float as the shortest text that reads back the same), so that a run that is resumed comes to
+the verdict that it would have come to. What follows from the rounds is not written but computed again. A
+field that came with a later version of this program is read as its default.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
-from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.ranking import Ranking
+from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.samples import Block, Round
 from codeflash_parallel.benchmark.tracks import track
 
@@ -35,13 +34,11 @@ class RunRecord:
 
     Attributes:
         seed: of orders, cores, layouts and hash seeds.
-        policy: the setting `ranking`: how one of several winners is chosen.
         version: of the program that measured.
     """
 
     run_id: str
     seed: int
-    policy: str
     version: str
 
 
@@ -53,37 +50,12 @@ class RaceRecord:
     outcome: RaceOutcome
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExclusionRecord:
-    """Candidates that left everything measured so far: a clean process did not bear them out."""
-
-    out: Mapping[str, Out]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RankingRecord:
-    """What was concluded from the records before this one. Confirmations start anew after it.
-
-    Attributes:
-        diff_sizes: changed lines by candidate.
-    """
-
-    plan: RacePlan
-    diff_sizes: Mapping[str, int]
-    ranking: Ranking
-
-
-Record = RunRecord | RaceRecord | ExclusionRecord | RankingRecord
+Record = RunRecord | RaceRecord
 
 
 def to_json(record: Record) -> dict[str, Any]:
     """Return a record as what the `json` module takes."""
     return {"schema": SCHEMA, **_encode(Record, record)}
-
-
-def plain(value: Any) -> Any:
-    """Return a frozen value of this package as what the `json` module takes, without a version."""
-    return _encode(type(value), value)
 
 
 def restored(kind: Any, data: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The looks at a race, one after every round. Pure; the live race and a replay of its record both ask here.
+"""The looks at a race, one after every round. Pure.
 
 An arm that left for a reason other than its speed is taken out before the look at the round in which it left,
 so that the same rounds and departures always give the same state.
@@ -15,31 +15,15 @@ from codeflash_parallel.benchmark.samples import Round
 from codeflash_parallel.benchmark.tracks import track
 
 
-def judge(
-    rounds: Sequence[Round], candidates: Sequence[str], plan: RacePlan, out: Mapping[str, Out]
-) -> Looks:
-    """Take all looks again, in order.
-
-    Args:
-        rounds: of one race, void ones included.
-        candidates: all that started.
-        plan: as the race ended with it (`Raced.plan`).
-        out: who left for a reason other than its speed, and in which round.
-    """
-    state = Looks(candidates=tuple(candidates))
-    for number in range(1, len(rounds) + 1):
-        state = after_round(state, rounds[:number], plan, out)
-    return state
-
-
 def after_round(state: Looks, rounds: Sequence[Round], plan: RacePlan, out: Mapping[str, Out]) -> Looks:
     """Return the state after the last of some rounds.
 
     Args:
         state: after the round before.
-        rounds: all so far.
+        rounds: all so far, void ones included.
         plan: the rules.
-        out: as for `judge`; those who leave in later rounds are not looked at yet.
+        out: arms that left for a reason other than their speed; one that leaves in a later round is still
+            looked at.
     """
     if state.decided:
         return state

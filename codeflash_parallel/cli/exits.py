@@ -29,8 +29,6 @@ class ExitCode(IntEnum):
     INTERNAL = 3
     #: The machine, git or the project's own tests do not allow a verdict.
     UNFIT = 4
-    #: `replay` came to another verdict than the run.
-    DIFFERS = 5
     #: `queue wait`: the time is up and the job is not done; ask again. `queue result`: it is not done yet.
     STILL_WAITING = 6
     #: Candidates are equivalent, and the race was not held: other races had the machine for too long.

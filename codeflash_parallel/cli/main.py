@@ -23,7 +23,6 @@ COMMANDS = MappingProxyType(
         "resume": "Go on with a run that was killed or interrupted; what is finished is not done again.",
         "apply": "Write a candidate of an earlier run into your tree.",
         "show": "Show an earlier run, or one of its candidates in full.",
-        "replay": "Judge what an earlier run measured once more, by its own or by other rules.",
         "list": "List the earlier runs of this repository.",
         "clean": "Remove what earlier runs left in the cache.",
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",

@@ -10,12 +10,12 @@ from random import Random
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
-from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
+from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.race import Progress, race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.ranking import Ranking
-from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
+from codeflash_parallel.benchmark.record import RaceRecord
 from codeflash_parallel.engine.aftermath import escapes
 from codeflash_parallel.engine.alone import machine_alone
 from codeflash_parallel.engine.context import RunContext
@@ -89,7 +89,7 @@ async def hold_race(
         goes_on = f"`codeflash-parallel resume {context.run_id}` goes on with the run."
         ledger.warn(f"The race was not held: {fault.message} {goes_on}")
         return replace(before, not_held=fault.message)
-    ranking = await races.conclude()
+    ranking = races.ranking()
     for note in ranking.notes:
         ledger.warn(note)
     confirmations = (*before.confirmations, *races.confirmations)
@@ -116,7 +116,7 @@ class _Races:
             await self.hold(racing)
             await self.confirm()
         while out := await confirm(self.leaders()):
-            await self.exclude(out)
+            self.exclude(out)
             async with machine_alone(self._context.quiet):
                 await self.confirm()
 
@@ -160,9 +160,8 @@ class _Races:
         ids = contenders(self.races, self.confirmations, self._plan, limit=limit)
         return [self._ledger.get(CandidateId(name)) for name in ids]
 
-    async def exclude(self, out: Mapping[str, Out]) -> None:
+    def exclude(self, out: Mapping[str, Out]) -> None:
         """Take candidates out of everything that was measured."""
-        await self._context.recorder.add(ExclusionRecord(out=out))
         self.races = without(self.races, out)
         self.confirmations = without(self.confirmations, out)
 
@@ -170,14 +169,6 @@ class _Races:
         """Return who wins or ties as things stand."""
         names = RaceFinding(ranking=self.ranking()).leaders
         return [self._ledger.get(name) for name in names]
-
-    async def conclude(self) -> Ranking:
-        """Return the ranking and record it with what it was made from."""
-        for outcome in self._kept():
-            await self._context.recorder.add(RaceRecord(stage=RaceStage.CONFIRMATION, outcome=outcome))
-        ranking, sizes = self.ranking(), _diff_sizes(self._ledger)
-        await self._context.recorder.add(RankingRecord(plan=self._plan, diff_sizes=sizes, ranking=ranking))
-        return ranking
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""

@@ -282,8 +282,7 @@ class Run:
         )
 
     def _run_record(self) -> RunRecord:
-        seed, policy = self._account.seed, self._settings.ranking
-        return RunRecord(run_id=self._run_id, seed=seed, policy=policy, version=__version__)
+        return RunRecord(run_id=self._run_id, seed=self._account.seed, version=__version__)
 
     async def _finish(self, result: RunResult) -> RunResult:
         candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]

@@ -13,7 +13,6 @@ import anyio
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.record import RaceRecord, Record, RunRecord, from_json, to_json
-from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.process.files import write_durably
 
 #: Folder of a run's records. They are read in the order of their names.
@@ -82,37 +81,7 @@ def _text(record: Record) -> str:
 def sound_records(run_dir: Path) -> tuple[Record, ...]:
     """Return the records of a run that was broken off, in order, up to the first that cannot be read."""
     found: list[Record] = []
-    with suppress(EnvironmentFault):
+    with suppress(OSError, ValueError):
         while (path := run_dir / FOLDER / f"{len(found):04d}.json").exists():
-            found.append(_load(path))
+            found.append(from_json(json.loads(path.read_text(encoding="utf-8"))))
     return tuple(found)
-
-
-def load_records(run_dir: Path) -> tuple[Record, ...]:
-    """Return the records of a run in order; empty when nothing was raced.
-
-    Raises:
-        EnvironmentFault: `BAD_RECORD`: one is missing or damaged, or from another version.
-    """
-    paths = sorted((run_dir / FOLDER).glob("*.json"))
-    for number, path in enumerate(paths):
-        if path.name != f"{number:04d}.json":
-            raise _bad(run_dir / FOLDER / f"{number:04d}.json", "it is missing")
-    return tuple(_load(path) for path in paths)
-
-
-def _load(path: Path) -> Record:
-    try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
-    except json.JSONDecodeError as error:
-        raise _bad(path, f"it is damaged at character {error.pos}") from error
-    except (OSError, ValueError) as error:
-        raise _bad(path, str(error)) from error
-
-
-def _bad(path: Path, why: str) -> EnvironmentFault:
-    return EnvironmentFault(
-        "BAD_RECORD",
-        f"The record {path} cannot be read: {why}.",
-        "Evaluate again to get a run that can be replayed.",
-    )

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from expectations import assert_expected
@@ -71,7 +70,6 @@ def test_from_run_to_apply(build: Callable[[str], Place]) -> None:
     wrong = {"status": "rejected", "code": "TESTS_FAILED"}
     rules = {**fixture.expected, "candidates": {**fixture.expected["candidates"], "wrong": wrong}}
     assert_expected(rules, as_stored)
-    assert_judged_as_it_was(place, as_stored.document)
     assert_same(before, picture(place.repository))
     assert git(place.repository, "status", "--porcelain") == ""
     git(place.repository, "fsck", "--strict")
@@ -91,18 +89,6 @@ def assert_says_who_won(said: str) -> None:
     assert "count_seen" in said
     assert "seen.get(total - number, 0)" in said
     assert "for second in numbers[i + 1 :]:" in said
-
-
-def assert_judged_as_it_was(place: Place, stored: dict[str, Any]) -> None:
-    """The records of the race give the verdict once more."""
-    again = place.run("replay", "--output-format", "json")
-    assert again.status == 0, str(again)
-    judged = json.loads(again.stdout)
-    assert judged["differences"] == []
-    assert (judged["run_id"], judged["seed"], judged["races"]) == (stored["run_id"], 7, 1)
-    assert judged["recomputed"]["verdict"] == stored["verdict"] == "winner"
-    assert judged["recomputed"]["winner"] == stored["winner"] == "count_seen"
-    assert judged["rounds"] > 0
 
 
 def assert_applied_once(place: Place, run_id: str) -> None:

@@ -41,7 +41,7 @@ CALLS = {
     "version": command("--version"),
     **{
         f"{name} --help": command(name, "--help")
-        for name in ("run", "check", "apply", "show", "replay", "list", "clean", "doctor", "serve")
+        for name in ("run", "check", "apply", "show", "list", "clean", "doctor", "serve")
     },
     **{f"{name} --help": command(*name.split(), "--help") for name in ("queue", *QUEUE_COMMANDS)},
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from all_looks import judge
 
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.cutting import DUEL_AFTER
@@ -17,7 +18,6 @@ from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.referee import judge
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.model.line_profile import LineProfile

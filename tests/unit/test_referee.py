@@ -1,4 +1,4 @@
-"""The live race's looks and their replay from the recorded rounds are the same, bit by bit."""
+"""The live race's looks are those that its rounds give when they are taken again, bit by bit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import exp
 from random import Random
 
+from all_looks import judge
 from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, block_order
 from codeflash_parallel.benchmark.raced import Out
-from codeflash_parallel.benchmark.referee import after_round, judge
+from codeflash_parallel.benchmark.referee import after_round
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.model.outcome import Code, Status
 
@@ -50,7 +51,7 @@ gains_of = st.dictionaries(st.sampled_from("abcde"), st.sampled_from([0.5, 0.97,
 @given(
     gains_of, st.sets(st.integers(1, 12), max_size=4), st.integers(1, 9), st.booleans(), st.integers(0, 99)
 )
-def test_a_replay_gives_the_same_state_bit_by_bit(gains, voids, left_in, dear, seed):
+def test_the_rounds_give_the_same_state_bit_by_bit(gains, voids, left_in, dear, seed):
     plan = replace(PLAN, dear=dear, max_rounds=20)
     out = {"a": replace(OUT, left_in=left_in)} if "a" in gains else {}
     state, rounds = live(gains, plan, seed=seed, voids=voids, out=out)
