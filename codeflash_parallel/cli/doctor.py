@@ -24,7 +24,7 @@ from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentF
 from codeflash_parallel.model.settings import SETTING_NAMES, Parallel, Settings
 
 if TYPE_CHECKING:
-    from codeflash_parallel.benchmark.fitness import Fitness
+    from codeflash_parallel.cli.racecheck import RaceCheck
 
 #: Less than this is not enough for a mirror and slots of a middling project.
 _LEAST_FREE_BYTES = 1 << 30
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--race",
         action="store_true",
-        help="Also race identical code for a minute: how often would a winner be false, and how many "
-        "seconds does a difference need here?",
+        help="Also race identical code: is any of it called faster, and how many seconds does a difference "
+        "need here?",
     )
     add_settings(parser, [name for name in SETTING_NAMES if name not in SHARED])
     add_output(parser)
@@ -86,8 +86,8 @@ def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
 
 def _race(
     project: Path, settings: Settings, findings: list[Finding], output: Output
-) -> tuple[tuple[Fitness, ...], tuple[Finding, ...]]:
-    """Return what races of identical code tell, or why there was none."""
+) -> tuple[tuple[RaceCheck, ...], tuple[Finding, ...]]:
+    """Return what a race of identical code tells, or why there was none."""
     from codeflash_parallel.cli.racecheck import check_race
     from codeflash_parallel.engine.interpreter import choose_interpreter
     from codeflash_parallel.engine.places import cache_root
@@ -99,7 +99,7 @@ def _race(
     folder = repository.root / repository.project
     interpreter = choose_interpreter(settings.python, folder, repository.root)
     try:
-        return check_race(settings, interpreter, cache_root(settings), output), ()
+        return (check_race(settings, interpreter, cache_root(settings), output),), ()
     except EnvironmentFault as error:
         return (), (Finding(name="race", value="", problem=str(error)),)
 
@@ -254,14 +254,12 @@ def _kinds(scratch: Path) -> str:
     return kind
 
 
-def _data(findings: list[Finding], configured: Configured, raced: tuple[Fitness, ...]) -> dict[str, Any]:
-    from codeflash_parallel.cli.racecheck import race_data
-
+def _data(findings: list[Finding], configured: Configured, raced: tuple[RaceCheck, ...]) -> dict[str, Any]:
     settings = asdict(configured.settings)
     return {
         "fit": not any(finding.problem for finding in findings),
         "findings": [asdict(finding) for finding in findings],
-        "race": race_data(raced),
+        "race": [asdict(one) for one in raced],
         "settings": {n: {"value": settings[n], "source": configured.sources[n]} for n in SETTING_NAMES},
     }
 
@@ -270,10 +268,9 @@ def _print(
     findings: list[Finding],
     configured: Configured,
     rules: QueueConfigured,
-    raced: tuple[Fitness, ...],
+    raced: tuple[RaceCheck, ...],
     stream: TextIO,
 ) -> None:
-    from codeflash_parallel.cli.racecheck import race_rows
     from codeflash_parallel.report.console import make_console, print_rows
 
     console = make_console(stream)
@@ -281,7 +278,7 @@ def _print(
     print_rows(("doctor", "found", to_do), [(f.name, f.value, f.problem) for f in findings], console)
     console.print()
     for one in raced:
-        print_rows(("race", one.work), race_rows(one), console)
+        print_rows(("race", one.work), one.rows(), console)
         console.print()
     rows = [
         (key_of(name), _shown(getattr(configured.settings, name)), configured.sources[name])

@@ -1,163 +1,223 @@
-"""`doctor --race`: how well this machine can measure, tried on identical arms within a minute."""
+"""`doctor --race`: what this machine can measure, by one race of identical code, held like any other."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from functools import partial
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from statistics import median
+from typing import Any
 
 import anyio
 
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd
+from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
+from codeflash_parallel.benchmark.race import race
+from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
+from codeflash_parallel.benchmark.rank import rank
+from codeflash_parallel.benchmark.ranking import Ranking
+from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.cli.exits import Interrupted
 from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
 from codeflash_parallel.cli.output import Output
+from codeflash_parallel.engine.alone import machine_alone
+from codeflash_parallel.engine.race_terms import race_plan
+from codeflash_parallel.engine.workload import Workload
+from codeflash_parallel.model.errors import EnvironmentFault
+from codeflash_parallel.model.outcome import Status, Verdict
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import private_folders, project_environment
+from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.quiet import host_quiet
 
-if TYPE_CHECKING:
-    from codeflash_parallel.benchmark.fitness import Fitness, Needed, Recorded
-    from codeflash_parallel.engine.rehearsal import Going, Venue
+#: Candidates beside the baseline, all of the same code.
+CANDIDATES = ("same 1", "same 2", "same 3")
 
-#: Wall seconds for which rounds of each workload are recorded.
-RECORD_S = 12.0
+#: True differences for which the seconds are told, as fractions.
+GAINS = (0.02, 0.05, 0.10)
 
-#: Wall seconds that recording and drawing should take together: less than a minute with the starts of
-#: processes, on a busy machine, too. So much is left for drawing at least.
-WHOLE_S, LEAST_DRAWING_S = 54.0, 8.0
+#: How the names of folders begin that hold the arms' files.
+PREFIX = "racecheck-"
 
-#: Of the time for drawing: the share of campaigns of identical candidates, and of each difference.
-SAME_SHARE, EACH_SHARE = 0.64, 0.12
-
-#: Campaigns that are enough, and that are drawn however long they take.
-ENOUGH, LEAST = 1000, 20
-
-#: Goes to the beginning of a terminal's line and clears it.
-_CLEAR = "\r\x1b[K"
+WORK = "pure Python, 0.1 ms a call"
+SOURCE = """
+def work():
+    total = 0
+    for i in range(3500):
+        total += i & 3
+    return total
+"""
 
 
-def check_race(settings: Settings, interpreter: Path, cache: Path, output: Output) -> tuple[Fitness, ...]:
-    """Return what identical arms of every workload tell about this machine.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needed:
+    """Seconds of a race that shows a true gain, a fraction."""
+
+    gain: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceCheck:
+    """What a race of identical code tells about this machine.
+
+    Attributes:
+        work: what was timed, a few words.
+        void: rounds that do not count, because the machine was disturbed.
+        seconds: that the race took.
+        budget_s: that it might have taken, as any race of so little work.
+        unit_sd: spread of one round's log-ratio of two arms, median of all candidates.
+        called_faster: candidates that were named winners: each of them falsely.
+        needed: for a race of as many candidates without its confirmation; gains that are no more than the
+            smallest claim are left out.
+    """
+
+    work: str
+    rounds: int
+    void: int
+    seconds: float
+    budget_s: float
+    unit_sd: float
+    verdict: Verdict
+    called_faster: tuple[str, ...]
+    needed: tuple[Needed, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what is shown."""
+        void = f", {self.void} of them void" if self.void else ""
+        falsely = f"{', '.join(self.called_faster)}, falsely" if self.called_faster else "none"
+        return [
+            ("rounds", f"{self.rounds} in {self.seconds:.0f} s{void}"),
+            ("spread of a round", f"{100 * self.unit_sd:.1f} % (standard deviation between identical arms)"),
+            ("called faster", f"{falsely} (of {len(CANDIDATES)} identical candidates; {self.verdict})"),
+            *((f"{100 * needed.gain:.0f} % faster", self._seconds(needed)) for needed in self.needed),
+        ]
+
+    def _seconds(self, needed: Needed) -> str:
+        more = "" if needed.seconds <= self.budget_s else f", more than the budget of {self.budget_s:.0f} s"
+        return f"about {max(1.0, needed.seconds):.0f} s{more}"
+
+
+def check_race(settings: Settings, interpreter: Path, cache: Path, output: Output) -> RaceCheck:
+    """Hold a race of identical code while nothing else of ours runs on this host; leave nothing behind.
+
+    Args:
+        settings: for the rules of the race.
+        interpreter: that the arms run in.
+        cache: folder in which files may lie meanwhile.
+        output: where the result goes if a second signal ends the process at once.
 
     Raises:
         Interrupted: a signal came; every process and file is gone.
-        EnvironmentFault: another race has the machine, or the arms cannot be run.
+        EnvironmentFault: another race has the machine, or the arms cannot be timed.
     """
-    from codeflash_parallel.benchmark.fitness import fitness
-    from codeflash_parallel.engine.rehearsal import Venue
-    from codeflash_parallel.process.quiet import host_quiet
-
-    random = Random(settings.seed or None)  # noqa: S311 - no secret
-    with handling_signals(output) as interrupts, _Board() as board:
-        quiet = host_quiet(os.environ, board.waits)
-        venue = Venue(interpreter=interpreter, cache=cache, seconds=RECORD_S, random=random, quiet=quiet)
-        recorded = anyio.run(_recorded, settings, venue, board, interrupts)
-        interrupts.passed_to(_raise)
-        left_s = max(LEAST_DRAWING_S, WHOLE_S - sum(one.seconds for one in recorded)) / len(recorded)
-        same, each = partial(_tries, SAME_SHARE * left_s), partial(_tries, EACH_SHARE * left_s)
-        found = []
-        for one in recorded:
-            board.say(f"{one.work}: races are drawn from {len(one.rounds)} rounds")
-            found.append(fitness(one, same, each, random))
-        return tuple(found)
+    with handling_signals(output) as interrupts:
+        return anyio.run(_checked, settings, interpreter, cache, interrupts)
 
 
-async def _recorded(
-    settings: Settings, venue: Venue, board: _Board, interrupts: Interrupts
-) -> tuple[Recorded, ...]:
-    from codeflash_parallel.engine.rehearsal import rehearse
-
+async def _checked(settings: Settings, interpreter: Path, cache: Path, interrupts: Interrupts) -> RaceCheck:
     loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
     interrupts.passed_to(lambda _name: loop.call_soon_threadsafe(scope.cancel))
     with scope:
-        return await rehearse(settings, venue, board)
+        guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
+        async with open_launcher() as runner, machine_alone(host_quiet(os.environ, _say)):
+            with _new_folder(cache) as folder:
+                bench = Bench(runner=runner, guest_dir=guest_dir, limits=Limits(wall_s=120.0, cpu_s=120.0))
+                arms = [_arm(name, Path(folder), interpreter) for name in ("baseline", *CANDIDATES)]
+                found = await _raced(settings, bench, arms)
+        interrupts.come_too_late()
+        return found
     raise Interrupted(interrupts.received)
 
 
-def _raise(name: str) -> NoReturn:
-    raise Interrupted(name)
+def _say(text: str) -> None:
+    """Say what is going on, or what is waited for; empty: nothing any longer."""
+    if text:
+        sys.stderr.write(f"doctor: {text}\n")
+        sys.stderr.flush()
 
 
-def _tries(seconds: float) -> Iterator[int]:
-    """Yield for as long as there is time."""
-    end = time.monotonic() + seconds
-    for number in range(ENOUGH):
-        if number >= LEAST and time.monotonic() > end:
-            return
-        yield number
+def _new_folder(cache: Path) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder; those of others were left by killed processes, for only the token's holder has one."""
+    for left in cache.glob(f"{PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=PREFIX, dir=cache)
 
 
-class _Board:
-    """Says on standard error what is going on: one line that changes on a terminal, else a line a stage."""
-
-    def __init__(self) -> None:
-        self._stream = sys.stderr
-        self._live = self._stream.isatty()
-        self._stage = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._write(_CLEAR if self._live else "")
-
-    def __call__(self, going: Going) -> None:
-        """Show how far a workload is."""
-        if self._live:
-            self.say(f"{going.work}: timed for {min(going.seconds, going.of):.0f} of {going.of:.0f} s")
-        elif going.work != self._stage:
-            self._stage = going.work
-            self.say(f"{going.work}: timed for {going.of:.0f} s")
-
-    def waits(self, why: str) -> None:
-        """Say why nothing goes on."""
-        if why:
-            self.say(f"waits: {why}")
-
-    def say(self, text: str) -> None:
-        """Show one line."""
-        self._write(f"{_CLEAR}doctor: {text}" if self._live else f"doctor: {text}\n")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+def _arm(name: str, folder: Path, interpreter: Path) -> Arm:
+    root, private = folder / name / "tree", folder / name / "private"
+    for place in (root, *private_folders(private)):
+        place.mkdir(parents=True)
+    workspace = Workspace(
+        root=root,
+        project=root,
+        user_root=folder / "user",
+        interpreter=interpreter,
+        private=private,
+        environment=project_environment(os.environ, private=private, number=0),
+    )
+    work = {"path": "work.py", "name": "work", "source": SOURCE}
+    spec: dict[str, Any] = {"targets": [], "prove": [], "seed": 1, "callable": work}
+    return Arm(id=name, workspace=workspace, spec=spec)
 
 
-def race_data(found: Sequence[Fitness]) -> list[dict[str, Any]]:
-    """Return everything as JSON values; shares are fractions."""
-    return [asdict(one) for one in found]
+async def _raced(settings: Settings, bench: Bench, arms: Sequence[Arm]) -> RaceCheck:
+    """Race and confirm as a run does."""
+    group = Group(name=WORK, ns=100_000)
+    plan = race_plan(settings, Workload(work=Work.CALLABLE, why="", groups=(group,)))
+    _say(f"identical code is raced for {plan.budget_ns / 1e9:.0f} s at most")
+    random = Random(settings.seed or None)  # noqa: S311 - no secret
+    baseline, *candidates = arms
+    first = await race(bench, baseline, candidates, plan, random=random)
+    confirmations: list[RaceOutcome] = []
+    while ids := contenders([first], confirmations, plan, limit=len(candidates)):
+        again = confirmation_of([first], confirmations, plan, ids)
+        chosen = [arm for arm in candidates if arm.id in ids]
+        confirmations.append(await race(bench, baseline, chosen, again, random=random))
+    return _found(first, rank([first], confirmations, plan, {}), plan)
 
 
-def race_rows(one: Fitness) -> list[tuple[str, str]]:
-    """Return what is shown of one workload."""
-    void = f", {one.void} of them void" if one.void else ""
-    return [
-        ("rounds", f"{one.rounds} in {one.seconds:.0f} s{void}"),
-        ("spread of a round", f"{100 * one.unit_sd:.1f} % (standard deviation between identical arms)"),
-        ("cores", f"the slowest is {100 * one.core_asymmetry:.1f} % slower than the fastest"),
-        ("wall / CPU", f"{one.wall_per_cpu:.2f}"),
-        ("false winners", _false_winners(one)),
-        *((f"{100 * needed.gain:.0f} % faster", _needed(needed)) for needed in one.needed),
-    ]
+def _found(raced: RaceOutcome, ranking: Ranking, plan: RacePlan) -> RaceCheck:
+    """Return what a race tells.
+
+    Raises:
+        EnvironmentFault: it tells nothing.
+    """
+    if not isinstance(raced, Raced):
+        raise _unfit(raced.reason)
+    if raced.out:
+        raise _unfit("; ".join(f"{name} {out.reason}" for name, out in raced.out.items()) + ".")
+    counted = sum(not round_.void for round_ in raced.rounds)
+    if not counted:
+        raise _unfit(f"{raced.stopped}.")
+    sd, seconds = median(unit_sd(raced.tracks[name]) for name in raced.candidates), raced.wall_ns / 1e9
+    return RaceCheck(
+        work=WORK,
+        rounds=len(raced.rounds),
+        void=len(raced.rounds) - counted,
+        seconds=seconds,
+        budget_s=plan.budget_ns / 1e9,
+        unit_sd=sd,
+        verdict=ranking.verdict,
+        called_faster=tuple(r.id for r in ranking.candidates if r.status in {Status.WON, Status.TIED}),
+        needed=tuple(
+            Needed(gain=gain, seconds=rounds_needed(sd, gain, plan, len(CANDIDATES)) * seconds / counted)
+            for gain in GAINS
+            if gain > plan.min_speedup
+        ),
+    )
 
 
-def _false_winners(one: Fitness) -> str:
-    drawn = f"{one.false_wins} of {one.campaigns} races drawn from these rounds"
-    return f"{drawn}: below {100 * one.false_bound:.2g} %"
-
-
-def _needed(needed: Needed) -> str:
-    if needed.seconds is None:
-        return "not claimed: no more than --min-speedup"
-    found = f"{needed.found} of {needed.campaigns} races"
-    if needed.is_usual:
-        return f"about {needed.seconds:.0f} s, found by {found}"
-    return f"found by {found} only; a longer one would need about {needed.seconds:.0f} s"
+def _unfit(why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        "RACE_UNFIT", f"The race cannot be tried here: {why}", "Run again when the machine is less busy."
+    )
