@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.benchmark.resample import most
 from codeflash_parallel.selftest.entries import Entry, corpus
+from codeflash_parallel.selftest.table import most
 
 Outcomes = Mapping[str, Mapping[str, Any]]
 

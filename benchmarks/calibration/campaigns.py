@@ -3,10 +3,10 @@
 A campaign is a race, its confirmations and the ranking, decided by the very modules that decide live. Only
 the rounds come from the record: layouts are drawn with replacement, as a whole, because the rounds of a
 layout share its accidents; who plays which candidate is drawn anew in every layout, because the arms are
-identical; a candidate's true speedup is added to its log-ratios.
+identical; a candidate's true speedup is added to its log-ratios. Groups of tests are kept apart, and
+confirmations have been recorded as such: one round, new processes.
 
-`doctor --race` draws from a minute's record of one group, and takes confirmations from the same rounds. Here
-groups of tests are kept apart, and confirmations have been recorded as such: one round, new processes.
+Source: the bootstrap by blocks (Künsch 1989), with layouts as blocks.
 """
 
 from __future__ import annotations

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from math import comb
 from typing import Any
 
-from codeflash_parallel.benchmark.resample import most
 from codeflash_parallel.selftest.entries import Entry
 from codeflash_parallel.selftest.judging import Became, Outcome, Totals, totals
+
+#: Halvings of [0, 1]: more than a double can tell apart.
+BISECTIONS = 60
+
+#: Chance that a bound on a rate errs.
+BOUND_ALPHA = 0.05
 
 COLUMNS = ("entry", "level", "outcome", "code", "fooled", "caught by")
 
@@ -39,6 +45,22 @@ def bounds(counts: Totals) -> dict[str, float]:
     wrong, judged = counts.accepted + counts.credited + counts.escaped, counts.stopped
     pairs = {"wrong_accepted": (wrong, wrong + judged), "honest_rejected": (counts.rejected, counts.honest)}
     return {name: round(most(hits, tries), 4) for name, (hits, tries) in pairs.items() if tries}
+
+
+def most(hits: int, tries: int) -> float:
+    """Return the largest chance at which no more than `hits` of `tries` would come with a chance of 5 %.
+
+    The one-sided bound of Clopper and Pearson (1934); without a hit about three over `tries`.
+    """
+    low, high = hits / tries, 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _up_to(hits, tries, middle) > BOUND_ALPHA else (low, middle)
+    return high
+
+
+def _up_to(hits: int, tries: int, chance: float) -> float:
+    return sum(comb(tries, k) * chance**k * (1 - chance) ** (tries - k) for k in range(hits + 1))
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
