@@ -25,6 +25,7 @@ __all__ = [
     "observe_raise",
     "observe_return",
     "render",
+    "walk_in_part",
 ]
 
 #: `full`, `floatless`, `typeless`: digests; `type`: dotted name; `text`: bounded representation.
@@ -59,11 +60,17 @@ def _walked(value, iterators, floats=None):
 
     A lock or a local function somewhere in a result must not hide all the rest.
     """
-    walk = Walk(iterators)
-    walk.lenient, walk.further, walk.floats = True, MAX_FURTHER, floats
+    walk = walk_in_part(iterators, floats)
     walk.run(value)
     if walk.opaque and walk.nodes == 1:
         raise Unencodable(walk.opaque)
+    return walk
+
+
+def walk_in_part(iterators, floats=None):
+    """Return a walk over what is to be known in part at least."""
+    walk = Walk(iterators)
+    walk.lenient, walk.further, walk.floats = True, MAX_FURTHER, floats
     return walk
 
 

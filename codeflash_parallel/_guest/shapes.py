@@ -229,11 +229,21 @@ def _exhausted(walk, value):
 
 
 def _spent(walk, value):
-    walk.write("<%r " % value.name, "")
+    begin_spent(walk, value.name)
     yield value.items
+    yield from end_spent(walk, value.ended)
+
+
+def begin_spent(walk, name):
+    """Write what stands before the items of an iterator."""
+    walk.write("<%r " % name, "")
+
+
+def end_spent(walk, ended):
+    """Write how an iterator has ended."""
     walk.write(" ", "")
-    if value.ended:
-        yield value.ended
+    if ended:
+        yield ended
     walk.write(">", "")
 
 
