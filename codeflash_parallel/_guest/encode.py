@@ -127,7 +127,8 @@ def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     if walk.opaque:
         fields["unencodable"] = walk.opaque
     fields["digest"], fields["floatless"], fields["typeless"] = walk.digests()
-    fields["after"] = _after(walk, args, kwargs)
+    for name, text in _after(walk, args, kwargs).items():
+        fields.setdefault(name, text)
     if floats is not None:
         fields["skeleton"] = digest_of(walk.texts()[1])
     return fields
@@ -145,7 +146,7 @@ def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     walk = Walk(iterators)
     walk.floats = floats
     fields = {"kind": "raise", "type": name, "digest": digest, "floatless": digest, "typeless": digest}
-    fields["after"] = _after(walk, args, kwargs)
+    fields.update(_after(walk, args, kwargs))
     if floats is not None:
         fields["skeleton"] = digest_of(walk.texts()[1])
     return fields
@@ -160,6 +161,6 @@ def _after(walk, args, kwargs):
     try:
         walk.run(args)
         walk.run(kwargs)
-    except Unencodable:
-        return ""
-    return walk.digest()
+    except Unencodable as error:
+        return {"after": "", "unencodable": "the arguments afterwards: %s" % error}
+    return {"after": walk.digest()}

@@ -1,10 +1,26 @@
 """Objects taken apart by what they give to be copied: their maker, its arguments, their state and items."""
 
+import contextlib
 import copyreg
 import types
 
 from .manners import note, note_state
 from .naming import type_name
+
+#: Objects of one class that the replays of a process take apart: a second or two.
+MOST_OBJECTS = 100_000
+#: Those so far; `None` where they are not counted.
+_counted = [None]
+
+
+@contextlib.contextmanager
+def counting(counts):
+    """Count the objects that are taken apart inside; `None`: do not."""
+    before, _counted[0] = _counted[0], counts
+    try:
+        yield
+    finally:
+        _counted[0] = before
 
 
 class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failure
@@ -20,6 +36,7 @@ def unchanging(walk, value):
     """Write an object whose identity is not observable."""
     name = type_name(type(value))
     note(type(value))
+    _count(type(value), name)
     try:
         reduced = _reduced(value)
     except Unencodable as error:
@@ -27,6 +44,16 @@ def unchanging(walk, value):
     if isinstance(reduced, str):
         return walk.write("<%r>" % ("global %s.%s" % (getattr(value, "__module__", "?"), reduced)))
     return _parts(walk, value, name, reduced)
+
+
+def _count(cls, name):
+    counts = _counted[0]
+    if counts is not None:
+        counts[cls] += 1
+        if counts[cls] > MOST_OBJECTS:
+            raise Unencodable(
+                "after %d objects of %s in all calls no more are looked at" % (MOST_OBJECTS, name)
+            )
 
 
 def _reduced(value):

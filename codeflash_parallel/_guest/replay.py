@@ -5,12 +5,14 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 
 from . import aftereffects, current, importing, inputs, instrument, manners
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
 from .lasting import Lasting
+from .reduction import counting
 from .render import render_arguments
 from .surroundings import Surroundings
 from .targets import Settler, Targets, Unresolvable, items_read
@@ -35,18 +37,22 @@ def run(spec, channel):
     calls = _calls(spec, session, proof, channel)
     texts = frozenset(spec.get("texts", ()))  # a fork's own, not its template's
     left = aftereffects.Globals({call.meta["module"] for call in calls})
-    for call in calls:
-        session.replay(call, channel, texts)
+    # Those with derived inputs are counted by themselves: whatever came before them, they are looked at.
+    with counting(Counter()):
+        for call in calls:
+            session.replay(call, channel, texts)
     channel.write("globals", changed=left.changed(), names=left.names())
     session.look_again(channel)
     _tell_replaced(own, channel)
-    for call in _derived(spec):
-        if session.slow >= _MOST_SLOW:
-            break  # whoever hangs need not hang hundreds of times
-        session.replay(call, channel, texts)
+    with counting(Counter()):
+        for call in _derived(spec):
+            if session.slow >= _MOST_SLOW:
+                break  # whoever hangs need not hang hundreds of times
+            session.replay(call, channel, texts)
     session.look_again(channel)
     _tell_replaced(own, channel)
     session.close()
+    channel.write("timing", name="cpu", ns=time.process_time_ns())
     return 0
 
 

@@ -318,6 +318,7 @@ def test_a_generator_gives_in_a_replay_what_its_test_read(lab: Lab) -> None:
     replayed = replay(lab)
     assert len(seen) == 7
     assert replayed.keys() == seen.keys()
+    assert "cpu" in {r["name"] for r in named(lab.run("replay"), "timing")}
     same = ("kind", "type", "digest", "floatless", "typeless")
     for index, call in seen.items():
         assert {n: call[n] for n in same} == {n: replayed[index][n] for n in same}, call["test"]

@@ -30,8 +30,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel._guest import encode as guest
+from codeflash_parallel._guest import reduction, walk
 from codeflash_parallel._guest import render as rendering
-from codeflash_parallel._guest import walk
 from codeflash_parallel._guest.encode import (
     REFUSE,
     Unencodable,
@@ -217,6 +217,48 @@ def test_identity_of_what_never_changes_is_not_seen() -> None:
     frozen = Frozen(x=1)
     for value in (day, text, frozen, (1, (2,)), Colour.RED, pathlib.PurePosixPath("a")):
         assert encode([value, value]).full == encode([value, copy_of(value)]).full
+
+
+class Token(str):  # noqa: SLOT000 - it has attributes
+    """A text that knows its neighbours, as tokens and nodes of trees do."""
+
+    parent: Token | None
+
+    def __init__(self, _text: str) -> None:
+        self.parent, self.children = None, list[Token]()
+
+
+def tree(levels: int) -> Token:
+    top = Token("n")
+    for child in [tree(levels - 1) for _ in range(3)] if levels else []:
+        child.parent = top
+        top.children.append(child)
+    return top
+
+
+def test_a_text_that_knows_its_parents_is_walked_once() -> None:
+    walked = walk.Walk(REFUSE)
+    walked.run(tree(5))
+    assert walked.nodes < 3_000
+    assert encode(tree(5)) == encode(tree(5)) != encode(tree(4))
+    one = Token("n")
+    assert encode([one, one]).full != encode([one, Token("n")]).full
+
+
+def test_after_many_objects_of_a_class_no_more_of_it_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "MOST_OBJECTS", 3)
+    why = f"after 3 objects of {__name__}.Point in all calls no more are looked at"
+    with reduction.counting(collections.Counter()):
+        first = observe_return([Point(1, 2), Point(1, 2)], (), {})
+        assert first["digest"]
+        assert first["after"]
+        assert "unencodable" not in first
+        arguments = observe_return(1, ([Point(1, 2), Point(1, 2)],), {})
+        assert (arguments["digest"], arguments["after"]) == (encode(1).full, "")
+        assert arguments["unencodable"] == f"the arguments afterwards: {why}"
+        assert observe_return(Point(1, 2), (), {})["unencodable"] == why
+        assert observe_return(Frozen(1), (), {})["digest"]
+    assert observe_return([Point(1, 2), Point(1, 2)], (), {}) == first
 
 
 def test_attributes_are_compared_by_name_not_by_order() -> None:
