@@ -145,6 +145,8 @@ class Session:
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
         fields.update(self._observed(function, args, kwargs, meta, measure_return, measure_raise))
+        left = render_arguments(args, kwargs)
+        fields["left"] = "" if left == fields["args"] else left
         why = fields.pop("unencodable", "")
         channel.write("call", thread=False, **fields)
         return why
