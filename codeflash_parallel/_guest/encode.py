@@ -8,42 +8,11 @@ from collections import namedtuple
 from .naming import type_name
 from .reduction import Unencodable
 from .render import render
-from .shapes import EXHAUST, REFUSE, Spent
+from .shapes import EXHAUST, Spent
 from .walk import MAX_FURTHER, MAX_NODES, Walk, digest_of
 
-__all__ = [
-    "EXHAUST",
-    "REFUSE",
-    "Encoded",
-    "Unencodable",
-    "digest_raise",
-    "digest_return",
-    "encode",
-    "encode_in_part",
-    "measure_raise",
-    "measure_return",
-    "observe_raise",
-    "observe_return",
-    "render",
-    "walk_in_part",
-]
-
-#: `full`, `floatless`, `typeless`: digests; `type`: dotted name; `text`: bounded representation.
-Encoded = namedtuple("Encoded", "full floatless typeless type text")  # noqa: PYI024 - typing is slow to import
-
-
-def encode(value, iterators=EXHAUST):
-    """Return the digests of a value.
-
-    Args:
-        iterators: `EXHAUST` the iterators in it, or `REFUSE` them (when others still need them).
-
-    Raises:
-        Unencodable: it holds something that has no canonical form; the message says what.
-    """
-    walk = Walk(iterators)
-    walk.run(value)
-    return Encoded(*walk.digests(), type_name(type(value)), render(value))
+#: The digests of a value.
+Encoded = namedtuple("Encoded", "full floatless typeless")  # noqa: PYI024 - typing is slow to import
 
 
 def encode_in_part(value):
@@ -52,7 +21,7 @@ def encode_in_part(value):
     Raises:
         Unencodable: no more than its type would be left.
     """
-    return Encoded(*_walked(value, EXHAUST).digests(), type_name(type(value)), "")
+    return Encoded(*_walked(value, EXHAUST).digests())
 
 
 def _walked(value, iterators, floats=None):

@@ -1,26 +1,26 @@
 """Objects taken apart by what they give to be copied: their maker, its arguments, their state and items."""
 
-import contextlib
 import copyreg
 import types
+from collections import Counter
 
 from .manners import note, note_state
 from .naming import type_name
 
 #: Objects of one class that the replays of a process take apart: a second or two.
 MOST_OBJECTS = 100_000
-#: Those so far; `None` where they are not counted.
-_counted = [None]
+#: Those so far, while calls are replayed; else nothing is counted.
+_counts = []
 
 
-@contextlib.contextmanager
-def counting(counts):
-    """Count the objects that are taken apart inside; `None`: do not."""
-    before, _counted[0] = _counted[0], counts
-    try:
-        yield
-    finally:
-        _counted[0] = before
+def count_anew():
+    """Count the objects that are taken apart from now on."""
+    _counts[:] = [Counter()]
+
+
+def count_no_more():
+    """Take apart whatever comes."""
+    _counts.clear()
 
 
 class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failure
@@ -47,8 +47,7 @@ def unchanging(walk, value):
 
 
 def _count(cls, name):
-    counts = _counted[0]
-    if counts is not None:
+    for counts in _counts:
         counts[cls] += 1
         if counts[cls] > MOST_OBJECTS:
             raise Unencodable(

@@ -5,14 +5,12 @@ import json
 import random
 import sys
 import time
-from collections import Counter
 
-from . import aftereffects, current, importing, inputs, instrument, manners
+from . import aftereffects, current, importing, inputs, instrument, manners, reduction
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
 from .lasting import Lasting
-from .reduction import counting
 from .render import render_arguments
 from .surroundings import Surroundings
 from .targets import Settler, Targets, Unresolvable, items_read
@@ -37,18 +35,17 @@ def run(spec, channel):
     calls = _calls(spec, session, proof, channel)
     texts = frozenset(spec.get("texts", ()))  # a fork's own, not its template's
     left = aftereffects.Globals({call.meta["module"] for call in calls})
-    # Those with derived inputs are counted by themselves: whatever came before them, they are looked at.
-    with counting(Counter()):
-        for call in calls:
-            session.replay(call, channel, texts)
+    reduction.count_anew()
+    for call in calls:
+        session.replay(call, channel, texts)
     channel.write("globals", changed=left.changed(), names=left.names())
     session.look_again(channel)
     _tell_replaced(own, channel)
-    with counting(Counter()):
-        for call in _derived(spec):
-            if session.slow >= _MOST_SLOW:
-                break  # whoever hangs need not hang hundreds of times
-            session.replay(call, channel, texts)
+    reduction.count_anew()
+    for call in _derived(spec):
+        if session.slow >= _MOST_SLOW:
+            break  # whoever hangs need not hang hundreds of times
+        session.replay(call, channel, texts)
     session.look_again(channel)
     _tell_replaced(own, channel)
     session.close()
@@ -121,6 +118,7 @@ class Session:
 
     def look_again(self, channel):
         """Write what has become of the results so far, and what else is to be seen after the calls."""
+        reduction.count_no_more()
         lasting, left = self._lasting, self._lasting.left()
         spoiled, told = lasting.spoiled(), [*manners.noted(), *left]
         channel.write("spoiled", calls=spoiled, unseen=lasting.unseen, manners=told)

@@ -6,9 +6,10 @@ The digests are those that a replay gives for `Spent`: the same walk, made step 
 import hashlib
 from time import perf_counter_ns
 
-from .encode import REFUSE, Unencodable, observe_raise, walk_in_part
+from .encode import observe_raise, walk_in_part
+from .reduction import Unencodable
 from .render import render
-from .shapes import MAX_ITEMS, begin_spent, end_spent
+from .shapes import MAX_ITEMS, REFUSE, begin_spent, end_spent
 
 #: Parts of a text that are gathered before they are digested.
 _MANY = 1_000
