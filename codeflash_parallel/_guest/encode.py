@@ -43,31 +43,29 @@ def walk_in_part(iterators, floats=None):
     return walk
 
 
-def observe_return(value, args, kwargs, iterators=EXHAUST):
+def observe_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that returned: its digests, and a text for people."""
     # The walk exhausts iterators: text first.
     text = render(value.items if type(value) is Spent else value)
-    return dict(digest_return(value, args, kwargs, iterators), text=text)
+    return dict(digest_return(value, args, kwargs, iterators, floats), text=text)
 
 
 #: A call with more floats than these is not measured.
 _MOST_FLOATS = 100_000
 
 
-def measure_return(value, args, kwargs):
-    """Return the fields of `observe_return`, and the floats in result and arguments, as the walk meets them.
+def _measuring(observe):
+    """Return an observer that gives the floats in result and arguments, too, as the walk meets them.
 
     `skeleton` is the digest of all the rest: where it is the same, only floats differ.
     """
-    text, floats = render(value.items if type(value) is Spent else value), []
-    return dict(digest_return(value, args, kwargs, EXHAUST, floats), text=text, floats=_packed(floats))
 
+    def measure(outcome, args, kwargs):
+        floats = []
+        fields = observe(outcome, args, kwargs, EXHAUST, floats)
+        return dict(fields, floats=_packed(floats))
 
-def measure_raise(error, args, kwargs):
-    """Return the fields of `observe_raise`, and the floats in the arguments."""
-    floats = []
-    fields = digest_raise(error, args, kwargs, EXHAUST, floats)
-    return dict(fields, text=render(error), floats=_packed(floats))
+    return measure
 
 
 def _packed(floats):
@@ -103,9 +101,12 @@ def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     return fields
 
 
-def observe_raise(error, args, kwargs, iterators=EXHAUST):
+def observe_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that raised: its digests, and a text for people."""
-    return dict(digest_raise(error, args, kwargs, iterators), text=render(error))
+    return dict(digest_raise(error, args, kwargs, iterators, floats), text=render(error))
+
+
+measure_return, measure_raise = _measuring(observe_return), _measuring(observe_raise)
 
 
 def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
