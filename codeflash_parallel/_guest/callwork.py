@@ -9,8 +9,9 @@ from itertools import islice
 from types import CoroutineType
 
 from . import inputs, instrument
-from .encode import Unencodable, encode_in_part
+from .encode import encode_in_part
 from .naming import type_name
+from .reduction import Unencodable
 from .replay import seed_everything
 from .targets import Settler, Targets, items_read, laziness
 

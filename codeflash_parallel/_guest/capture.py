@@ -13,9 +13,10 @@ import time
 from contextvars import ContextVar
 
 from . import inputs, instrument, pickling, relocating
-from .encode import REFUSE, observe_raise, observe_return
+from .encode import observe_raise, observe_return
 from .render import render, render_arguments
 from .sampling import Reservoir
+from .shapes import REFUSE
 from .touching import Touches
 
 #: Longest text of a reason, in characters.

@@ -8,41 +8,11 @@ from collections import namedtuple
 from .naming import type_name
 from .reduction import Unencodable
 from .render import render
-from .shapes import EXHAUST, REFUSE, Spent
+from .shapes import EXHAUST, Spent
 from .walk import MAX_FURTHER, MAX_NODES, Walk, digest_of
 
-__all__ = [
-    "EXHAUST",
-    "REFUSE",
-    "Encoded",
-    "Unencodable",
-    "digest_raise",
-    "digest_return",
-    "encode",
-    "encode_in_part",
-    "measure_raise",
-    "measure_return",
-    "observe_raise",
-    "observe_return",
-    "render",
-]
-
-#: `full`, `floatless`, `typeless`: digests; `type`: dotted name; `text`: bounded representation.
-Encoded = namedtuple("Encoded", "full floatless typeless type text")  # noqa: PYI024 - typing is slow to import
-
-
-def encode(value, iterators=EXHAUST):
-    """Return the digests of a value.
-
-    Args:
-        iterators: `EXHAUST` the iterators in it, or `REFUSE` them (when others still need them).
-
-    Raises:
-        Unencodable: it holds something that has no canonical form; the message says what.
-    """
-    walk = Walk(iterators)
-    walk.run(value)
-    return Encoded(*walk.digests(), type_name(type(value)), render(value))
+#: The digests of a value.
+Encoded = namedtuple("Encoded", "full floatless typeless")  # noqa: PYI024 - typing is slow to import
 
 
 def encode_in_part(value):
@@ -51,7 +21,7 @@ def encode_in_part(value):
     Raises:
         Unencodable: no more than its type would be left.
     """
-    return Encoded(*_walked(value, EXHAUST).digests(), type_name(type(value)), "")
+    return Encoded(*_walked(value, EXHAUST).digests())
 
 
 def _walked(value, iterators, floats=None):
@@ -59,39 +29,43 @@ def _walked(value, iterators, floats=None):
 
     A lock or a local function somewhere in a result must not hide all the rest.
     """
-    walk = Walk(iterators)
-    walk.lenient, walk.further, walk.floats = True, MAX_FURTHER, floats
+    walk = walk_in_part(iterators, floats)
     walk.run(value)
     if walk.opaque and walk.nodes == 1:
         raise Unencodable(walk.opaque)
     return walk
 
 
-def observe_return(value, args, kwargs, iterators=EXHAUST):
+def walk_in_part(iterators, floats=None):
+    """Return a walk over what is to be known in part at least."""
+    walk = Walk(iterators)
+    walk.lenient, walk.further, walk.floats = True, MAX_FURTHER, floats
+    return walk
+
+
+def observe_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that returned: its digests, and a text for people."""
     # The walk exhausts iterators: text first.
     text = render(value.items if type(value) is Spent else value)
-    return dict(digest_return(value, args, kwargs, iterators), text=text)
+    return dict(digest_return(value, args, kwargs, iterators, floats), text=text)
 
 
 #: A call with more floats than these is not measured.
 _MOST_FLOATS = 100_000
 
 
-def measure_return(value, args, kwargs):
-    """Return the fields of `observe_return`, and the floats in result and arguments, as the walk meets them.
+def _measuring(observe):
+    """Return an observer that gives the floats in result and arguments, too, as the walk meets them.
 
     `skeleton` is the digest of all the rest: where it is the same, only floats differ.
     """
-    text, floats = render(value.items if type(value) is Spent else value), []
-    return dict(digest_return(value, args, kwargs, EXHAUST, floats), text=text, floats=_packed(floats))
 
+    def measure(outcome, args, kwargs):
+        floats = []
+        fields = observe(outcome, args, kwargs, EXHAUST, floats)
+        return dict(fields, floats=_packed(floats))
 
-def measure_raise(error, args, kwargs):
-    """Return the fields of `observe_raise`, and the floats in the arguments."""
-    floats = []
-    fields = digest_raise(error, args, kwargs, EXHAUST, floats)
-    return dict(fields, text=render(error), floats=_packed(floats))
+    return measure
 
 
 def _packed(floats):
@@ -120,15 +94,19 @@ def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     if walk.opaque:
         fields["unencodable"] = walk.opaque
     fields["digest"], fields["floatless"], fields["typeless"] = walk.digests()
-    fields["after"] = _after(walk, args, kwargs)
+    for name, text in _after(walk, args, kwargs).items():
+        fields.setdefault(name, text)
     if floats is not None:
         fields["skeleton"] = digest_of(walk.texts()[1])
     return fields
 
 
-def observe_raise(error, args, kwargs, iterators=EXHAUST):
+def observe_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that raised: its digests, and a text for people."""
-    return dict(digest_raise(error, args, kwargs, iterators), text=render(error))
+    return dict(digest_raise(error, args, kwargs, iterators, floats), text=render(error))
+
+
+measure_return, measure_raise = _measuring(observe_return), _measuring(observe_raise)
 
 
 def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
@@ -138,7 +116,7 @@ def digest_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     walk = Walk(iterators)
     walk.floats = floats
     fields = {"kind": "raise", "type": name, "digest": digest, "floatless": digest, "typeless": digest}
-    fields["after"] = _after(walk, args, kwargs)
+    fields.update(_after(walk, args, kwargs))
     if floats is not None:
         fields["skeleton"] = digest_of(walk.texts()[1])
     return fields
@@ -153,6 +131,6 @@ def _after(walk, args, kwargs):
     try:
         walk.run(args)
         walk.run(kwargs)
-    except Unencodable:
-        return ""
-    return walk.digest()
+    except Unencodable as error:
+        return {"after": "", "unencodable": "the arguments afterwards: %s" % error}
+    return {"after": walk.digest()}

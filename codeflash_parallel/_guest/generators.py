@@ -48,43 +48,16 @@ def wrap_generator(recorder, origin, function):
             with Section(busy):
                 call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
                 generator = function(*args, **kwargs)
-            if call is None:
-                return (yield from _passed_by(generator, busy))
-            return (yield from _driven(generator, Section(busy), Trace(recorder, call, args, kwargs)))
+            trace = SILENT if call is None else Trace(recorder, call, args, kwargs)
+            return (yield from _driven(generator, Section(busy), trace))
         finally:
             over()
 
     return wrapper
 
 
-def _passed_by(generator, busy):
-    """Run a generator that is not recorded: the thread is marked while it runs, as cheaply as can be."""
-    __tracebackhide__ = True
-    sent = thrown = None
-    while True:
-        me = get_ident()
-        nested = me in busy
-        busy.add(me)
-        try:
-            item = generator.send(sent) if thrown is None else generator.throw(thrown)
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            if not nested:
-                busy.discard(me)
-        try:
-            thrown = None
-            sent = yield item
-        except GeneratorExit:
-            with Section(busy):
-                generator.close()
-            raise
-        except BaseException as error:
-            sent, thrown = None, error
-
-
 def _driven(generator, section, trace):
-    """Run a generator that is recorded, step by step."""
+    """Run a generator step by step: the thread is marked while it runs."""
     __tracebackhide__ = True
     sent = thrown = None
     while True:

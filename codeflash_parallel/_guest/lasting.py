@@ -45,7 +45,7 @@ class Lasting:
             ns: the CPU time that it took.
         """
         parts = (outcome, *args, *kwargs.values())
-        if not fields["digest"] or _FIXED.issuperset(map(type, parts)):
+        if not (fields["digest"] and fields["after"]) or _FIXED.issuperset(map(type, parts)):
             return
         if self._left_ns <= 0:
             self.unseen.append(index)

@@ -3,6 +3,7 @@
 import importlib
 import marshal
 import pickle
+import re
 import sys
 import threading
 import types
@@ -185,6 +186,12 @@ def _rlock(lock):
     return new_rlock, ()
 
 
+def _match(match):
+    how = (match.re, match.string, match.pos, match.endpos, match.regs)
+    new_match(*how)
+    return new_match, how
+
+
 def _proxy(proxy):
     return new_proxy, (dict(proxy),)
 
@@ -200,12 +207,28 @@ def new_rlock():
     return threading.RLock()
 
 
+def new_match(pattern, string, pos, endpos, regs):
+    """Make a match again: the search of its pattern that gives the same groups at the same places.
+
+    Raises:
+        PicklingError: there is none.
+    """
+    for found in pattern.finditer(string, pos, endpos):
+        if found.regs == regs:
+            return found
+    found = pattern.fullmatch(string, pos, endpos)
+    if found is None or found.regs != regs:
+        raise pickle.PicklingError("a match that its pattern does not give again")
+    return found
+
+
 def new_proxy(mapping):
     """Make a view of a mapping."""
     return types.MappingProxyType(mapping)
 
 
 _REDUCERS = {
+    re.Match: _match,
     types.CellType: _cell,
     types.ModuleType: _module,
     types.MappingProxyType: _proxy,

@@ -2,9 +2,25 @@
 
 import copyreg
 import types
+from collections import Counter
 
 from .manners import note, note_state
 from .naming import type_name
+
+#: Objects of one class that the replays of a process take apart: a second or two.
+MOST_OBJECTS = 100_000
+#: Those so far, while calls are replayed; else nothing is counted.
+_counts = []
+
+
+def count_anew():
+    """Count the objects that are taken apart from now on."""
+    _counts[:] = [Counter()]
+
+
+def count_no_more():
+    """Take apart whatever comes."""
+    _counts.clear()
 
 
 class Unencodable(Exception):  # noqa: N818 - a fact about a value, not a failure
@@ -20,6 +36,7 @@ def unchanging(walk, value):
     """Write an object whose identity is not observable."""
     name = type_name(type(value))
     note(type(value))
+    _count(type(value), name)
     try:
         reduced = _reduced(value)
     except Unencodable as error:
@@ -27,6 +44,15 @@ def unchanging(walk, value):
     if isinstance(reduced, str):
         return walk.write("<%r>" % ("global %s.%s" % (getattr(value, "__module__", "?"), reduced)))
     return _parts(walk, value, name, reduced)
+
+
+def _count(cls, name):
+    for counts in _counts:
+        counts[cls] += 1
+        if counts[cls] > MOST_OBJECTS:
+            raise Unencodable(
+                "after %d objects of %s in all calls no more are looked at" % (MOST_OBJECTS, name)
+            )
 
 
 def _reduced(value):

@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from . import aftereffects, current, importing, inputs, instrument, manners
+from . import aftereffects, current, importing, inputs, instrument, manners, reduction
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
@@ -35,11 +35,13 @@ def run(spec, channel):
     calls = _calls(spec, session, proof, channel)
     texts = frozenset(spec.get("texts", ()))  # a fork's own, not its template's
     left = aftereffects.Globals({call.meta["module"] for call in calls})
+    reduction.count_anew()
     for call in calls:
         session.replay(call, channel, texts)
     channel.write("globals", changed=left.changed(), names=left.names())
     session.look_again(channel)
     _tell_replaced(own, channel)
+    reduction.count_anew()
     for call in _derived(spec):
         if session.slow >= _MOST_SLOW:
             break  # whoever hangs need not hang hundreds of times
@@ -47,6 +49,7 @@ def run(spec, channel):
     session.look_again(channel)
     _tell_replaced(own, channel)
     session.close()
+    channel.write("timing", name="cpu", ns=time.process_time_ns())
     return 0
 
 
@@ -115,6 +118,7 @@ class Session:
 
     def look_again(self, channel):
         """Write what has become of the results so far, and what else is to be seen after the calls."""
+        reduction.count_no_more()
         lasting, left = self._lasting, self._lasting.left()
         spoiled, told = lasting.spoiled(), [*manners.noted(), *left]
         channel.write("spoiled", calls=spoiled, unseen=lasting.unseen, manners=told)
@@ -139,6 +143,8 @@ class Session:
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
         fields.update(self._observed(function, args, kwargs, meta, measure_return, measure_raise))
+        left = render_arguments(args, kwargs)
+        fields["left"] = "" if left == fields["args"] else left
         why = fields.pop("unencodable", "")
         channel.write("call", thread=False, **fields)
         return why

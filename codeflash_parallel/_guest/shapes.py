@@ -64,6 +64,8 @@ def _usual(cls):
         return _refuse if _io._IOBase in bases else _iterator
     if hasattr(cls, "__await__") or hasattr(cls, "__anext__"):
         return _refuse
+    if not _SCALARS.isdisjoint(bases):
+        return _scalar
     return unchanging if _never_changes(cls) else changing
 
 
@@ -105,8 +107,13 @@ def _loaded(file, name):
     return getattr(module, name)
 
 
+def _scalar(walk, value):
+    # One with attributes may change, and know others that know it, as tokens and nodes of trees do.
+    return (changing if getattr(value, "__dict__", None) else unchanging)(walk, value)
+
+
 def _never_changes(cls):
-    if cls.__module__ in _UNCHANGING or not _SCALARS.isdisjoint(cls.__mro__):
+    if cls.__module__ in _UNCHANGING:
         return True
     frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
     return frozen is True
@@ -229,11 +236,21 @@ def _exhausted(walk, value):
 
 
 def _spent(walk, value):
-    walk.write("<%r " % value.name, "")
+    begin_spent(walk, value.name)
     yield value.items
+    yield from end_spent(walk, value.ended)
+
+
+def begin_spent(walk, name):
+    """Write what stands before the items of an iterator."""
+    walk.write("<%r " % name, "")
+
+
+def end_spent(walk, ended):
+    """Write how an iterator has ended."""
     walk.write(" ", "")
-    if value.ended:
-        yield value.ended
+    if ended:
+        yield ended
     walk.write(">", "")
 
 

@@ -162,7 +162,7 @@ async def _cancel_others():
 
 
 async def _collect(generator, limit):
-    items, ended = [], ""
+    items, ended = [], "" if limit > 0 else "cut"
     try:
         if limit > 0:
             async for item in generator:

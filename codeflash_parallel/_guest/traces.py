@@ -1,15 +1,18 @@
-"""What a generator gave: the items that its consumer read, each as it was when it was handed out."""
+"""What a generator gave: the items that its consumer read, each as it was when it was handed out.
+
+The digests are those that a replay gives for `Spent`: the same walk, made step by step.
+"""
 
 import hashlib
 from time import perf_counter_ns
 
-from .encode import REFUSE, Unencodable, encode, observe_raise
+from .encode import observe_raise, walk_in_part
+from .reduction import Unencodable
+from .render import render
+from .shapes import MAX_ITEMS, REFUSE, begin_spent, end_spent
 
-#: Items of one generator that enter its digest; what comes later is only counted.
-_MAX_ITEMS = 10_000
-
-#: Items of these types stay what they are: they are gathered and encoded together.
-_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
+#: Parts of a text that are gathered before they are digested.
+_MANY = 1_000
 
 #: Items that are shown, and the longest text of one.
 _SHOWN, _MAX_TEXT = 100, 200
@@ -45,7 +48,12 @@ class Trace:
         self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)
         self._digests = [hashlib.blake2b(digest_size=16) for _ in range(3)]
         self._texts, self._count, self._why, self._is_full = [], 0, "", False
-        self._pending = []
+        shape = call.origin.shape
+        self._type = "builtins." + ("async_generator" if shape == "asyncgen" else "generator")
+        self._walk = walk_in_part(REFUSE)
+        begin_spent(self._walk, self._type)
+        self._walk.met(self)  # numbered as the list of all items is
+        self._walk.write("[")
         recorder.unfinished.add(self)
 
     def clock(self):
@@ -62,80 +70,69 @@ class Trace:
             return
         now = perf_counter_ns()
         self._call.ns += now - started
-        if type(item) in _ATOMS:
-            self._pending.append(item)
-            self._is_full = self._count >= _MAX_ITEMS
-            return
-        self._flush()
+        if self._count > 1:
+            self._walk.write(", ")
         self._add(item)
+        if self._count <= _SHOWN:
+            self._texts.append(render(item, _MAX_TEXT))
         if not self._recorder.spend(now):
             self._why = "the budget of seconds is spent"
-        self._is_full = bool(self._why) or self._count >= _MAX_ITEMS
+        self._is_full = bool(self._why) or self._count >= MAX_ITEMS
 
     def _charge(self, started):
         if started:
             self._call.ns += perf_counter_ns() - started
 
-    def _flush(self):
-        """Encode the items that nobody could have changed, all at once."""
-        if self._pending and not self._why:
-            started = perf_counter_ns()
-            self._add(self._pending)
-            self._recorder.spend(started)
-        self._pending = []
-
     def _add(self, part):
         try:
-            encoded = encode(part, REFUSE)
+            self._walk.run(part)
         except Unencodable as error:
             self._why = str(error)
-            return
-        for digest, text in zip(self._digests, (encoded.full, encoded.floatless, encoded.typeless)):
-            digest.update(text.encode())
-        if len(self._texts) < _SHOWN:
-            self._texts.append(encoded.text[1:-1] if part is self._pending else encoded.text[:_MAX_TEXT])
+        if len(self._walk.full) > _MANY:
+            self._flush()
+
+    def _flush(self):
+        for digest, text in zip(self._digests, self._walk.taken_texts()):
+            digest.update(text.encode("utf-8", "surrogatepass"))
 
     def ended(self, started, value):
         """Record that the generator is exhausted."""
         self._charge(started)
-        self._flush()
-        if value is not None:
-            self._add(value)
-        self._finish("exhausted", self._returned())
+        self._finish("exhausted", [] if value is None else [value])
 
     def close(self):
         """Record that the rest was not wanted."""
         self._call.items = self._count
-        self._finish("read in part", self._returned())
-
-    def _returned(self):
-        name = "async_generator" if self._call.origin.shape == "asyncgen" else "generator"
-        return {"kind": "return", "type": "builtins." + name, "after": ""}
+        self._finish("read in part", "cut")
 
     def left(self, started, error, thrown):
         """Record that the generator raised.
 
         Args:
             thrown: what the consumer threw in. A cancellation that comes out again is no outcome of the
-                target's.
+                target's, and an error that does is none that a replay could give.
         """
         if error is thrown and not isinstance(error, Exception):
             self.close()
             return
         self._charge(started)
-        self._finish("raised", observe_raise(error, *self._arguments, REFUSE))
+        raised = observe_raise(error, *self._arguments, REFUSE)
+        kept = raised if error is thrown else {"after": raised["after"]}
+        self._finish("raises " + raised["type"], "raises %r" % raised["type"], kept)
 
-    def _finish(self, state, fields):
+    def _finish(self, state, ending, fields=None):
         if self not in self._recorder.unfinished:
             return
         self._recorder.unfinished.discard(self)
+        self._walk.write("]")
+        for part in end_spent(self._walk, "cut" if self._count >= MAX_ITEMS else ending):
+            self._add(part)
         self._flush()
-        names = ("digest", "floatless", "typeless")
-        for name, digest in zip(names, self._digests):
-            digest.update(("%d %s %s" % (self._count, state, fields.get(name, ""))).encode())
-            fields[name] = digest.hexdigest()
         shown = ("[%s] %s" % (", ".join(self._texts), state))[:2000]
-        fields.setdefault("text", shown)
+        fields = {"kind": "return", "type": self._type, "after": "", "text": shown, **(fields or {})}
+        fields.update(zip(("digest", "floatless", "typeless"), [one.hexdigest() for one in self._digests]))
         if self._why:
-            fields.update(digest="", floatless="", typeless="", after="", unencodable=self._why)
+            fields.update(digest="", floatless="", typeless="", after="")
+        if why := self._why or self._walk.opaque:
+            fields["unencodable"] = why
         self._call.fields = fields

@@ -75,6 +75,12 @@ class Walk:
             masked[index] = text
         return full, neutral("".join(masked)), less
 
+    def taken_texts(self):
+        """Return the three texts so far, and begin them anew."""
+        texts = self.texts()
+        self.full, self.less, self.mask = [], [], {}
+        return texts
+
     def run(self, value):
         """Walk by trampoline: a handler that has children is a generator of them.
 

@@ -61,6 +61,7 @@ class Baseline:
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
+        replay_cpu_ns: of the longest replay of captured calls, our own looks at values included.
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
         places: where canaries fail as they must.
@@ -109,6 +110,7 @@ class Baseline:
     cpu_ns: int = 0
     wall_ns: int = 0
     rss_bytes: int = 0
+    replay_cpu_ns: int = 0
     leaks: bool = False
     loaded: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -133,6 +135,11 @@ class Baseline:
     def changed_order(self) -> tuple[str, ...]:
         """Return the order of screening where it is not that of collection."""
         return self.order if self.order != self.selected else ()
+
+    @property
+    def longest_cpu_ns(self) -> int:
+        """Return the CPU time of the longest process that a candidate repeats, looks at values included."""
+        return max(self.cpu_ns, self.replay_cpu_ns)
 
     @property
     def level(self) -> Level:
@@ -229,6 +236,7 @@ _PLAIN = (
     *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
+    "replay_cpu_ns",
     *("derived_inputs", "derivation", "globals", "changed_globals", "manners", "aside", "sheltered"),
     *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed", "replaced"),
 )

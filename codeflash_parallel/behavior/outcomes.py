@@ -36,6 +36,7 @@ class CallOutcome:
         traces: what else the call left behind, as ``name=text;...``; of the baseline those that are stable.
         floats, skeleton: of a call that was measured: all floats in result and arguments, packed, and the
             digest of everything else.
+        left: the arguments after the call, in words; empty where they are as before.
         inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
         opaque: why the digests tell of a part the type only; empty where they tell all.
@@ -55,6 +56,7 @@ class CallOutcome:
     skeleton: str = ""
     text: str = ""
     args: str = ""
+    left: str = ""
     captured: bool = False
     inputs: str = ""
     why: str = ""

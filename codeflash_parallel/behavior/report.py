@@ -278,6 +278,7 @@ def _call(
         args=str(get("args") or ""),
         captured=bool(get("captured", False)),
         inputs=str(get("inputs") or ""),
+        left=str(get("left") or ""),
         why=str(get("why") or ""),
         ns=whole_number(get("ns", 0)),
         thread=bool(get("thread", False)),

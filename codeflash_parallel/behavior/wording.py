@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
@@ -62,7 +63,48 @@ def reworded(
         return difference  # fewer calls were made after it now
     if code is Code.OK:
         return replace(difference, got="another outcome; made once more, the call gave the baseline's")
-    return replace(difference, got=_got_text(Differing(code=code, expected=expected, got=again)))
+    told = replace(difference, got=_got_text(Differing(code=code, expected=expected, got=again)))
+    if code is not Code.INPUT_MUTATED:
+        return told
+    ours, theirs = _apart(expected.left or expected.args, again.left or again.args)
+    return replace(told, expected=f"{told.expected}, {ours}", got=f"{told.got}, {theirs}")
+
+
+def _apart(ours: str, theirs: str) -> tuple[str, str]:
+    """Say of arguments after a call where they begin to differ, and what is there on either side."""
+    if ours == theirs:
+        return ("with other identities, or deeper ones than are shown",) * 2
+    alike = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), len(ours))
+    path, start = _path(ours, min(alike, len(theirs)))
+    return f"leaving {path} = {_short(ours[start:])}", f"leaving {path} = {_short(theirs[start:])}"
+
+
+#: What structures the text of a value: strings (which hide the rest), brackets, commas, names and keys.
+_MARKS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\[({]|[\])}]|, |: |\w+=""")
+
+
+def _path(text: str, place: int) -> tuple[str, int]:
+    """Return the path to the part of some arguments' text that holds a place, and where that part starts.
+
+    In ``1, Node(x=[2, 3])`` that of the 3 is ``argument 1.x[1]``.
+    """
+    steps, starts, counts = ["[0]"], [0], [0]
+    for found in _MARKS.finditer(text):
+        mark, start = found[0], found.end()
+        if start > place:
+            break
+        if mark in "[({":
+            steps, starts, counts = [*steps, "[0]"], [*starts, start], [*counts, 0]
+        elif mark in "])}":
+            del steps[-1], starts[-1], counts[-1]
+        elif mark == ", ":
+            counts[-1] += 1
+            steps[-1], starts[-1] = f"[{counts[-1]}]", start
+        elif mark == ": ":
+            steps[-1], starts[-1] = f"[{text[starts[-1] : found.start()]}]", start
+        elif mark.endswith("="):
+            steps[-1], starts[-1] = f".{mark[:-1]}", start
+    return f"argument {steps[0].strip('[].')}{''.join(steps[1:])}", starts[-1]
 
 
 def outcome_text(call: CallOutcome | Answer) -> str:

@@ -222,7 +222,7 @@ def stable(
 
 
 #: Of a call that cannot be made again, or ends otherwise than in its test.
-_SURROUNDINGS = "depends on the test's surroundings"
+SURROUNDINGS = "depends on the test's surroundings"
 
 
 def _replayed(
@@ -233,7 +233,7 @@ def _replayed(
     `None` where its replays disagree.
     """
     if first is None or second is None:
-        return _SURROUNDINGS
+        return SURROUNDINGS
     if why := first.unencodable or second.unencodable:
         return why
     if (first.essence, first.type) != (second.essence, second.type):
@@ -241,7 +241,7 @@ def _replayed(
     # Inside its test an iterator in a result is left to the test: less is known of that result there.
     known = bool(seen.digest) and not seen.opaque
     if seen.kind and (seen.kind != second.kind or (known and seen.digest != second.digest)):
-        return _SURROUNDINGS
+        return SURROUNDINGS
     told = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
     return replace(told, traces=stable_traces(first.traces, second.traces))
 

@@ -188,7 +188,7 @@ class Learner:
     def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
         settings = self._setup.settings
         memory_bytes = memory_limit_of(self._setup.shares, settings, baseline.rss_bytes)
-        cpu_s = settings.timeout + _CPU_FACTOR * baseline.cpu_ns / 1e9
+        cpu_s = settings.timeout + _CPU_FACTOR * baseline.longest_cpu_ns / 1e9
         return CheckPlan(
             guest=guest,
             baseline=baseline,

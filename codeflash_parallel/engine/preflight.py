@@ -272,6 +272,7 @@ class Preflight:
             warnings=(*draft.warnings, *warnings_of(got)),
             **stable_globals(got.replays),
             manners=got.manners,
+            replay_cpu_ns=got.cpu_ns,
             replaced=tuple(sorted(got.replaced.union(draft.replaced))),
             repeats=found.repeats,
             costs_ns=got.costs_ns(captured),

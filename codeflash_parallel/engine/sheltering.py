@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.derivation import Derived, Replays
-from codeflash_parallel.engine.findings import Stability, repetitions, stable
+from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +37,11 @@ class Replayed:
     def manners(self) -> tuple[str, ...]:
         """Return how values told in any replay what they hold, and what was still to come after the calls."""
         return tuple(sorted({manner for replay in self._all for manner in replay.manners}))
+
+    @property
+    def cpu_ns(self) -> int:
+        """Return the CPU time of the longest replay."""
+        return max((replay.timings_ns.get("cpu", 0) for replay in self._all), default=0)
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -86,8 +91,9 @@ async def replayed(
         )
 
     best = await at(levels[0] if levels else ())
-    left = [index for index in made if index not in best.found.calls]
-    if not best.found.bound or not best.aside or not left:
+    bound = best.found.bound
+    left = [i for i in made if i not in best.found.calls and bound.get(i, SURROUNDINGS) == SURROUNDINGS]
+    if not bound or not best.aside or not left:
         return best
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
     others = await making.twice(some, left)

@@ -228,7 +228,7 @@ def _remarks(result: RunResult) -> Iterator[RenderableType]:
         yield Text.assemble((name, "yellow"), outside_words(candidate))
     judged = (c.values for c in ranked(result) if c.status is not Status.REJECTED)
     if uncompared := next(filter(None, map(uncompared_words, judged)), ""):
-        yield Text.assemble(("tests only, no values were compared: ", "yellow"), uncompared)
+        yield Text(uncompared, style="yellow")
     for target, came in result.derivation.items():
         yield Text(one_line(f"compared as well: {target}: {came}"), style="dim")
     if result.quarantined:

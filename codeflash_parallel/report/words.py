@@ -80,12 +80,13 @@ def compared_words(values: ValueCounts) -> str:
 
 
 def uncompared_words(values: ValueCounts) -> str:
-    """Return why tests are all that a candidate was compared by; empty where calls were compared."""
-    if values.level is not Level.TESTS:
-        return ""
+    """Return which calls are not compared, and why; empty where all of them are."""
     unstable = {"they differ from replay to replay": values.unstable} if values.unstable else {}
     reasons = {**values.uncaptured, **unstable}
-    return "; ".join(f"{_calls(count)}: {one_line(why)}" for why, count in reasons.items())
+    if not reasons:
+        return ""
+    level = "tests only, no values were compared" if values.level is Level.TESTS else "not compared"
+    return f"{level}: " + "; ".join(f"{_calls(count)}: {one_line(why)}" for why, count in reasons.items())
 
 
 def _calls(count: int) -> str:

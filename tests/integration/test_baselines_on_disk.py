@@ -25,6 +25,8 @@ def baseline(inputs: str) -> Baseline:
         executing=("t",),
         durations_ns={"t": 5},
         costs_ns={10: 1, 9: 2},
+        cpu_ns=3,
+        replay_cpu_ns=7,
         inputs=inputs,
     )
 
@@ -39,6 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def test_it_comes_back(folder: Path) -> None:
     found = load(folder)
     assert found is not None
+    assert found.longest_cpu_ns == 7, "a replay that takes longer than the tests has its time"
     assert (found.durations_ns, found.costs_ns) == ({"t": 5}, {10: 1, 9: 2})
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 

@@ -42,6 +42,14 @@ async def test_the_difference_is_told_in_words_of_both_sides(lab: CheckLab) -> N
         assert (difference.expected, difference.got) == ("10", "12")
 
 
+async def test_of_an_argument_the_part_is_told_that_is_left_otherwise(lab: CheckLab) -> None:
+    outcome = await lab.check(lab.body("result += value; values == [5, 5] and values.append(0)"))
+    assert outcome.code is Code.INPUT_MUTATED
+    assert outcome.difference is not None
+    told = (outcome.difference.expected, outcome.difference.got)
+    assert told == ("10, leaving argument 0[1] = 5]", "10, leaving argument 0[1] = 5, 0]")
+
+
 async def test_who_ends_or_holds_the_process_is_named(lab: CheckLab) -> None:
     cases = [
         ("os._exit(0)", Code.CRASHED),

@@ -120,3 +120,35 @@ def apply(function, x):
     run = run_guest(tmp_path, root, targets=("mod.py::apply",), wrap="capture", args=args)
     assert run.outcomes == {"mod.apply": "passed"}, run.output
     assert [call["captured"] for call in run.named("call")] == [True, False]
+
+
+def test_matches_are_captured_and_made_again(tmp_path: Path) -> None:
+    module = "def value(match): return (match.lastgroup, match[0], match.span(), match.pos, match.endpos)\n"
+    suite = """
+import re
+import mod
+WORD = re.compile(r"(?P<a>a+)|(?P<b>b|)")
+class Text(str): pass
+def test_a():
+    seen = []
+    def kept(match):
+        seen.append(mod.value(match))
+        return "-"
+    assert WORD.sub(kept, "aabxa") == "---x--"
+    assert mod.value(WORD.search("xaab", 1, 3)) == ("a", "aa", (1, 3), 1, 3)
+    assert mod.value(re.fullmatch("(?P<c>a|ab)", "ab"))[1] == "ab"
+    assert mod.value(re.compile(rb"(?P<d>b)$").search(b"ab"))[1] == b"b"
+def test_b():
+    assert mod.value(re.match("(?P<e>a)", Text("a")))[1] == "a"
+"""
+    root = write_files(tmp_path / "root", {"mod.py": module, "test_it.py": suite})
+    targets = ("mod.py::value",)
+    run = run_guest(tmp_path, root, targets=targets, wrap="capture")
+    assert set(run.outcomes.values()) == {"passed"}, run.output
+    calls = run.named("call")
+    assert [call["why"] for call in calls if not call["captured"]] == []
+    replay = run_guest(tmp_path, root, targets=targets, mode="replay", calls=None, texts=[*range(len(calls))])
+    same = ("i", "kind", "digest", "after", "text")
+    assert [[call[n] for n in same] for call in replay.named("call")] == [
+        [call[n] for n in same] for call in calls
+    ]

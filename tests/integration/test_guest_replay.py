@@ -265,6 +265,61 @@ def test_a_replay_gives_what_the_tests_saw(lab: Lab) -> None:
     assert replayed.keys() == seen.keys()
     same = ("target", "test", "kind", "type", "digest", "floatless", "typeless", "after", "args")
     for index, call in seen.items():
-        if names[call["target"]] not in {"lazy", "generator"}:  # what tests consume is digested item by item
+        if names[call["target"]] not in {"lazy", "generator"}:  # the test has yet to read what they give
             assert {n: call[n] for n in same} == {n: replayed[index][n] for n in same}
     assert replayed[max(replayed)]["text"] == "[0]"
+
+
+STEPS = """
+def pairs(items):
+    last = []
+    for item in items:
+        last = [item, item / 2, last]
+        yield last
+    return "over"
+
+def broken(items):
+    yield from items
+    raise ValueError("no more")
+
+async def later(items):
+    for item in items:
+        yield item
+"""
+READS = """
+import asyncio, itertools
+import pytest
+from steps import broken, later, pairs
+
+def test_to_the_end(): assert len(list(pairs([1, 2, 3]))) == 3
+def test_in_part(): assert next(pairs([1, 2, 3]))[0] == 1
+def test_nothing(): assert list(pairs([])) == []
+def test_a_lot(): assert len(list(itertools.islice(pairs(range(20_000)), 12_000))) == 12_000
+
+def test_raises():
+    with pytest.raises(ValueError): list(broken(["a", 1.5]))
+
+def test_later():
+    async def read(): return [item async for item in later(["a", 1.5])]
+    async def begin():
+        async for item in later([1, 2]): break
+    assert asyncio.run(read()) == ["a", 1.5]
+    asyncio.run(begin())
+"""
+
+
+def test_a_generator_gives_in_a_replay_what_its_test_read(lab: Lab) -> None:
+    for name in ("pairs", "broken", "later"):
+        lab.target(name, "steps.py")
+    lab.file("steps.py", STEPS)
+    lab.file("tests/test_it.py", READS)
+    more = {"args": ["-q", "-p", "no:cacheprovider", "tests"], "select": None, "wrap": "capture"}
+    seen = {r["i"]: r for r in named(lab.run("tests", **more), "call")}
+    replayed = replay(lab)
+    assert len(seen) == 7
+    assert replayed.keys() == seen.keys()
+    assert "cpu" in {r["name"] for r in named(lab.run("replay"), "timing")}
+    same = ("kind", "type", "digest", "floatless", "typeless")
+    for index, call in seen.items():
+        assert {n: call[n] for n in same} == {n: replayed[index][n] for n in same}, call["test"]
+        assert call["digest"]

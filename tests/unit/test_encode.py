@@ -26,21 +26,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from digests import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel._guest import encode as guest
+from codeflash_parallel._guest import reduction, walk
 from codeflash_parallel._guest import render as rendering
-from codeflash_parallel._guest import walk
-from codeflash_parallel._guest.encode import (
-    REFUSE,
-    Unencodable,
-    encode,
-    encode_in_part,
-    observe_raise,
-    observe_return,
-)
-from codeflash_parallel._guest.shapes import MAX_ITEMS
+from codeflash_parallel._guest.encode import encode_in_part, observe_raise, observe_return
+from codeflash_parallel._guest.reduction import Unencodable
+from codeflash_parallel._guest.shapes import MAX_ITEMS, REFUSE
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 HASHABLE = st.recursive(
@@ -219,6 +214,51 @@ def test_identity_of_what_never_changes_is_not_seen() -> None:
         assert encode([value, value]).full == encode([value, copy_of(value)]).full
 
 
+class Token(str):  # noqa: SLOT000 - it has attributes
+    """A text that knows its neighbours, as tokens and nodes of trees do."""
+
+    parent: Token | None
+
+    def __init__(self, _text: str) -> None:
+        self.parent, self.children = None, list[Token]()
+
+
+def tree(levels: int) -> Token:
+    top = Token("n")
+    for child in [tree(levels - 1) for _ in range(3)] if levels else []:
+        child.parent = top
+        top.children.append(child)
+    return top
+
+
+def test_a_text_that_knows_its_parents_is_walked_once() -> None:
+    walked = walk.Walk(REFUSE)
+    walked.run(tree(5))
+    assert walked.nodes < 3_000
+    assert encode(tree(5)) == encode(tree(5)) != encode(tree(4))
+    one = Token("n")
+    assert encode([one, one]).full != encode([one, Token("n")]).full
+
+
+def test_after_many_objects_of_a_class_no_more_of_it_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reduction, "MOST_OBJECTS", 3)
+    why = f"after 3 objects of {__name__}.Point in all calls no more are looked at"
+    reduction.count_anew()
+    try:
+        first = observe_return([Point(1, 2), Point(1, 2)], (), {})
+        assert first["digest"]
+        assert first["after"]
+        assert "unencodable" not in first
+        arguments = observe_return(1, ([Point(1, 2), Point(1, 2)],), {})
+        assert (arguments["digest"], arguments["after"]) == (encode(1).full, "")
+        assert arguments["unencodable"] == f"the arguments afterwards: {why}"
+        assert observe_return(Point(1, 2), (), {})["unencodable"] == why
+        assert observe_return(Frozen(1), (), {})["digest"]
+    finally:
+        reduction.count_no_more()
+    assert observe_return([Point(1, 2), Point(1, 2)], (), {}) == first
+
+
 def test_attributes_are_compared_by_name_not_by_order() -> None:
     one, other = types.SimpleNamespace(a=1, b=2), types.SimpleNamespace(b=2, a=1)
     assert encode(one).full == encode(other).full
@@ -250,8 +290,8 @@ def test_code_of_the_project_is_not_run() -> None:
 
     hostile = Hostile()
     hostile.__dict__["a"] = 1
-    encoded = encode([hostile, hostile])
-    assert encoded.text == "[Hostile(a=1), Hostile(a=1)]"
+    assert encode([hostile, hostile]).full
+    assert rendering.render([hostile, hostile]) == "[Hostile(a=1), Hostile(a=1)]"
 
 
 FILE = io.TextIOWrapper(io.BytesIO())
@@ -387,7 +427,7 @@ def test_text_holds_no_address() -> None:
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from _guest.encode import encode
+from _guest.encode import encode_in_part as encode
 value = {"sets": [{"a", "b", ("c", 1.5)}, frozenset("hello")], "object": type("T", (), {"__module__": "m"})()}
 value["object"].names = set("abcdefgh")
 print(encode(value)[:3])

@@ -13,9 +13,10 @@ from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
+from digests import encode
 
 from codeflash_parallel._guest import crossing, manners
-from codeflash_parallel._guest.encode import digest_raise, digest_return, encode
+from codeflash_parallel._guest.encode import digest_raise, digest_return
 from codeflash_parallel._guest.lasting import Lasting
 from codeflash_parallel.behavior.calls import other_trace
 from codeflash_parallel.behavior.report import read_report

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.calls import Known
+from codeflash_parallel.behavior.calls import Differing, Known
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import GuestReport, read_report
 from codeflash_parallel.behavior.values import compare_calls
-from codeflash_parallel.behavior.wording import reworded
+from codeflash_parallel.behavior.wording import first_difference, reworded
 from codeflash_parallel.engine.findings import repetitions, stable
 from codeflash_parallel.model.outcome import Code
 
@@ -116,6 +116,24 @@ def test_a_difference_is_put_into_words_as_far_as_it_comes_again() -> None:
     assert reworded(difference, CALL, again).got == "2"
     assert "baseline's" in reworded(difference, CALL, CALL).got
     assert "none" in reworded(difference, CALL, None).got
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [
+        ("1, Node(x=[2, 3], y='a, (b')", "1, Node(x=[2, 4], y='a, (b')", "1.x[1] = 4], y='a, (b')"),
+        ("{'a, (': [1], 'b': 2}, k=3", "{'a, (': [1], 'b': 3}, k=3", "0['b'] = 3}, k=3"),
+        ("Shop(n=1, items=[None])", "Shop(n=1, items=[True])", "0.items[0] = True])"),
+        ("'a', k=[(1, 2), 3]", "'a', k=[(1, 2), 4]", "k[1] = 4]"),
+    ],
+)
+def test_the_path_to_what_differs_in_an_argument_is_told(before: str, after: str, path: str) -> None:
+    expected = replace(CALL, text="None", left=before)
+    got = replace(expected, after="x", left=after)
+    one = Differing(code=Code.INPUT_MUTATED, expected=expected, got=got)
+    told = reworded(first_difference(one, KNOWN), expected, got)
+    assert told.got == f"None, leaving argument {path}"
+    assert told.expected.startswith(f"None, leaving argument {path.partition(' ')[0]} = ")
     raised = ANSWER._replace(kind="raise", type="KeyError")
     difference = compare_calls(KNOWN, GuestReport(answers=(raised,))).difference
     assert difference is not None

@@ -1,0 +1,19 @@
+"""Digests of values, as the guest makes them."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from codeflash_parallel._guest.naming import type_name
+from codeflash_parallel._guest.shapes import EXHAUST
+from codeflash_parallel._guest.walk import Walk
+
+Digests = namedtuple("Digests", "full floatless typeless type")  # noqa: PYI024 - compared and sliced
+
+
+def encode(value: Any, iterators: str = EXHAUST) -> Digests:
+    """Return the digests of a value all parts of which have a canonical form."""
+    walk = Walk(iterators)
+    walk.run(value)
+    return Digests(*walk.digests(), type_name(type(value)))
