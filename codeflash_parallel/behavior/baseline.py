@@ -143,13 +143,20 @@ class Baseline:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return the replays of a candidate: without the tests, and where calls need them with them there."""
+        """Return the replays of a candidate: without the tests, and where calls need them with them there.
+
+        One that would make no call is left out: nothing would be imported there, the candidate included.
+        """
         whole, kept = self.known, frozenset(self.sheltered)
         inside = {index: call for index, call in self.calls.items() if index in kept}
         others = {index: call for index, call in self.calls.items() if index not in kept}
         first = Part(known=replace(whole, calls=others), aside=self.aside)
-        second = Known(calls=inside, targets=self.targets, manners=whole.manners)
-        return (first, Part(known=second)) if inside else (first,)
+        if not inside:
+            return (first,)
+        second = replace(whole, calls=inside, derived={}, breaks={}, globals=frozenset(), changed_globals={})
+        if not first.known.all:
+            return (Part(known=second),)
+        return (first, Part(known=replace(second, repeated=0, unstable=0, uncaptured={})))
 
     @property
     def known(self) -> Known:

@@ -51,6 +51,12 @@ class Known:
     uncaptured: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def paths(self) -> frozenset[str]:
+        """Return the files of the targets that the captured calls go to: a replay imports these."""
+        called = {call.target for call in self.calls.values()}
+        return frozenset(self.targets[target].partition("::")[0] for target in called)
+
+    @property
     def all(self) -> Mapping[int, CallOutcome]:
         """Return captured and derived calls."""
         return {**self.calls, **self.derived}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -93,12 +93,13 @@ def red_baseline(tests: Sequence[str], report: GuestReport, absent: Absent) -> E
     return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
 
 
-def must_be_ours(report: GuestReport, sources: Mapping[str, bytes]) -> None:
+def must_be_ours(report: GuestReport, sources: Mapping[str, bytes], needed: Collection[str] = ()) -> None:
     """Raise unless the code that ran is the snapshot's.
 
     Args:
         report: of a run of the snapshot.
         sources: its text of each target file.
+        needed: paths of those that candidates are rejected for not having imported in such a run.
     """
     if report.outside:
         module, path = report.outside[0]
@@ -108,8 +109,14 @@ def must_be_ours(report: GuestReport, sources: Mapping[str, bytes]) -> None:
             "If git ignores it, name it with --include-ignored; else look how the package is installed.",
         )
     for path, text in sources.items():
-        if report.sources.get(path, frozenset()) - {digest_of(text)}:
+        loaded = report.sources.get(path, frozenset())
+        if loaded - {digest_of(text)}:
             raise EnvironmentFault("WRONG_SOURCE", f"The {path} that ran is not the snapshot's.")
+        if not loaded and path in needed:
+            raise EnvironmentFault(
+                "WRONG_SOURCE",
+                f"Calls of {path} can be made again, but which code runs then cannot be proven.",
+            )
 
 
 def forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:

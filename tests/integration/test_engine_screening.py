@@ -12,6 +12,7 @@ from test_engine_serving import BODY, OUTCOMES, WRONG_BODY, body, candidate, jud
 from codeflash_parallel import Answer, Evaluator, RaceMode, RepairRequest, Replacement
 from codeflash_parallel.engine import race_phase
 from codeflash_parallel.engine.behavior_phase import AHEAD
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 pytestmark = pytest.mark.engine
@@ -246,6 +247,32 @@ async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
         result = await evaluator.evaluate([candidate("right", BODY)])
     assert result.candidates[0].status is Status.WON
     assert any("test_passes_once" in warning for warning in result.warnings)
+
+
+@pytest.mark.anyio
+async def test_a_runner_that_the_unchanged_code_replaces_later_is_nobodys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaces = """
+        import os
+        from pathlib import Path
+        import _pytest.runner
+
+        def test_replaces():
+            path = Path(os.environ["FIXTURE_STATE"], "ran")
+            if path.exists():
+                _pytest.runner.check_interactive_exception = lambda call, report: False
+            path.touch()
+    """
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("FIXTURE_STATE", str(state))
+    project = make_project(tmp_path / "project", tests__test_replaces_py=replaces)
+    rights = {"pass_env": ("FIXTURE_STATE",), "allow_write": (str(state),)}
+    async with Evaluator(project, settings(tmp_path, **rights)) as evaluator:
+        with pytest.raises(EnvironmentFault, match="unchanged code") as caught:
+            await evaluator.evaluate([candidate("right", BODY)])
+    assert caught.value.code == "RUNNER_TAMPERED"
 
 
 #: Right in a fork and in a race, wrong in a new process that runs the tests.
