@@ -1,6 +1,6 @@
 """What a generator gave: the items that its consumer read, each as it was when it was handed out."""
 
-import hashlib
+from hashlib import blake2b
 from time import perf_counter_ns
 
 from .encode import REFUSE, Unencodable, encode, observe_raise
@@ -43,7 +43,7 @@ class Trace:
 
     def __init__(self, recorder, call, args, kwargs):
         self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)
-        self._digests = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+        self._digests = [blake2b(digest_size=16) for _ in range(3)]
         self._texts, self._count, self._why, self._is_full = [], 0, "", False
         self._pending = []
         recorder.unfinished.add(self)

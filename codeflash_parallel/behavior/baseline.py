@@ -61,6 +61,7 @@ class Baseline:
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
+        left_out: says how many tests fail on the baseline and are asked of nobody; empty: none.
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
         places: where canaries fail as they must.
@@ -109,6 +110,7 @@ class Baseline:
     cpu_ns: int = 0
     wall_ns: int = 0
     rss_bytes: int = 0
+    left_out: str = ""
     leaks: bool = False
     loaded: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -238,4 +240,5 @@ _PLAIN = (
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
     *("derived_inputs", "derivation", "globals", "changed_globals", "manners", "aside", "sheltered"),
     *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed", "replaced"),
+    "left_out",
 )

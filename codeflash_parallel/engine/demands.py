@@ -163,7 +163,7 @@ def unnoticed(draft: Baseline) -> Baseline:
         raise EnvironmentFault(
             "FAILURE_NOT_SEEN",
             f"No test notices when {names} raises, and none of its calls could be captured.",
-            "Name tests that check it with --tests, or add some with --extra-tests.",
+            f"{draft.left_out} Name tests that check it with --tests, or --extra-tests.".lstrip(),
         )
     warning = f"No test notices when {names} raises: only the values of captured calls protect it."
     return replace(draft, warnings=(*draft.warnings, warning))

@@ -166,6 +166,23 @@ TEST_PRICE_LATE = """
 
 
 @pytest.mark.anyio
+async def test_the_verdict_says_how_many_tests_the_baseline_fails(tmp_path: Path) -> None:
+    red = """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_red(number):
+            assert not number
+    """
+    project = make_project(tmp_path / "project", tests__test_red_py=red)
+    result = await judged(project, settings(tmp_path), [candidate("right", BODY)])
+    first, second = result.summary.split(". ", 1)
+    assert first == "1 of 1 candidates are equivalent to the baseline; none was raced"
+    counts = "2 of 8 tests fail on the baseline and are left out"
+    assert second == f"{counts}, the first one is tests/test_red.py::test_red[1] (E   assert not 1)."
+
+
+@pytest.mark.anyio
 async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE_LATE)
     slow = patch_of(project, "slow", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
