@@ -139,9 +139,7 @@ class Baseline:
     @property
     def level(self) -> Level:
         """Return how deep candidates can be compared."""
-        if len(self.derived) > len(self.breaks):
-            return Level.DERIVED
-        return Level.CAPTURED if self.calls or self.observed else Level.TESTS
+        return Level.CAPTURED if self.observed and not self.calls else self.known.level
 
     @property
     def parts(self) -> tuple[Part, ...]:

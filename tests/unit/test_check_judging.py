@@ -230,6 +230,18 @@ def test_calls_that_need_the_tests_are_a_part_of_their_own() -> None:
     assert differing.reason == second.reason
 
 
+@pytest.mark.parametrize(
+    ("inside", "level"), [(0, Level.CAPTURED), (3, Level.CAPTURED), (24, Level.DERIVED), (240, Level.DERIVED)]
+)
+def test_few_derived_inputs_are_no_level(inside: int, level: Level) -> None:
+    derived = {i: replace(CALL, index=i) for i in range(100, 105 + inside)}
+    baseline = replace(BASELINE, derived=derived, breaks=dict.fromkeys(range(100, 105), "range"))
+    report = GuestReport(calls=(CALL, *derived.values()))
+    counts = compare_calls(baseline.known, report).counts
+    assert baseline.level is counts.level is level
+    assert (counts.derived, counts.derived_wanted, counts.outside) == (inside, 240, 5)
+
+
 def test_calls_that_all_need_the_tests_are_the_only_part() -> None:
     (beside,) = replace(BASELINE, sheltered=(0,), aside=("tests",), repeats={2: "a"}, globals=("m.x",)).parts
     assert (tuple(beside.known.calls), beside.aside) == ((0,), ())
