@@ -4,13 +4,14 @@ A call is *outermost* when no other target call is running in its thread or task
 that is rewritten as a loop looks the same.
 """
 
-import hashlib
 import itertools
 import os
 import sys
 import threading
-import time
+from _thread import get_ident
 from contextvars import ContextVar
+from hashlib import blake2b
+from time import perf_counter_ns
 
 from . import inputs, instrument, pickling, relocating
 from .encode import observe_raise, observe_return
@@ -21,6 +22,8 @@ from .touching import Touches
 
 #: Longest text of a reason, in characters.
 _MAX_WHY = 300
+#: The main thread.
+_MAIN = threading.main_thread().ident
 
 
 def install(spec, channel, guard):
@@ -75,7 +78,7 @@ class Call:
 
     def __init__(self, origin, test, nth, order):
         self.origin, self.test, self.nth, self.order = origin, test, nth, order
-        self.thread = threading.current_thread() is not threading.main_thread()
+        self.thread = get_ident() != _MAIN
         self.blob = self.fields = self.items = None
         self.args = self.why = ""
         self.ns = 0
@@ -148,7 +151,7 @@ class Recorder:
 
     def begin(self, origin, number, args, kwargs):
         """Return a call to be recorded, its inputs kept; None when it was not its turn."""
-        started = time.perf_counter_ns()
+        started = perf_counter_ns()
         call = Call(origin, self._test, number - origin.tally.base, next(self._orders))
         if not origin.tally.reservoir.admit(number, call):
             return None
@@ -189,7 +192,7 @@ class Recorder:
         self._end(call, ns, observe_raise, error, args, kwargs)
 
     def _end(self, call, ns, observe, outcome, args, kwargs):
-        started = time.perf_counter_ns()
+        started = perf_counter_ns()
         call.ns = ns
         # Iterators are refused: the test still needs what they hold.
         call.fields = observe(outcome, args, kwargs, REFUSE)
@@ -200,7 +203,7 @@ class Recorder:
 
         A test gets half of what is left: one that is costly to record must not take all from the others.
         """
-        self._left_ns -= time.perf_counter_ns() - started
+        self._left_ns -= perf_counter_ns() - started
         if self._left_ns >= self._reserved_ns:
             return True
         for tally in self.tallies:
@@ -259,7 +262,7 @@ def inputs_digest(call):
     if call.blob is None:
         return ""
     head = "%s %s %s\n" % (call.origin.via, call.origin.module, call.items)
-    return hashlib.blake2b(head.encode() + call.blob, digest_size=16).hexdigest()
+    return blake2b(head.encode() + call.blob, digest_size=16).hexdigest()
 
 
 def meta_of(index, call):

@@ -5,6 +5,7 @@ two replays of the kept ones under different hash seeds.
 """
 
 import itertools
+import opcode
 import random
 import sys
 import time
@@ -31,6 +32,8 @@ _WAITED_NS = 500_000_000
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
 _RAISING = 0.25
 _MEMORY_BYTES = 512 << 20
+#: The instruction of `raise` and of assertions.
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 #: Longest pickle of one input, and of all.
 _INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
 
@@ -41,15 +44,15 @@ def run(spec, channel):
         from . import shrinking
 
         return shrinking.run(spec, channel)
-    proof = importing.install(spec, channel).proof
+    guard = importing.install(spec, channel)
     inputs.install_places(spec)
     calls = inputs.read_calls(spec["inputs"], spec["calls"])
-    proof.instrument = instrument.registering(spec, channel, calls)
+    guard.proof.instrument = instrument.registering(spec, channel, calls)
     session = Session(spec)
     session.resolve(calls)
     limit_memory(_MEMORY_BYTES)
     with open(spec["derived"], "wb") as file:
-        work = _Work(spec, session, channel, file)
+        work = _Work(spec, session, channel, file, guard.places)
         for target, _ in enumerate(spec["targets"]):
             work.derive(target, [call for call in calls if call.meta["target"] == target])
     session.close()
@@ -59,8 +62,9 @@ def run(spec, channel):
 class _Work:
     """What all targets share: the file, the numbers of inputs, the budgets."""
 
-    def __init__(self, spec, session, channel, file):
+    def __init__(self, spec, session, channel, file, places):
         self._spec, self._session, self._channel, self._file = spec, session, channel, file
+        self._places = places
         self._next = spec["first"]
         count = max(1, len(spec["targets"]))
         self._try_ns = max(spec["try_s"] / count, _LEAST_TRY_S) * 1e9
@@ -70,7 +74,7 @@ class _Work:
     def derive(self, target, calls):
         """Derive inputs for one target."""
         normal = frozenset(self._spec["raises"].get(str(target), ()))
-        found = _Trial(self._spec, self._session, self._try_ns, normal)
+        found = _Trial(self._spec, self._session, self._try_ns, normal, self._places)
         observed = _loaded(self._session, calls[:_MOST_OBSERVED])
         if observed:
             found.run(target, observed)
@@ -88,7 +92,7 @@ class _Work:
         meta = dict(meta, i=self._next)
         self._next += 1
         inputs.write_call(self._file, meta, blob)
-        self._channel.write("derived", i=meta["i"], base=meta["base"], breaks=meta["breaks"])
+        self._channel.write("derived", **{name: meta[name] for name in ("i", "base", "breaks", "raises")})
 
 
 def _loaded(session, calls):
@@ -105,7 +109,8 @@ def _loaded(session, calls):
 class _Trial:
     """Derives inputs for one target and makes the call with each."""
 
-    def __init__(self, spec, session, budget_ns, normal):
+    def __init__(self, spec, session, budget_ns, normal, places):
+        self._places = places
         self._session, self._wanted = session, {False: spec["inside"], True: spec["outside"]}
         self._seed, self._left_ns = spec["seed"], budget_ns
         self._normal, self._raising = normal, {False: 0, True: 0}
@@ -181,7 +186,7 @@ class _Trial:
 
     def _try(self, base, blob, breaks, **read):
         self.told["tried"] += 1
-        meta = dict(base.meta, base=base.meta["i"], breaks=breaks, test="", derived=True, **read)
+        meta = dict(base.meta, base=base.meta["i"], breaks=breaks, raises="", test="", derived=True, **read)
         cost_ns = self._cost_ns(inputs.Call(meta, blob))
         if cost_ns is not None:
             self._kept[bool(meta["breaks"])].append((cost_ns, len(blob), meta, blob))
@@ -198,17 +203,32 @@ class _Trial:
             self._left_ns -= _WAITED_NS
             return None
         except BaseException as error:
-            if not self._is_wanted(error, bool(call.meta["breaks"])):
+            if not self._is_wanted(error, call.meta):
                 self.told["raised"] += 1
                 return None
         return time.process_time_ns() - started
 
-    def _is_wanted(self, error, outside):
-        """Say whether the target was seen to raise this, and there is room for one more that does."""
-        if type_name(type(error)) not in self._normal:
+    def _is_wanted(self, error, meta):
+        """Say whether the target was seen to raise this or means to, and there is room for one more of them.
+
+        What the project's own code objects to decides, whatever relation it breaks.
+        """
+        meta["raises"] = type_name(type(error))
+        if self._is_meant(error):
+            meta["breaks"] = ""
+        elif meta["raises"] not in self._normal:
             return False
+        outside = bool(meta["breaks"])
         self._raising[outside] += 1
         return self._raising[outside] <= _RAISING * self._wanted[outside]
+
+    def _is_meant(self, error):
+        """Say whether an exception comes from a `raise` or an assertion in the project's own code."""
+        trace = error.__traceback__
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        code = trace.tb_frame.f_code
+        return self._places.in_tree(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
 
     def affordable(self, budget_ns):
         """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first."""

@@ -4,6 +4,7 @@ import os
 import site
 import sys
 import sysconfig
+from os.path import normpath
 
 
 class Places:
@@ -64,7 +65,7 @@ class Places:
         """Return a path of the slot relative to its root, else None."""
         for root in self._roots:
             if isinstance(path, str) and under(path, root) and path != root:
-                return os.path.normpath(path[len(root) + 1 :])
+                return normpath(path[len(root) + 1 :])
         return None
 
 

@@ -7,8 +7,8 @@ parametrize lists and caches; who read its code object may have copied it or dra
 import ast
 import builtins
 import os
-import sys
 import types
+from sys import _getframe
 
 from . import auditing, instrument
 
@@ -119,11 +119,11 @@ class ReadingWatch:
 
     def _attribute_read(self, event, args):  # noqa: ARG002 - the signature of listeners
         if args[1] == "__code__":
-            self._code_read(args[0], sys._getframe(2))
+            self._code_read(args[0], _getframe(2))
 
     def _opened(self, event, args):  # noqa: ARG002
         relative = self._by_identity.get(_identity(args[0]))
-        reader = _asking(sys._getframe(2)) if relative is not None else None
+        reader = _asking(_getframe(2)) if relative is not None else None
         if reader is not None:
             self.file_readers.setdefault(relative, _place(reader))
 

@@ -2,8 +2,8 @@
 
 import ast
 import contextlib
-import hashlib
 import importlib.machinery
+from hashlib import sha256
 
 from . import current, incremental
 
@@ -106,7 +106,7 @@ class Proof:
 
     def record(self, path, data, module):
         """Record one load: which bytes were compiled."""
-        digest = hashlib.sha256(data).hexdigest()
+        digest = sha256(data).hexdigest()
         self._channel.write("source", path=self.relative(path), digest=digest, module=module)
 
 

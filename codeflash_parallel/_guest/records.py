@@ -3,9 +3,10 @@
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import threading
+from json import dumps
+from os import write
 
 #: Below this, tests that count or close "all" their descriptors would meet ours.
 _HIGH_FD = 200
@@ -88,7 +89,7 @@ class Channel:
 
     def _write_all(self, data):
         while data and self._fd >= 0:
-            data = data[os.write(self._fd, data) :]
+            data = data[write(self._fd, data) :]
 
     def _silence(self):
         self._lock = threading.Lock()
@@ -101,7 +102,7 @@ class Channel:
 
 def line_of(t, **fields):
     """Return a record as a line."""
-    return json.dumps({"t": t, **fields}).encode() + b"\n"
+    return dumps({"t": t, **fields}).encode() + b"\n"
 
 
 class Buffer:

@@ -33,7 +33,7 @@ def run(spec, channel):
             for number, blob in enumerate(_blobs(session, call, spec["shrink"]), spec["first"]):
                 meta = dict(call.meta, i=number, base=call.meta["i"], breaks="", test="", derived=True)
                 inputs.write_call(file, meta, blob)
-                channel.write("derived", i=number, base=call.meta["i"], breaks="")
+                channel.write("derived", i=number, base=call.meta["i"], breaks="", raises="")
                 session.replay(inputs.Call(meta, blob), channel, frozenset([number]))
     session.close()
     return 0

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import types
+from sys import _getframe
 
 
 def choose(wanted, functions):
@@ -144,14 +145,14 @@ class MonitoringTracer:
         """Do nothing: a frame is on no line yet."""
 
     def _line(self, code, line):
-        self._table.enter_line(sys._getframe(1), code, line)
+        self._table.enter_line(_getframe(1), code, line)
 
     def _jumped(self, code, start, end):
         """Count a loop on a single line once a turn, as `sys.settrace` does; others make a LINE event."""
         line = self._line_of(code, end)
         if end > start or line != self._line_of(code, start):
             return self._monitoring.DISABLE
-        return self._table.enter_line(sys._getframe(1), code, line)
+        return self._table.enter_line(_getframe(1), code, line)
 
     def _line_of(self, code, offset):
         lines = self._lines.get(id(code))
@@ -161,7 +162,7 @@ class MonitoringTracer:
 
     def _left(self, code, offset, value):  # noqa: ARG002 - the signature of three events
         if id(code) in self._table.codes:
-            self._table.leave(sys._getframe(1))
+            self._table.leave(_getframe(1))
 
 
 class LineProfilerTracer:

@@ -3,7 +3,7 @@
 The digests are those that a replay gives for `Spent`: the same walk, made step by step.
 """
 
-import hashlib
+from hashlib import blake2b
 from time import perf_counter_ns
 
 from .encode import observe_raise, walk_in_part
@@ -46,7 +46,7 @@ class Trace:
 
     def __init__(self, recorder, call, args, kwargs):
         self._recorder, self._call, self._arguments = recorder, call, (args, kwargs)
-        self._digests = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+        self._digests = [blake2b(digest_size=16) for _ in range(3)]
         self._texts, self._count, self._why, self._is_full = [], 0, "", False
         shape = call.origin.shape
         self._type = "builtins." + ("async_generator" if shape == "asyncgen" else "generator")

@@ -7,8 +7,8 @@ objects are numbered as they are met, so aliasing and cycles show; no address ev
 ``__hash__`` or ``__repr__`` of the project is called.
 """
 
-import hashlib
 import math
+from hashlib import blake2b
 
 from .reduction import Unencodable
 from .relocating import neutral
@@ -28,7 +28,7 @@ _FLAT = _EXACT | {float, bool}
 
 def digest_of(text):
     """Return the digest of a text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 class Walk:

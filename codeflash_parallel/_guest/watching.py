@@ -3,6 +3,8 @@
 import os
 import sys
 import sysconfig
+from os import getpid
+from sys import _getframe
 
 from . import auditing
 from .places import both_forms, under
@@ -58,7 +60,7 @@ def _wrap_multiprocessing(tell):
 
     def watched(*args):
         # `subprocess` has raised its audit event.
-        if sys._getframe(1).f_globals.get("__name__") != "subprocess":
+        if _getframe(1).f_globals.get("__name__") != "subprocess":
             tell("fork_exec")
         return fork_exec(*args)
 
@@ -80,7 +82,7 @@ class Watch:
 
     def __init__(self, channel, places):
         self._channel, self._places = channel, places
-        self._test, self._told, self._pid = "", set(), os.getpid()
+        self._test, self._told, self._pid = "", set(), getpid()
         self._started = False
         self._before = frozenset(sys.modules)
         self._until = None
@@ -105,13 +107,13 @@ class Watch:
         self._channel.write("modules", names=names)
 
     def _environment_changed(self, event, args):  # noqa: ARG002 - the signature of listeners
-        if self._until is None and self._places.relative(_changer(sys._getframe(2))) is not None:
+        if self._until is None and self._places.relative(_changer(_getframe(2))) is not None:
             self._until = frozenset(sys.modules)
             auditing.stop(self._environment_changed)
 
     def _tell(self, event):  # noqa: ARG002 - which way it was started does not matter
         self._started = True
-        if self._test not in self._told and os.getpid() == self._pid:
+        if self._test not in self._told and getpid() == self._pid:
             self._told.add(self._test)
             self._channel.write("spawned", id=self._test)
 

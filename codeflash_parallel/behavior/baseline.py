@@ -62,6 +62,7 @@ class Baseline:
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
         replay_cpu_ns: of the longest replay of captured calls, our own looks at values included.
+        left_out: says how many tests fail on the baseline and are asked of nobody; empty: none.
         leaks: processes outlive the baseline's tests, too.
         loaded: digest by proven path, as the baseline compiled it.
         places: where canaries fail as they must.
@@ -111,6 +112,7 @@ class Baseline:
     wall_ns: int = 0
     rss_bytes: int = 0
     replay_cpu_ns: int = 0
+    left_out: str = ""
     leaks: bool = False
     loaded: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -144,19 +146,24 @@ class Baseline:
     @property
     def level(self) -> Level:
         """Return how deep candidates can be compared."""
-        if len(self.derived) > len(self.breaks):
-            return Level.DERIVED
-        return Level.CAPTURED if self.calls or self.observed else Level.TESTS
+        return Level.CAPTURED if self.observed and not self.calls else self.known.level
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return the replays of a candidate: without the tests, and where calls need them with them there."""
+        """Return the replays of a candidate: without the tests, and where calls need them with them there.
+
+        One that would make no call is left out: nothing would be imported there, the candidate included.
+        """
         whole, kept = self.known, frozenset(self.sheltered)
         inside = {index: call for index, call in self.calls.items() if index in kept}
         others = {index: call for index, call in self.calls.items() if index not in kept}
         first = Part(known=replace(whole, calls=others), aside=self.aside)
-        second = Known(calls=inside, targets=self.targets, manners=whole.manners)
-        return (first, Part(known=second)) if inside else (first,)
+        if not inside:
+            return (first,)
+        second = replace(whole, calls=inside, derived={}, breaks={}, globals=frozenset(), changed_globals={})
+        if not first.known.all:
+            return (Part(known=second),)
+        return (first, Part(known=replace(second, repeated=0, unstable=0, uncaptured={})))
 
     @property
     def known(self) -> Known:
@@ -239,4 +246,5 @@ _PLAIN = (
     "replay_cpu_ns",
     *("derived_inputs", "derivation", "globals", "changed_globals", "manners", "aside", "sheltered"),
     *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed", "replaced"),
+    "left_out",
 )

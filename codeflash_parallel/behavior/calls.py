@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from codeflash_parallel.behavior.floats import Gap, Tolerance
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import LASTING, UNSEEN, GuestReport
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.outcome import Code, Level
+
+#: Derived inputs of one target that are wanted and keep all relations.
+DERIVED_INSIDE = 240
+#: With fewer than a tenth of what one target should have nobody says that derived inputs were compared.
+_ENOUGH = DERIVED_INSIDE // 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +54,25 @@ class Known:
     repeated: int = 0
     unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Return the files of the targets that the captured calls go to: a replay imports these."""
+        called = {call.target for call in self.calls.values()}
+        return frozenset(self.targets[target].partition("::")[0] for target in called)
+
+    @property
+    def wanted(self) -> int:
+        """Return how many derived inputs that keep all relations were wanted."""
+        return DERIVED_INSIDE * len({call.target for call in self.calls.values()})
+
+    @property
+    def level(self) -> Level:
+        """Return how deep calls are compared."""
+        if not self.calls:
+            return Level.TESTS
+        inside = len(self.derived) - len(self.breaks)
+        return Level.DERIVED if inside >= _ENOUGH else Level.CAPTURED
 
     @property
     def all(self) -> Mapping[int, CallOutcome]:

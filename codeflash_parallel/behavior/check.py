@@ -231,7 +231,7 @@ class _Work:
         return served.session
 
     def _doubt(self, expected: Mapping[str, str], session: Session) -> str:
-        return doubt(session, self._candidate, self._baseline, expected)
+        return doubt(session, self._candidate, self._baseline, expected, self._baseline.loaded)
 
     @cached_property
     def _by_edits(self) -> Serving:

@@ -127,7 +127,7 @@ def judged_replay(
         measured: calls that differ in floats only.
         known: the calls that were to be made.
     """
-    fault = run_fault(session, candidate, baseline, baseline.loaded.keys())
+    fault = run_fault(session, candidate, baseline, known.paths & baseline.loaded.keys())
     fault = fault or unbelievable(session, baseline)
     values = compare_calls(known, session.report, rules, measured)
     if fault is not None and fault.code in _ENDS and _only_outside_is_missing(session, known):
@@ -177,7 +177,13 @@ def with_words(found: Found, again: Session, baseline: Baseline) -> Found:
     return replace(found, values=replace(values, difference=difference, outside=outside))
 
 
-def doubt(session: Session, candidate: Candidate, baseline: Baseline, expected: Mapping[str, str]) -> str:
+def doubt(
+    session: Session,
+    candidate: Candidate,
+    baseline: Baseline,
+    expected: Mapping[str, str],
+    needed: Collection[str],
+) -> str:
     """Return the code of what is wrong with a forked run, if the fork could be to blame; else nothing.
 
     A process that dies or leaves others behind may do so because it was forked; a server that has imported
@@ -185,10 +191,10 @@ def doubt(session: Session, candidate: Candidate, baseline: Baseline, expected: 
 
     Args:
         expected: the baseline's outcome by id of the tests that were to be run; none in a replay.
+        needed: paths that the run imports if it comes to its end.
     """
     ended_early = any(test.outcome in DECISIVE for test in session.report.tests.values())
-    needed = () if ended_early else baseline.loaded.keys()
-    fault = run_fault(session, candidate, baseline, needed)
+    fault = run_fault(session, candidate, baseline, () if ended_early else needed)
     if fault is None and compare_screened(expected, session.report).code is Code.OK:
         fault = unbelievable(session, baseline)
     return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value

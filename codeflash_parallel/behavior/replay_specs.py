@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codeflash_parallel.behavior.calls import DERIVED_INSIDE
 from codeflash_parallel.behavior.session import Guest
 
-#: Derived inputs of one target that are wanted: such that keep all relations, and such that break one.
-DERIVED_INSIDE, DERIVED_OUTSIDE = 240, 40
-
+#: Derived inputs of one target that are wanted and break a relation.
+DERIVED_OUTSIDE = 40
 
 #: CPU seconds for trying inputs out on the baseline, and what all that are kept may take there.
 DERIVED_TRY_S, DERIVED_CHECK_S = 1.0, 0.1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from codeflash_parallel.behavior.baseline import Part
 from codeflash_parallel.behavior.calls import Measured
@@ -96,9 +97,10 @@ class Replaying:
         spec = replay_spec(plan.guest, baseline.inputs, prove, calls, texts, made)
         serving = choose(self.by_edits, Circumstances(fresh=plan.fresh))
         async with without(self.tree, part.aside):
-            served = await run_served(self.place, spec, serving, self._doubt)
+            served = await run_served(self.place, spec, serving, partial(self._doubt, part))
         self.account.replay(served)
         return served.session
 
-    def _doubt(self, session: Session) -> str:
-        return doubt(session, self.candidate, self.plan.baseline, {})
+    def _doubt(self, part: Part, session: Session) -> str:
+        loaded = self.plan.baseline.loaded
+        return doubt(session, self.candidate, self.plan.baseline, {}, part.known.paths & loaded.keys())

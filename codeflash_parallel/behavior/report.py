@@ -48,8 +48,8 @@ class GuestReport:
         globals: dotted names of the public data of the targets' modules.
         changed_globals: digest by name of those that replayed calls have changed.
         manners: how values told what they hold, and what was still to come after the calls.
-        derived: by the number of a derived input: the call that it was made from, and the relation that it
-            breaks.
+        derived: by the number of a derived input: the call that it was made from, the relation that it
+            breaks, and the type of exception that the baseline raised.
         derivations: what came of deriving, by target.
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
@@ -79,7 +79,7 @@ class GuestReport:
     globals: frozenset[str] = frozenset()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
     manners: frozenset[str] = frozenset()
-    derived: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    derived: Mapping[int, tuple[int, str, str]] = field(default_factory=dict)
     derivations: tuple[Derivation, ...] = ()
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: tuple[tuple[str, str], ...] = ()
@@ -140,7 +140,8 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         changed_globals=_texts(_last(by_type["globals"]).get("changed")),
         manners=frozenset(name for record in by_type["spoiled"] for name in _names(record, "manners")),
         derived={
-            whole_number(r["i"]): (whole_number(r["base"]), str(r["breaks"])) for r in by_type["derived"]
+            whole_number(r["i"]): (whole_number(r["base"]), str(r["breaks"]), str(r["raises"]))
+            for r in by_type["derived"]
         },
         derivations=tuple(map(_derivation, by_type["deriving"])),
         sources=_sources(by_type["source"]),

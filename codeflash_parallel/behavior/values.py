@@ -137,20 +137,18 @@ def _counts(
     known: Known, observed: int, inside: Sequence[Differing], beyond: Sequence[Differing]
 ) -> ValueCounts:
     outside = sum(index in known.breaks for index in known.derived)
-    level = Level.TESTS
-    if known.calls:
-        level = Level.DERIVED if len(known.derived) > outside else Level.CAPTURED
     return ValueCounts(
         compared=len(known.calls),
         differing=observed,
         repeated=known.repeated,
         unstable=known.unstable,
         derived=len(known.derived) - outside,
+        derived_wanted=known.wanted,
         derived_differing=len(inside),
         outside=outside,
         outside_differing=len(beyond),
         uncaptured=known.uncaptured,
-        level=level,
+        level=known.level,
     )
 
 

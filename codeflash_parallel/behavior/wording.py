@@ -133,10 +133,13 @@ def value_reason(one: Differing, difference: FirstDifference, count: int) -> str
 
 
 def derived_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of a derived input that keeps all relations differs; `count`: of so many."""
+    """Say how the outcome of a derived input that decides differs; `count`: of so many."""
     name = difference.target.rpartition("::")[2]
-    like = f"a new input that keeps all that the tests' inputs have in common{and_more(count - 1)}"
-    return f"{name} {_what(one)} for {_short(difference.inputs)}, {like}{_figures(one)}."
+    like = "for which the baseline raises"
+    if one.expected.kind != "raise":
+        like = "that keeps all that the tests' inputs have in common"
+    more = f"{and_more(count - 1)}{_figures(one)}"
+    return f"{name} {_what(one)} for {_short(difference.inputs)}, a new input {like}{more}."
 
 
 def outside_reason(one: Differing, difference: FirstDifference, count: int) -> str:

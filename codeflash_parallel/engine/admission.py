@@ -24,7 +24,8 @@ from codeflash_parallel.engine.happened import Look
 from codeflash_parallel.engine.judging import INFRA
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.remembering import Remembering
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.lifecycle import Step
 from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.model.workspace import Workspace
@@ -37,8 +38,8 @@ _NAMED = 5
 #: The hash seed under which the baseline has run all tests; screening has the other one.
 _SEED = HASH_SEEDS[0]
 
-#: The unchanged snapshot, as a candidate.
-_SNAPSHOT = Candidate(id=CandidateId("baseline"), origin=Origin.PATCH, edits=())
+#: Faults of where code came from and of the test runner: a candidate's, unless the unchanged code has them.
+_PROVENANCE = frozenset({Code.WRONG_SOURCE, Code.RUNNER_TAMPERED})
 
 _Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
 
@@ -152,11 +153,15 @@ class Admission:
     # --- tests that the preflight saw only once --------------------------------------------------------
 
     async def examine(self, entry: Entry, slot: Slot, check: _Check) -> CheckOutcome:
-        """Check what is staged; what fails and was seen only once is first looked at on the baseline."""
+        """Check what is staged; what fails and was seen only once is first looked at on the baseline.
+
+        Raises:
+            EnvironmentFault: the unchanged code fails the check of where code comes from, too.
+        """
         plan = self._plan
         outcome = await check(plan, slot, entry.staged)
         blamed = {*outcome.tests.failed_ids, *outcome.tests.missing_ids} & set(plan.rest)
-        if blamed:
+        if blamed or outcome.code in _PROVENANCE:
             await self._look_again(slot, entry.staged)
         return outcome if self._plan is plan else await check(self._plan, slot, entry.staged)
 
@@ -166,12 +171,21 @@ class Admission:
             if self._looked:
                 return
             await slot.discard()
-            self._leave_out(await _clean(self._plan, slot, _SNAPSHOT))
+            self._leave_out(await _clean(self._plan, slot, self._snapshot()))
             await slot.discard()
             await slot.stage(staged.edits)
             self._looked = True
 
+    def _snapshot(self) -> Candidate:
+        """Return the unchanged snapshot, as a candidate."""
+        sources = self._plan.sources.items()
+        edits = tuple(Edit(path=path, old_digest=digest_of(text), new=text) for path, text in sources)
+        return Candidate(id=CandidateId("baseline"), origin=Origin.PATCH, edits=edits)
+
     def _leave_out(self, seen: CheckOutcome) -> None:
+        if seen.code in _PROVENANCE:
+            why = f"The unchanged code fails the check of a new process as well: {seen.reason}"
+            raise EnvironmentFault(seen.code.value, why)
         baseline = self._plan.baseline
         shaky = {*seen.tests.failed_ids, *seen.tests.missing_ids} & set(self._plan.rest)
         if not shaky:

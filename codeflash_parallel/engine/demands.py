@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -114,12 +114,13 @@ def red_baseline(tests: Sequence[str], report: GuestReport, absent: Absent) -> E
     return EnvironmentFault("RED_BASELINE", f"The baseline is red: {named} fails. {last}".strip(), hint)
 
 
-def must_be_ours(report: GuestReport, sources: Mapping[str, bytes]) -> None:
+def must_be_ours(report: GuestReport, sources: Mapping[str, bytes], needed: Collection[str] = ()) -> None:
     """Raise unless the code that ran is the snapshot's.
 
     Args:
         report: of a run of the snapshot.
         sources: its text of each target file.
+        needed: paths of those that candidates are rejected for not having imported in such a run.
     """
     if report.outside:
         module, path = report.outside[0]
@@ -129,8 +130,14 @@ def must_be_ours(report: GuestReport, sources: Mapping[str, bytes]) -> None:
             "If git ignores it, name it with --include-ignored; else look how the package is installed.",
         )
     for path, text in sources.items():
-        if report.sources.get(path, frozenset()) - {digest_of(text)}:
+        loaded = report.sources.get(path, frozenset())
+        if loaded - {digest_of(text)}:
             raise EnvironmentFault("WRONG_SOURCE", f"The {path} that ran is not the snapshot's.")
+        if not loaded and path in needed:
+            raise EnvironmentFault(
+                "WRONG_SOURCE",
+                f"Calls of {path} can be made again, but which code runs then cannot be proven.",
+            )
 
 
 def forced_edits(guest: Guest, sources: Mapping[str, bytes]) -> tuple[Edit, ...]:
@@ -177,7 +184,7 @@ def unnoticed(draft: Baseline) -> Baseline:
         raise EnvironmentFault(
             "FAILURE_NOT_SEEN",
             f"No test notices when {names} raises, and none of its calls could be captured.",
-            "Name tests that check it with --tests, or add some with --extra-tests.",
+            f"{draft.left_out} Name tests that check it with --tests, or --extra-tests.".lstrip(),
         )
     warning = f"No test notices when {names} raises: only the values of captured calls protect it."
     return replace(draft, warnings=(*draft.warnings, warning))

@@ -1,8 +1,8 @@
 """Derived inputs of a baseline: made once, tried out, replayed beside the captured calls, and sorted.
 
-A derived input counts where the baseline ends normally on it (it returns, or raises what it was seen to
-raise) and twice alike, in two processes with different hash seeds. In the second one and in all candidates
-the same calls come in the same order.
+A derived input counts where the baseline ends normally on it (it returns, raises what it was seen to raise,
+or what a `raise` or an assertion in the project's own code says) and twice alike, in two processes with
+different hash seeds. In the second one and in all candidates the same calls come in the same order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import time
 
 import anyio
 
-from codeflash_parallel.behavior.calls import stable_traces
+from codeflash_parallel.behavior.calls import DERIVED_INSIDE, stable_traces
 from codeflash_parallel.behavior.outcomes import CallOutcome, Derivation
 from codeflash_parallel.behavior.replay_specs import derive_spec, replay_spec
 from codeflash_parallel.behavior.replaying import without
@@ -150,7 +150,7 @@ def raised_by(calls: Iterable[CallOutcome]) -> dict[int, tuple[str, ...]]:
 
 def breaks_of(drawn: GuestReport) -> dict[int, str]:
     """Return the relations that drawn inputs break, by number."""
-    return {index: breaks for index, (_, breaks) in drawn.derived.items() if breaks}
+    return {index: breaks for index, (_, breaks, _) in drawn.derived.items() if breaks}
 
 
 def in_order(indexes: Collection[int], breaks: Mapping[int, str]) -> tuple[int, ...]:
@@ -163,23 +163,23 @@ def sorted_out(
 ) -> Derived:
     """Return the derived calls that end normally and alike in two replays.
 
-    An outcome of a type that no captured call gave says that the input is unlike all of theirs. What
-    the baseline raises in some captured call is a normal outcome; whatever else it raises does not count.
+    A result of a type that no captured call gave says that the input is unlike all of theirs. What the
+    baseline raised when it was tried out, and was kept all the same, it has to raise again.
     """
     first, second = ({call.index: call for call in replay.calls} for replay in replays[:2])
     types = {(call.target, call.kind, call.type) for call in captured.values()}
-    normal, breaks = raised_by(captured.values()), breaks_of(drawn)
+    breaks = breaks_of(drawn)
     calls = {}
-    for index, (base, _) in drawn.derived.items():
+    for index, (base, _, raises) in drawn.derived.items():
         if not _agree(first.get(index), second.get(index)):
             continue
         seen, call = captured[base], second[index]
         known = (seen.target, call.kind, call.type) in types
-        if call.kind == "raise" and call.type not in normal.get(seen.target, ()):
+        if raises != (call.type if call.kind == "raise" else ""):
             continue
         traces = stable_traces(first[index].traces, call.traces)
         calls[index] = replace(call, test=seen.test, target=seen.target, traces=traces)
-        if not known:
+        if not known and not raises:
             breaks.setdefault(index, "the type of the result")
     order = in_order(calls, breaks)
     found = {index: calls[index] for index in order}
@@ -213,7 +213,7 @@ def words_of(drawn: GuestReport, found: Derived, guest: Guest) -> dict[str, str]
 
 
 def _words(inside: int, outside: int, told: Derivation | None) -> str:
-    counts = f"{inside} derived inputs that keep all relations, {outside} that break one"
+    counts = f"{inside} of {DERIVED_INSIDE} wanted inputs that keep all relations, {outside} that break one"
     if told is None:
         return f"{counts}; deriving them ended early"
     why = [f"{told.tried} tried", *([f"{told.raised} raised"] if told.raised else [])]

@@ -19,8 +19,8 @@ from codeflash_parallel.model.workspace import Workspace
 
 #: Outcomes of tests that a baseline must not have.
 _RED = frozenset({"failed", "error", "missing"})
-#: How many test ids one message names.
-_NAMED = 5
+#: How much of a failure's last line is shown.
+_SHOWN = 100
 
 
 class Choice(StrEnum):
@@ -63,7 +63,8 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace, choice:
         third_party=report.modules,
         durations_ns=durations_ns,
         loaded={path: next(iter(digests)) for path, digests in report.sources.items()},
-        warnings=(*_not_executed(names, executing), *_red_elsewhere(report, selected, asked)),
+        warnings=_not_executed(names, executing),
+        left_out=_red_elsewhere(report, selected, asked),
     )
 
 
@@ -72,15 +73,15 @@ def _not_executed(names: Sequence[str], executing: Sequence[str]) -> tuple[str, 
     return (f"No test executes {', '.join(names)}: whole tests are compared.",) if missing else ()
 
 
-def _red_elsewhere(report: GuestReport, selected: Sequence[str], asked: Mapping[str, str]) -> tuple[str, ...]:
-    """Name tests that no candidate is asked for, because the baseline fails them; selected ones are told."""
+def _red_elsewhere(report: GuestReport, selected: Sequence[str], asked: Mapping[str, str]) -> str:
+    """Count the tests that no candidate is asked for, as the baseline fails them; selected ones are told."""
     red = [test for test in report.collected if test not in asked and test not in set(selected)]
-    named = ", ".join(red[:_NAMED])
-    return (
-        (f"Tests that fail on the baseline and do not execute a target do not count: {named}.",)
-        if red
-        else ()
-    )
+    if not red:
+        return ""
+    said = report.tests[red[0]].message.strip().splitlines() if red[0] in report.tests else []
+    why = f" ({said[-1].strip()[:_SHOWN]})" if said else ""
+    counts = f"{len(red)} of {len(report.collected)} tests fail on the baseline and are left out"
+    return f"{counts}, the first one is {red[0]}{why}."
 
 
 def _inside(path: str, root: Path) -> str:

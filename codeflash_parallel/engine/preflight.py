@@ -260,7 +260,7 @@ class Preflight:
         sound = {*found.calls, *found.repeats}
         outside = [c for c in recorded if c.index not in sound]
         inside = observed({(c.test, c.target) for c in outside}, first, second)
-        return replace(
+        settled = replace(
             draft,
             calls=bounded(found.calls),
             derived=derived.calls,
@@ -282,6 +282,11 @@ class Preflight:
             uncaptured=dict(uncaptured),
             observed=inside,
         )
+        for part in settled.parts:
+            is_sheltered = part.known.calls.keys() <= set(got.sheltered)
+            for replay in got.others if is_sheltered else got.replays:
+                must_be_ours(replay, self.sources, part.known.paths & draft.loaded.keys())
+        return settled
 
     async def _is_noticed(self, draft: Baseline) -> bool:
         """Say whether a test fails when the targets raise."""

@@ -30,6 +30,8 @@ def judged(account: Account) -> RunResult:
     finish_all(ledger, finding, with_race=account.races)
     verdict, summary = conclusion(ledger, finding, with_race=account.races)
     summary += _caveat(ledger)
+    if account.context is not None and account.context.baseline.left_out:
+        summary += f" {account.context.baseline.left_out}"
     if account.setup.settings.compare is Compare.PASS_FAIL:
         summary += " Only test outcomes were compared (pass-fail), no values."
     return _result(account, verdict, summary)

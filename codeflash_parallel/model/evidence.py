@@ -42,7 +42,8 @@ class ValueCounts:
         repeated: captured calls that were not: their inputs and outcomes are those of two that were.
         unstable: captured calls that were not: the baseline disagrees with itself.
         derived: derived inputs that keep all relations of the observed ones; the call was made with each.
-        derived_differing: of those; they reject like captured calls.
+        derived_wanted: how many of these there should be.
+        derived_differing: of `derived`; they reject like captured calls.
         outside: derived inputs that break a relation; the call was made with each.
         outside_differing: of those, and derived inputs whose outcomes differ by rounding only; shown, and a
             rejection only when differences outside are to reject.
@@ -56,6 +57,7 @@ class ValueCounts:
     repeated: int = 0
     unstable: int = 0
     derived: int = 0
+    derived_wanted: int = 0
     derived_differing: int = 0
     outside: int = 0
     outside_differing: int = 0

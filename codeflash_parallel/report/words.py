@@ -66,7 +66,8 @@ def compared_words(values: ValueCounts) -> str:
     """Return what was compared and what was not, and how deep that goes; empty where nothing was."""
     if values.level in {Level.NONE, Level.TESTS} and not values.uncaptured and not values.uncompared:
         return ""
-    parts = [f"{values.compared} captured calls", f"{values.derived} derived inputs"]
+    derived = f"{values.derived} of {values.derived_wanted} wanted derived inputs"
+    parts = [f"{values.compared} captured calls", derived]
     counts = (
         (values.outside, "inputs unlike all observed"),
         (values.beside, "calls beside the targets"),

@@ -122,3 +122,18 @@ async def test_calls_that_need_something_of_the_tests_are_compared_all_the_same(
     for old in ("return thing.name", "return file.readline()"):
         found = await lab.check(lab.candidate(shop__sums=text.replace(old, f"{old} + {outside}")))
         assert found.code is Code.VALUE_DIFFERS, old
+
+
+async def test_a_candidate_whose_calls_all_need_the_tests_is_compared_there(tmp_path: Path) -> None:
+    tree = LabTree(tmp_path)
+    targets = ("shop/sums.py::name_of",)
+    async with open_check_lab(tmp_path, files=FILES, targets=targets, derives=True, tree=tree) as lab:
+        assert set(lab.baseline.sheltered) == set(lab.baseline.calls) != set()
+        text = (lab.root / "shop/sums.py").read_text(encoding="utf-8")
+        codes = {
+            "return getattr(thing, 'name')": Code.OK,
+            "return thing.name + ('' if 'PYTEST_CURRENT_TEST' in os.environ else '!')": Code.VALUE_DIFFERS,
+        }
+        for new, code in codes.items():
+            found = await lab.check(lab.candidate(shop__sums=text.replace("return thing.name", new)))
+            assert found.code is code, found.reason

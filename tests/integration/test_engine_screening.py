@@ -12,6 +12,7 @@ from test_engine_serving import BODY, OUTCOMES, WRONG_BODY, body, candidate, jud
 from codeflash_parallel import Answer, Evaluator, RaceMode, RepairRequest, Replacement
 from codeflash_parallel.engine import race_phase
 from codeflash_parallel.engine.behavior_phase import AHEAD
+from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 pytestmark = pytest.mark.engine
@@ -169,6 +170,23 @@ TEST_PRICE_LATE = """
 
 
 @pytest.mark.anyio
+async def test_the_verdict_says_how_many_tests_the_baseline_fails(tmp_path: Path) -> None:
+    red = """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_red(number):
+            assert not number
+    """
+    project = make_project(tmp_path / "project", tests__test_red_py=red)
+    result = await judged(project, settings(tmp_path), [candidate("right", BODY)])
+    first, second = result.summary.split(". ", 1)
+    assert first == "1 of 1 candidates are equivalent to the baseline; none was raced"
+    counts = "2 of 8 tests fail on the baseline and are left out"
+    assert second == f"{counts}, the first one is tests/test_red.py::test_red[1] (E   assert not 1)."
+
+
+@pytest.mark.anyio
 async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE_LATE)
     slow = patch_of(project, "slow", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
@@ -250,6 +268,32 @@ async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
         result = await evaluator.evaluate([candidate("right", BODY)])
     assert result.candidates[0].status is Status.WON
     assert any("test_passes_once" in warning for warning in result.warnings)
+
+
+@pytest.mark.anyio
+async def test_a_runner_that_the_unchanged_code_replaces_later_is_nobodys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaces = """
+        import os
+        from pathlib import Path
+        import _pytest.runner
+
+        def test_replaces():
+            path = Path(os.environ["FIXTURE_STATE"], "ran")
+            if path.exists():
+                _pytest.runner.check_interactive_exception = lambda call, report: False
+            path.touch()
+    """
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("FIXTURE_STATE", str(state))
+    project = make_project(tmp_path / "project", tests__test_replaces_py=replaces)
+    rights = {"pass_env": ("FIXTURE_STATE",), "allow_write": (str(state),)}
+    async with Evaluator(project, settings(tmp_path, **rights)) as evaluator:
+        with pytest.raises(EnvironmentFault, match="unchanged code") as caught:
+            await evaluator.evaluate([candidate("right", BODY)])
+    assert caught.value.code == "RUNNER_TAMPERED"
 
 
 #: Right in a fork and in a race, wrong in a new process that runs the tests.

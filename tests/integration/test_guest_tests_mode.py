@@ -374,3 +374,60 @@ def test_a():
 """
     run = run_guest(tmp_path, write_files(project, {"test_it.py": suite}))
     assert run.outcomes == {"test_a": "passed"}
+
+
+#: Each name is taken away or replaced while a test calls targets, imports a module and ends.
+PATCHES = """
+import builtins, hashlib, json, os, sys, threading, time
+import pytest
+from mod import numbers, total
+
+NAMES = {
+    sys: ["_getframe", "audit", "gettrace", "setrecursionlimit"],
+    time: ["time", "monotonic_ns", "perf_counter_ns", "thread_time_ns", "process_time_ns"],
+    os: ["getpid", "getcwd", "write", "urandom", "listdir"],
+    os.path: ["exists", "isfile", "isdir", "join", "realpath", "abspath", "normpath"],
+    json: ["dumps", "loads"],
+    hashlib: ["blake2b", "sha256"],
+    threading: ["get_ident", "current_thread", "main_thread", "active_count", "Lock", "RLock"],
+    builtins: ["open", "print", "input"],
+}
+PATCHED = [(module, name) for module, names in NAMES.items() for name in names]
+
+def broken(*args, **kwargs):
+    raise RuntimeError("patched")
+
+@pytest.mark.parametrize("how", ["removed", "broken"])
+@pytest.mark.parametrize(("module", "name"), PATCHED, ids=[name for _, name in PATCHED])
+def test_patches(monkeypatch, module, name, how):
+    if how == "removed":
+        monkeypatch.delattr(module, name)
+    else:
+        monkeypatch.setattr(module, name, broken)
+    sys.modules.pop("late", None)
+    import late
+    assert late.double(total([1, 2])) == 6 and list(numbers([1, [2]])) == [1, [2]]
+
+def test_empties_the_environment(monkeypatch):
+    monkeypatch.setattr(os, "environ", {})
+    assert total([1]) == 1
+"""
+
+
+@pytest.mark.parametrize("wrap", [{"wrap": "digest", "watch": True}, {"wrap": "capture"}])
+def test_who_patches_the_standard_library_patches_none_of_us(
+    tmp_path: Path, project: Path, wrap: dict[str, object]
+) -> None:
+    generator = "def numbers(values):\n    yield from values\n"
+    files = {
+        "mod.py": f"def total(values):\n    return sum(values)\n\n{generator}",
+        "late.py": "def double(value):\n    return 2 * value\n",
+        "test_it.py": PATCHES,
+    }
+    targets = ("mod.py::total", "mod.py::numbers", "late.py::double")
+    run = run_guest(tmp_path, write_files(project, files), targets=targets, tracebacks="none", **wrap)
+    assert {name: outcome for name, outcome in run.outcomes.items() if outcome != "passed"} == {}
+    assert len(run.outcomes) == 69
+    calls = run.named("call")
+    assert len(calls) == 3 * 68 + 1
+    assert not [call for call in calls if call["why"] or "unencodable" in call]

@@ -95,6 +95,7 @@ values = st.builds(
     repeated=count,
     unstable=count,
     derived=count,
+    derived_wanted=count,
     derived_differing=count,
     outside=count,
     outside_differing=count,

@@ -230,6 +230,36 @@ def test_calls_that_need_the_tests_are_a_part_of_their_own() -> None:
     assert differing.reason == second.reason
 
 
+@pytest.mark.parametrize(
+    ("inside", "level"), [(0, Level.CAPTURED), (3, Level.CAPTURED), (24, Level.DERIVED), (240, Level.DERIVED)]
+)
+def test_few_derived_inputs_are_no_level(inside: int, level: Level) -> None:
+    derived = {i: replace(CALL, index=i) for i in range(100, 105 + inside)}
+    baseline = replace(BASELINE, derived=derived, breaks=dict.fromkeys(range(100, 105), "range"))
+    report = GuestReport(calls=(CALL, *derived.values()))
+    counts = compare_calls(baseline.known, report).counts
+    assert baseline.level is counts.level is level
+    assert (counts.derived, counts.derived_wanted, counts.outside) == (inside, 240, 5)
+
+
+def test_calls_that_all_need_the_tests_are_the_only_part() -> None:
+    (beside,) = replace(BASELINE, sheltered=(0,), aside=("tests",), repeats={2: "a"}, globals=("m.x",)).parts
+    assert (tuple(beside.known.calls), beside.aside) == ((0,), ())
+    assert (beside.known.repeated, beside.known.globals) == (1, frozenset())
+
+
+def test_a_replay_need_not_import_files_that_none_of_its_calls_goes_to() -> None:
+    baseline = replace(BASELINE, targets=("m.py::f", "n.py::g"), calls={0: replace(CALL, target=1)})
+    candidate = replace(CANDIDATE, edits=(EDIT, replace(EDIT, path="n.py")))
+    found = judged(session(a="passed", b="passed"))
+    for loaded, code in ((("n.py",), Code.OK), (("m.py",), Code.WRONG_SOURCE)):
+        sources = {path: frozenset({digest_of(NEW)}) for path in loaded}
+        report = replace(session().report, calls=tuple(baseline.calls.values()), sources=sources)
+        loads = replace(baseline, loaded={"m.py": digest_of(OLD), "n.py": digest_of(OLD)})
+        run = Session(report=report, exit=SOUND)
+        assert judged_replay(found, run, candidate, loads, Rules(), {}, loads.known).code is code
+
+
 @given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["passed", "failed", "skipped"])))
 def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> None:
     run = session(**outcomes)
@@ -252,7 +282,7 @@ def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> No
     ],
 )
 def test_what_a_fork_could_be_to_blame_for(run: Session, code: str) -> None:
-    assert doubt(run, CANDIDATE, BASELINE, BASELINE.expected) == code
+    assert doubt(run, CANDIDATE, BASELINE, BASELINE.expected, BASELINE.loaded) == code
 
 
 def test_calls_inside_tests_are_compared_where_only_targets_change() -> None:

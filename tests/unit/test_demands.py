@@ -7,7 +7,7 @@ import pytest
 from codeflash_parallel.behavior.outcomes import TestOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.engine.demands import Absent, must_have_run, red_baseline
+from codeflash_parallel.engine.demands import Absent, must_be_ours, must_have_run, red_baseline
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Ended
 from codeflash_parallel.model.workspace import Exit
@@ -49,3 +49,9 @@ def test_a_crash_before_any_test_is_looked_at_too(stderr: str, words: str) -> No
         must_have_run(session, ABSENT)
     assert caught.value.code == "BASELINE_CRASHED"
     assert words in caught.value.hint
+
+
+def test_calls_whose_code_cannot_be_proven_are_said_before_any_candidate() -> None:
+    must_be_ours(GuestReport(), {"m.py": b""})
+    with pytest.raises(EnvironmentFault, match="can be made again"):
+        must_be_ours(GuestReport(), {"m.py": b""}, {"m.py"})
