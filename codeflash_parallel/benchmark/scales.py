@@ -58,12 +58,14 @@ class Scale:
         calls: calls of one block; a multiple of `cycle`.
         block_ns: wall time of such a block of the baseline.
         palindromes: how often every arm's blocks are run in both orders in a round.
+        more: so many times as many calls make a block of a candidate.
     """
 
     cycle: int
     calls: int
     block_ns: int
     palindromes: int = 1
+    more: int = 1
 
     @property
     def is_lean(self) -> bool:
@@ -121,7 +123,19 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
     final = max(1, round(plan.block_ns / max(took_ns, 1)))
     block_ns = max(1, took_ns * final)
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns)
+    return with_more(Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns), plan)
+
+
+def with_more(scale: Scale, plan: RacePlan) -> Scale:
+    """Return a scale by which blocks of fast candidates are about as long as those of the baseline.
+
+    One block is of one pass at least: where that is longer than planned, less is missing.
+    """
+    return (
+        scale
+        if scale.is_lean
+        else replace(scale, more=max(1, round(plan.more_calls * plan.block_ns / scale.block_ns)))
+    )
 
 
 def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tuple[Scale, ...]:

@@ -12,11 +12,11 @@ from stadium import LOOPS, open_stadium
 
 from codeflash_parallel.benchmark.attempts import contenders
 from codeflash_parallel.benchmark.decide import Standing, centre
-from codeflash_parallel.benchmark.plan import NULL, RacePlan
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, SHORT_GAIN, RacePlan
 from codeflash_parallel.benchmark.race import LAST_BLOCK_S
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import BlockKind, Clock
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, blocks_of
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -123,6 +123,27 @@ async def test_a_cache_is_not_credited(tmp_path):
     ranking = rank([raced], [raced], stadium.plan, {})
     assert ranking.verdict is Verdict.SUSPECT, raced.tracks
     assert "cache" in ranking.summary
+
+
+async def test_a_fast_arm_has_more_calls_in_a_block_and_the_baseline_has_not(tmp_path):
+    """What it gives in such a block is compared, too: with one block of the baseline that holds as many."""
+    async with open_stadium(tmp_path) as stadium:
+        plan = replace(stadium.plan.confirmation(300 * 10**9, gain=10 * SHORT_GAIN), max_rounds=2)
+        fast = [stadium.arm("fast", LOOPS // 10), stadium.arm("wrong", LOOPS // 10, "wrong in many calls")]
+        raced = await stadium.race(*fast, plan=plan)
+
+    calls = {
+        arm: {b.calls for b in blocks_of(raced.rounds, arm, BlockKind.TIMED)}
+        for arm in (*raced.tracks, BASELINE)
+    }
+    (once,), (many,) = calls[BASELINE], calls["fast"]
+    assert (plan.block_ns, calls[NULL]) == (stadium.plan.block_ns, {once})
+    assert 5 * once < many < 20 * once
+    assert {b.calls for b in blocks_of(raced.rounds, BASELINE, BlockKind.MANY)} == {many}
+    assert exp(centre(raced.tracks["fast"])) == pytest.approx(10, rel=0.3)
+    assert {arm: out.reason for arm, out in raced.out.items()} == {
+        "wrong": "its outcomes in a timed unit differ from the baseline's"
+    }
 
 
 async def test_a_group_that_becomes_slower_is_vetoed(tmp_path):
