@@ -17,7 +17,7 @@ from itertools import islice
 from math import comb, log
 from random import Random
 
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
@@ -85,14 +85,14 @@ def campaign(
     Args:
         layouts: to draw from.
         gains: true speedups by candidate; with the baseline and a null arm no more than a layout has arms.
-        plan: of the race; its budget is also that of each confirmation.
+        plan: its budget is that of the race and its confirmations.
         random: source of all draws.
     """
-    races: list[RaceOutcome] = [held(layouts, gains, plan, random)]
+    races: list[RaceOutcome] = [held(layouts, gains, race_of(plan), random)]
     confirmations: list[RaceOutcome] = []
     while ids := contenders(races, confirmations, plan, limit=len(gains)):
         chosen = {name: gains[name] for name in ids}
-        again = confirmation_of(races, confirmations, plan, ids)
+        again = confirmation_of(races, confirmations, left_of(plan, [*races, *confirmations]), ids)
         confirmations.append(held(layouts, chosen, again, random))
     all_raced = [outcome for outcome in (*races, *confirmations) if isinstance(outcome, Raced)]
     return Campaign(

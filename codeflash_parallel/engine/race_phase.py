@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
@@ -129,8 +129,10 @@ class _Races:
     async def hold(self, entries: Sequence[Entry]) -> None:
         """Race some candidates, all of them at once; leaders of fields meet in the confirmation."""
         self._move(entries, Step.RACE)
-        for start in range(0, len(entries), MOST_RACING):
-            self.races.append(await self._held(entries[start : start + MOST_RACING], self._plan))
+        starts = range(0, len(entries), MOST_RACING)
+        plan = race_of(self._plan, max(1, len(starts)))
+        for start in starts:
+            self.races.append(await self._held(entries[start : start + MOST_RACING], plan))
         self._move(entries, Step.MEASURE)
 
     async def confirm(self) -> None:
@@ -138,7 +140,8 @@ class _Races:
         while entries := self._contenders():
             self._move(entries, Step.RACE)
             ids = [entry.id for entry in entries]
-            again = confirmation_of(self.races, self.confirmations, self._plan, ids)
+            held = [*self.races[len(self._before.races) :], *self.confirmations]
+            again = confirmation_of(self.races, self.confirmations, left_of(self._plan, held), ids)
             self.confirmations.append(await self._held(entries, again))
             self._move(entries, Step.MEASURE)
 

@@ -11,6 +11,7 @@ from projects import make_project
 from codeflash_parallel import Evaluator, Replacement, Settings, Submission
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.events import Event, RaceProgress
+from codeflash_parallel.model.outcome import Code, Verdict
 
 pytestmark = [pytest.mark.engine, pytest.mark.anyio]
 
@@ -51,3 +52,14 @@ async def test_the_number_of_slots_does_not_decide_who_races_with_whom(tmp_path:
     assert [(one.stage, one.racing) for one in told] == [("race", 3)]
     assert told[0].leader in {"c0", "c1", "c2"}
     assert told[0].speedup > 1
+
+
+async def test_a_budget_that_is_too_small_is_told_with_the_figure_that_would_do(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    body = "return sum(value * value for value in values)"
+    async with Evaluator(project, settings(tmp_path, time_budget=0.2)) as evaluator:
+        result = await evaluator.evaluate(candidates(body))
+    (candidate,) = result.candidates
+    assert (result.verdict, candidate.code) == (Verdict.BUDGET_TOO_SMALL, Code.BUDGET_TOO_SMALL)
+    assert "the budget of 0.2 s is too small" in result.summary
+    assert int(result.summary.rpartition("--time-budget ")[2].rstrip(".")) >= 1
