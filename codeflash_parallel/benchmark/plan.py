@@ -63,12 +63,14 @@ class Group:
         calls: indices in the inputs file; empty when whole tests are run.
         tests: ids of the tests it stands for.
         ns: what all of it costs the baseline, before sampling: the group's weight.
+        pass_ns: what one pass over `calls` costs, copies included; 0: as much as all of it.
     """
 
     name: str
     ns: int
     calls: tuple[int, ...] = ()
     tests: tuple[str, ...] = ()
+    pass_ns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -179,7 +179,7 @@ class _Race:
             together=self._may_run_together(field),
         )
         # Arms may share the core, so that one block takes as long as all of theirs.
-        longest_s = len(field.templates) * max(scale.block_ns for scale in self._scales) / SECOND
+        longest_s = len(field.templates) * max(s.block_ns + s.making_ns for s in self._scales) / SECOND
         with anyio.move_on_after(place.left_s + longest_s + LAST_BLOCK_S):
             return await run_round(field, self._scales, place, self._random)
         return None

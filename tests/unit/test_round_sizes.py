@@ -90,3 +90,12 @@ def test_groups_take_turns_palindrome_by_palindrome(counts, seed):
 )
 def test_short_passes_over_known_inputs_are_repeated(cycle_ns, passes):
     assert Scale(cycle=1, calls=3, block_ns=3 * cycle_ns).known_passes == passes
+
+
+def test_where_copies_of_inputs_are_dear_a_round_has_fewer_blocks_and_fits_all_the_same():
+    cheap, dear = scale(1_500_000), replace(scale(1_500_000), making_ns=300 * MS)
+    sized = {s: with_palindromes((s,), 8, PLAN)[0] for s in (cheap, dear)}
+
+    assert sized[dear].palindromes == 1 < sized[cheap].palindromes
+    assert predicted_ns((sized[dear],), 8) > 8 * 2 * dear.making_ns
+    assert with_more(dear, PLAN.confirmation(PLAN.budget_ns, gain=24)).more == 1
