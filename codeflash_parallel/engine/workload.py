@@ -24,8 +24,8 @@ from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.workspace import Workspace
 
-#: An automatic budget is never less than this, in nanoseconds.
-_LEAST_BUDGET_NS = 30_000_000_000
+#: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
+_LEAST_BUDGET_NS = 45_000_000_000
 #: And allows for so many passes over the workload on the baseline.
 _BUDGET_PASSES = 60
 #: Up to a minute it is generous: calls of 0.3 s take 30 s for the race of nine arms alone. With 30 s it was

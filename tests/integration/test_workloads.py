@@ -85,7 +85,7 @@ def test_captured_calls_and_the_budget_are_told_before_the_race(tmp_path: Path) 
 @pytest.mark.campaign
 def test_the_automatic_budget_is_no_less_than_thirty_seconds(tmp_path: Path) -> None:
     _, phases = run(project_at(tmp_path), tmp_path / "cache", FAST)
-    assert race_of(phases).endswith("budget 30 s")
+    assert race_of(phases).endswith("budget 45 s")
 
 
 SPEED = """
