@@ -17,7 +17,7 @@ from math import log
 from random import Random
 
 from calibration.traces import Layout
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.decide import Looks, look
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
@@ -175,11 +175,11 @@ def _cut(whole: Track, start: int, end: int) -> Track:
 
 def campaign(pool: Pool, gains: Mapping[str, float], random: Random) -> Campaign:
     """Hold one campaign."""
-    races: list[RaceOutcome] = [hold(pool.race, gains, pool.plan, random)]
-    plan = races[0].plan
+    races: list[RaceOutcome] = [hold(pool.race, gains, race_of(pool.plan), random)]
+    plan = pool.plan
     confirmations: list[RaceOutcome] = []
     while ids := contenders(races, confirmations, plan, limit=len(gains)):
-        again = confirmation_of(races, confirmations, plan, ids)
+        again = confirmation_of(races, confirmations, left_of(plan, [*races, *confirmations]), ids)
         chosen = {name: gains[name] for name in ids}
         confirmations.append(hold(pool.confirmation, chosen, again, random))
     ranking = rank(races, confirmations, plan, {})

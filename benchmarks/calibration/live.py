@@ -7,7 +7,7 @@ from random import Random
 
 from calibration.campaigns import Campaign, concluded
 from calibration.work import Course
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.raced import RaceOutcome
@@ -30,10 +30,10 @@ class Contest:
 
     async def hold(self, gains: Mapping[str, float], random: Random) -> Campaign:
         """Race, confirm and rank."""
-        races = [await self._race([*gains], self._plan, random)]
+        races = [await self._race([*gains], race_of(self._plan), random)]
         confirmations: list[RaceOutcome] = []
         while ids := contenders(races, confirmations, self._plan, limit=len(gains)):
-            again = confirmation_of(races, confirmations, self._plan, ids)
+            again = confirmation_of(races, confirmations, left_of(self._plan, [*races, *confirmations]), ids)
             confirmations.append(await self._race(ids, again, random))
         ranking = rank(races, confirmations, self._plan, {})
         work = self._course.work

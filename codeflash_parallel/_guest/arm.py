@@ -62,7 +62,8 @@ def _session_work(spec, session):
 def _call_work(spec, channel, guard):
     from . import callwork, inputs, instrument
 
-    calls = inputs.read_calls(spec["inputs"])
+    wanted = [index for group in spec["groups"] for index in group["calls"]]
+    calls = inputs.read_calls(spec["inputs"], wanted)
     guard.proof.instrument = instrument.registering(spec, channel, calls)
     return callwork.CallWork(spec, calls)
 

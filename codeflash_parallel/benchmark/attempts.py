@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import exp, log1p
 
@@ -17,11 +17,29 @@ from codeflash_parallel.benchmark.samples import Clock
 #: Little is left for those that come late, so that the first ones need hardly more rounds for it.
 SHARES = (1 / 4,) * MAX_CONFIRMATIONS + (1 / 12,) * 3
 
+#: What the race may take of a budget; the rest is for its confirmations.
+RACE_SHARE = 0.6
+
 #: Who may be confirmed. What stayed open in the longer race would do so in the shorter confirmation.
 _HOPEFUL = frozenset({Standing.FASTER, Standing.BEATEN, Standing.BEHIND})
 
 #: Who shows a gain.
 _GAINED = frozenset({Standing.FASTER, Standing.BEATEN})
+
+
+def race_of(plan: RacePlan, fields: int = 1) -> RacePlan:
+    """Return the rules of a race: its budget is a share of the whole.
+
+    Args:
+        fields: that race one after the other.
+    """
+    return replace(plan, budget_ns=round(RACE_SHARE * plan.budget_ns / fields))
+
+
+def left_of(plan: RacePlan, held: Iterable[RaceOutcome]) -> RacePlan:
+    """Return the rules with what some races have left of the budget."""
+    spent_ns = sum(outcome.wall_ns for outcome in held if isinstance(outcome, Raced))
+    return replace(plan, budget_ns=max(0, plan.budget_ns - spent_ns))
 
 
 def contenders(
@@ -32,7 +50,7 @@ def contenders(
     They are the fastest of those not yet tried, and whoever could not be told apart from it.
 
     Args:
-        races: of all batches.
+        races: all that were held.
         confirmations: held so far.
         plan: the rules.
         limit: how many can be confirmed at once.
@@ -67,7 +85,9 @@ def is_hopeful(entry: Entry, plan: RacePlan) -> bool:
 
 
 def _are_spent(confirmations: Sequence[RaceOutcome]) -> bool:
-    """Return whether no more attempts may be made."""
+    """Return whether no more attempts may be made, or no time is left for them."""
+    if any(isinstance(outcome, Raced) and outcome.needed_ns for outcome in confirmations):
+        return True
     counted = [outcome for outcome in confirmations if not _is_doubted(outcome)]
     return len(counted) >= MAX_CONFIRMATIONS or len(confirmations) >= len(SHARES)
 
@@ -83,9 +103,9 @@ def confirmation_of(
     """Return the rules by which those whom `contenders` names are confirmed.
 
     Args:
-        races: of all batches.
+        races: all that were held.
         confirmations: held so far.
-        plan: of the races.
+        plan: with what is left of the budget.
         ids: whom to confirm.
     """
     arms = [entry for name, entry in entries(races).items() if name in ids]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log, log1p
 from statistics import median
 
@@ -38,13 +38,10 @@ def deferred_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
 
 def _checking_ns(round_: Round, group: int) -> Mapping[str, float]:
     """Return, by arm, what encoding one outcome cost after a round's timed blocks, where any was kept."""
-    kept = {
-        arm: [block for block in blocks if block.kept] for arm, blocks in _timed_by_arm(round_, group).items()
-    }
+    timed = (b for b in round_.blocks if b.kind is BlockKind.TIMED and b.group == group and b.kept)
     return {
         arm: sum(b.deferred_ns for b in blocks) / sum(b.kept for b in blocks)
-        for arm, blocks in kept.items()
-        if blocks
+        for arm, blocks in _by_arm(timed).items()
     }
 
 
@@ -53,22 +50,28 @@ def prepared_ns(rounds: Sequence[Round], arm: str, group: int) -> float:
 
     Inputs are made by code of the project (`__reduce__`, `__setstate__`), to which work can be moved.
     """
-    return _surely_more_ns([_making_ns(round_, group) for round_ in rounds], arm, PREPARED_SHARE, PREPARED_NS)
+    return _surely_more_ns(
+        [_making_ns(round_, group, arm) for round_ in rounds], arm, PREPARED_SHARE, PREPARED_NS
+    )
 
 
-def _making_ns(round_: Round, group: int) -> Mapping[str, float]:
-    """Return, by arm, what making the inputs of one call cost before a round's timed blocks, median."""
+def _making_ns(round_: Round, group: int, arm: str) -> Mapping[str, float]:
+    """Return, by arm, what making the inputs of one call cost before a round's timed blocks, median.
+
+    Of blocks that hold as many calls as the arm's: where more are made at a time each costs less.
+    """
+    timed = [b for b in round_.blocks if b.kind in {BlockKind.TIMED, BlockKind.MANY} and b.group == group]
+    sizes = {block.calls for block in timed if block.arm == arm}
+    found = _by_arm(block for block in timed if block.calls in sizes)
     return {
-        arm: median(block.prepared_ns / block.calls for block in blocks)
-        for arm, blocks in _timed_by_arm(round_, group).items()
+        name: median(block.prepared_ns / block.calls for block in blocks) for name, blocks in found.items()
     }
 
 
-def _timed_by_arm(round_: Round, group: int) -> Mapping[str, Sequence[Block]]:
+def _by_arm(blocks: Iterable[Block]) -> Mapping[str, Sequence[Block]]:
     found: dict[str, list[Block]] = defaultdict(list)
-    for block in round_.blocks:
-        if block.kind is BlockKind.TIMED and block.group == group:
-            found[block.arm].append(block)
+    for block in blocks:
+        found[block.arm].append(block)
     return found
 
 

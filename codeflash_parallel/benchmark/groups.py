@@ -19,23 +19,39 @@ POOL_SHARE = 0.02
 MAX_CALLS = 200
 
 
+#: What one pass over all groups may take, making its inputs included ...
+PASS_NS = 300_000_000
+
+#: ... which costs so much for each byte of a pickle, about: 100 to 200 in graphs of objects, and 1 in texts.
+#: Copies take up to fifteen times the bytes, so that those of a pass take 45 MB at most.
+COPY_NS = 100
+
+
 class CallCost(NamedTuple):
     """A captured call of the baseline: its number in the inputs file, its test, its CPU time.
 
-    `inputs` is what calls of one target with equal inputs share; an empty one is like no other.
+    `inputs` is what calls of one target with equal inputs share; an empty one is like no other. `size` is the
+    length of their pickle in bytes.
     """
 
     call: int
     test: str
     ns: int
     inputs: str = ""
+    size: int = 0
+
+    @property
+    def pass_ns(self) -> int:
+        """What the call adds to a pass, about."""
+        return self.ns + COPY_NS * self.size
 
 
 def cost_groups(
-    calls: Sequence[tuple[int, str, int] | tuple[int, str, int, str]],
+    calls: Sequence[tuple[int, str, int] | tuple[int, str, int, str] | CallCost],
     *,
     cycle_ns: int = 4_000_000,
     max_calls: int = MAX_CALLS,
+    pass_ns: int = PASS_NS,
 ) -> tuple[Group, ...]:
     """Pool captured calls into at most four cost groups, so that cost does not grow with the number of tests.
 
@@ -46,6 +62,7 @@ def cost_groups(
         calls: `CallCost` of every captured call (a plain tuple will do).
         cycle_ns: what one pass over a group's calls should cost the baseline at most.
         max_calls: calls in one group at most.
+        pass_ns: what one pass over all groups may cost, their inputs' copies included, with a call of each.
     """
     lots = _equal([CallCost(*call) for call in calls])
     pools = _pools([(lot[0].test, _total_ns(lot)) for lot in lots])
@@ -55,12 +72,14 @@ def cost_groups(
         inside = frozenset(pool)
         members = [lot for lot in lots if lot[0].test in inside]
         tests = (*pool, *sorted(test for test, home in homes.items() if home in inside))
+        sample = _sample([_one_of(lot) for lot in members], cycle_ns, max_calls, pass_ns // len(pools))
         groups.append(
             Group(
                 name=_name(tests),
                 ns=sum(map(_total_ns, members)),
-                calls=_sample([_one_of(lot) for lot in members], cycle_ns, max_calls),
+                calls=tuple(sorted(cost.call for cost in sample)),
                 tests=tests,
+                pass_ns=sum(cost.pass_ns for cost in sample),
             )
         )
     return tuple(groups)
@@ -116,10 +135,17 @@ def _pools(costs: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
     return [*alone, rest] if rest else list(alone)
 
 
-def _sample(calls: Sequence[CallCost], cycle_ns: int, max_calls: int) -> tuple[int, ...]:
-    """Choose calls evenly by rank of cost, the dearest always among them; return indices in call order."""
+def _sample(calls: Sequence[CallCost], cycle_ns: int, max_calls: int, pass_ns: int) -> list[CallCost]:
+    """Choose calls evenly by rank of cost, the dearest always among them, of which a pass is not too long."""
     ranked = sorted(calls, key=lambda cost: (cost.ns, cost.call))
     mean_ns = sum(max(call.ns, 1) for call in ranked) / len(ranked)
     count = min(len(ranked), max_calls, max(1, int(cycle_ns / mean_ns)))
-    chosen = [ranked[len(ranked) - 1 - (step * len(ranked)) // count] for step in range(count)]
-    return tuple(sorted(cost.call for cost in chosen))
+    chosen = _spread(ranked, count)
+    while count > 1 and sum(cost.pass_ns for cost in chosen) > pass_ns:
+        count = count * 3 // 4
+        chosen = _spread(ranked, count)
+    return chosen
+
+
+def _spread(ranked: Sequence[CallCost], count: int) -> list[CallCost]:
+    return [ranked[len(ranked) - 1 - (step * len(ranked)) // count] for step in range(count)]

@@ -25,10 +25,10 @@ MAX_CONFIRMATIONS = 3
 #: A cycle longer than this is timed once per round and arm, without warming and without a mirror image.
 LEAN_CYCLE_NS = 50_000_000
 
-#: From this gain on the baseline's blocks of a confirmation are longer, in proportion to the gain, up to so
-#: many times.
+#: From this gain on a candidate's blocks of a confirmation hold more calls than the baseline's, in proportion
+#: to the gain, up to so many times: copies of their inputs need memory.
 SHORT_GAIN = 1.25
-MOST_STRETCHED = 20.0
+MOST_CALLS = 20.0
 
 
 class Work(StrEnum):
@@ -63,12 +63,14 @@ class Group:
         calls: indices in the inputs file; empty when whole tests are run.
         tests: ids of the tests it stands for.
         ns: what all of it costs the baseline, before sampling: the group's weight.
+        pass_ns: what one pass over `calls` costs, copies included; 0: as much as all of it.
     """
 
     name: str
     ns: int
     calls: tuple[int, ...] = ()
     tests: tuple[str, ...] = ()
+    pass_ns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +102,7 @@ class RacePlan:
             that it may be confirmed.
         budget_ns: wall time that the race may take.
         block_ns: how long one timed block of the baseline should take.
+        more_calls: so many times as many calls as the baseline's hold candidates' timed blocks.
         layout_rounds: rounds after which every arm gets a fresh process.
         least_rounds: rounds before which nothing but the loss of all candidates ends it.
         max_rounds: rounds at most.
@@ -121,6 +124,7 @@ class RacePlan:
     giving_up: float = 0.02
     budget_ns: int = 60_000_000_000
     block_ns: int = 1_500_000
+    more_calls: float = 1.0
     layout_rounds: int = 6
     least_rounds: int = 1
     max_rounds: int = 72
@@ -149,18 +153,17 @@ class RacePlan:
 
         Args:
             budget_ns: wall time that it may take.
-            gain: of the fastest arm, as the race saw it. An arm runs as many calls as the baseline, so that
-                the blocks of a very fast one would drown in what any block costs beside its calls.
+            gain: of the fastest arm, as the race saw it. With as many calls as the baseline's, the blocks of
+                a very fast one would drown in what any block costs beside its calls.
             is_uneven: an arm does in some calls what it puts off in others: a block is to hold both.
         """
-        stretched = MOST_STRETCHED if is_uneven else min(MOST_STRETCHED, max(1.0, gain / SHORT_GAIN))
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
             layout_rounds=1,
             dear=False,
-            block_ns=round(self.block_ns * stretched),
+            more_calls=MOST_CALLS if is_uneven else min(MOST_CALLS, max(1.0, gain / SHORT_GAIN)),
             share=1 / MAX_CONFIRMATIONS,
             budget_ns=budget_ns,
         )

@@ -108,7 +108,7 @@ class _Race:
         self._rounds: list[Round] = []
         self._round_ns: list[int] = []
         self._out: dict[str, Out] = {}
-        self._stopped = ""
+        self._stopped = ""  # by the budget, and how
         self._lost_baseline = ""
         self._started_ns = self._mark_ns = time.perf_counter_ns()
 
@@ -179,7 +179,7 @@ class _Race:
             together=self._may_run_together(field),
         )
         # Arms may share the core, so that one block takes as long as all of theirs.
-        longest_s = len(field.templates) * max(scale.block_ns for scale in self._scales) / SECOND
+        longest_s = len(field.templates) * max(s.block_ns + s.making_ns for s in self._scales) / SECOND
         with anyio.move_on_after(place.left_s + longest_s + LAST_BLOCK_S):
             return await run_round(field, self._scales, place, self._random)
         return None
@@ -194,7 +194,7 @@ class _Race:
             return
         await self._calibrate(field)
         if not self._scales:
-            self._stopped = "the race was not begun: one pass over its work takes longer than its budget"
+            self._stopped = "the race was not begun: one pass over its work takes longer"
             return
         lean = any(scale.is_lean for scale in self._scales)
         if self._plan.stage is RaceStage.RACE and (lean or self._predicted_ns(self._usual) > self._left_ns()):
@@ -203,9 +203,7 @@ class _Race:
             self._fixed.pop(NULL, None)
             await self._clear(field)
         if self._predicted_ns(LEAST_ROUNDS) > self._left_ns():
-            needed_s = self._predicted_ns(self._usual) / SECOND
-            self._round_ns.append(predicted_ns(self._scales, len(self._timed)))
-            self._stopped = f"the race was not begun: it needs about {needed_s:.0f} s, more than its budget"
+            self._stopped = "the race was not begun"
 
     async def _calibrate(self, field: Field) -> None:
         """Find the scales, unless the budget ends before that."""
@@ -300,9 +298,20 @@ class _Race:
             wall_ns=time.perf_counter_ns() - self._started_ns,
             round_ns=int(median(self._round_ns)) if self._round_ns else 0,
             stopped=self._stopped or self._ending(),
+            needed_ns=self._needed_ns() if self._stopped else 0,
             cache_isolation=cache_isolation(self._rounds),
             notes=self._notes(),
         )
+
+    def _needed_ns(self) -> int:
+        """Return about what budget would do, twice this one at least, by what has been seen of the work."""
+        if self._rounds:
+            needed = self._usual * int(median(self._round_ns))
+        elif self._scales:
+            needed = self._predicted_ns(self._usual)
+        else:
+            needed = LEAST_ROUNDS * (len(self._arms) + 1) * self._plan.budget_ns
+        return max(2 * self._plan.budget_ns, needed)
 
     def _ending(self) -> str:
         return f"decided {self._so_far}" if self._looks.decided else f"not decided {self._so_far}"

@@ -54,6 +54,7 @@ class Raced:
         out: arms that left for a reason other than their speed.
         wall_ns: of the whole race, process starts included.
         round_ns: median wall time of a round.
+        needed_ns: budget that this race alone would have needed, about; 0: its own was not too small.
         stopped: why it ended, one sentence.
         cache_isolation: whether files that one unit left behind could reach the next one.
         notes: what a person should know.
@@ -68,6 +69,7 @@ class Raced:
     wall_ns: int
     round_ns: int
     stopped: str
+    needed_ns: int = 0
     cache_isolation: CacheIsolation = CacheIsolation.EMPTIED
     notes: tuple[str, ...] = ()
 

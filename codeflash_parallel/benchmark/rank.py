@@ -4,7 +4,7 @@ A race finds leaders; only a confirmation makes a claim. The caller asks `conten
 it names nobody, and then asks `rank` for the verdict::
 
     while ids := contenders(races, confirmations, plan, limit=slots):
-        again = confirmation_of(races, confirmations, plan, ids)
+        again = confirmation_of(races, confirmations, left_of(plan, [*races, *confirmations]), ids)
         confirmations.append(await race(bench, baseline, arms(ids), again, random=random))
     ranking = rank(races, confirmations, plan, diff_sizes)
 """
@@ -32,7 +32,7 @@ def rank(
     """Return the verdict.
 
     Args:
-        races: of all batches; every candidate is in one of them.
+        races: every candidate is in one of them.
         confirmations: as `contenders` asked for them.
         plan: the rules.
         diff_sizes: changed lines by candidate.

@@ -14,7 +14,7 @@ from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.host import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.benchmark.leftovers import SharedMemory
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow
-from codeflash_parallel.benchmark.plan import BASELINE, RaceStage, block_order
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, RaceStage, block_order
 from codeflash_parallel.benchmark.quiet import load_of, stepped
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.benchmark.scales import SLOW_FACTOR, Scale
@@ -100,9 +100,9 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
             await play.together(random.sample([*play.units], len(play.units)), job, scale)
             continue
         for arm in order[: len(order) // 2] if scale.is_lean else order:
-            await play.block(arm, _timed(group, scale, random), scale)
-    for arm in tuple(play.units):
-        await play.end(arm)
+            more = 1 if arm in {BASELINE, NULL} else scale.more
+            await play.block(arm, _timed(group, scale, random, more), scale)
+    await play.end(scales)
 
 
 def turns(scales: Sequence[Scale], random: Random) -> Iterator[int]:
@@ -124,10 +124,10 @@ def _halves(group: int, scale: Scale) -> list[Job]:
     return [first, cold] if half else [cold]
 
 
-def _timed(group: int, scale: Scale, random: Random) -> Job:
+def _timed(group: int, scale: Scale, random: Random, more: int = 1) -> Job:
     """Return a timed block; whether its outcomes are looked at is drawn by lot: no arm can know it."""
     is_checked = random.random() * 2 * scale.palindromes < CHECKED_BLOCKS
-    return Job(kind=BlockKind.TIMED, group=group, calls=scale.calls, is_checked=is_checked)
+    return Job(kind=BlockKind.TIMED, group=group, calls=scale.calls * more, is_checked=is_checked)
 
 
 class _Play:
@@ -222,7 +222,19 @@ class _Play:
         else:
             await self._lose(arm, found)
 
-    async def end(self, arm: str) -> None:
+    async def end(self, scales: Sequence[Scale]) -> None:
+        """End all units; before, the baseline makes as many calls at a time as candidates did.
+
+        What came of them is compared. Not earlier: it makes the baseline's memory unlike the others'.
+        """
+        for group, scale in enumerate(scales):
+            if scale.more > 1:
+                many = Job(kind=BlockKind.MANY, group=group, calls=scale.calls * scale.more)
+                await self.block(BASELINE, many, scale)
+        for arm in tuple(self.units):
+            await self._end(arm)
+
+    async def _end(self, arm: str) -> None:
         try:
             self._endings[arm] = await self.units[arm].end()
         except ArmLost as error:

@@ -50,6 +50,8 @@ class BlockKind(StrEnum):
     AGAIN = "again"
     #: Counts.
     TIMED = "timed"
+    #: As many calls of the baseline as candidates' timed blocks hold, where those hold more.
+    MANY = "many"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

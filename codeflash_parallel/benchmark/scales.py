@@ -43,6 +43,10 @@ LEAST_PALINDROMES = 6
 FITTING_ROUNDS = {RaceStage.RACE: 16, RaceStage.CONFIRMATION: 24}
 FITTING_SHARE = 0.5
 
+#: CPU time that making the inputs of a block of several passes may take: where copies are dear, blocks are
+#: short.
+MAKING_NS = 30_000_000
+
 #: Where a pass is short, known inputs are timed once in a block so often, and for so long in all: a block of
 #: 20 microseconds scatters by as much as a small gain.
 MOST_KNOWN = 8
@@ -58,12 +62,16 @@ class Scale:
         calls: calls of one block; a multiple of `cycle`.
         block_ns: wall time of such a block of the baseline.
         palindromes: how often every arm's blocks are run in both orders in a round.
+        more: so many times as many calls make a block of a candidate.
+        making_ns: CPU time of making the inputs of such a block of the baseline.
     """
 
     cycle: int
     calls: int
     block_ns: int
     palindromes: int = 1
+    more: int = 1
+    making_ns: int = 0
 
     @property
     def is_lean(self) -> bool:
@@ -119,9 +127,21 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     own_ns = block.cpu_ns + block.waited_ns
     busy = block.cpu_ns >= BUSY_SHARE * own_ns
     took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
-    final = max(1, round(plan.block_ns / max(took_ns, 1)))
+    making_ns = block.prepared_ns * cycle // block.calls
+    final = max(1, min(round(plan.block_ns / max(took_ns, 1)), MAKING_NS // max(making_ns, 1)))
     block_ns = max(1, took_ns * final)
-    return Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns)
+    scale = Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns, making_ns=making_ns * final)
+    return with_more(scale, plan)
+
+
+def with_more(scale: Scale, plan: RacePlan) -> Scale:
+    """Return a scale by which blocks of fast candidates are about as long as those of the baseline.
+
+    One block is of one pass at least: where that is longer than planned, less is missing.
+    """
+    most = MAKING_NS // max(scale.making_ns, 1)
+    more = max(1, min(round(plan.more_calls * plan.block_ns / scale.block_ns), most))
+    return scale if scale.is_lean else replace(scale, more=more)
 
 
 def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tuple[Scale, ...]:
@@ -146,11 +166,15 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
         total += _turn_ns(scale, arms) * scale.palindromes
         if not scale.is_lean:
             passes = 1 + scale.known_passes
-            total += passes * (arms + 1) * scale.block_ns * scale.cycle // scale.calls
+            once_ns = (scale.block_ns + scale.making_ns) * scale.cycle // scale.calls
+            total += passes * (arms + 1) * once_ns
     return total
 
 
 def _turn_ns(scale: Scale, arms: int) -> int:
     """Return about how long one palindrome takes; where nothing is repeated, every arm has one block."""
-    blocks = arms + 1 if scale.is_lean else 2 * (arms + (arms + 1) // 2)
-    return scale.block_ns * blocks
+    block_ns = scale.block_ns + scale.making_ns
+    if scale.is_lean:
+        return block_ns * (arms + 1)
+    own_ns = scale.block_ns + scale.making_ns * scale.more
+    return 2 * (arms * own_ns + (arms + 1) // 2 * block_ns)

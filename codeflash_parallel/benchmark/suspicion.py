@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import exp, log, log1p
 from statistics import median
 
@@ -10,7 +9,7 @@ from codeflash_parallel.benchmark.caches import is_proven, is_unknown, remembers
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of
 from codeflash_parallel.benchmark.tracks import track
 
 #: Gains beyond this must be there in the first pass over the inputs, too.
@@ -24,10 +23,6 @@ WALL_SHORTFALL = log(2)
 
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
-
-#: Blocks with inputs that the process knows, where inputs are repeated; who reads files even there looks
-#: something up.
-_KNOWN = frozenset({BlockKind.AGAIN, BlockKind.TIMED})
 
 
 def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
@@ -64,19 +59,13 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
 
 
 def _reads(rounds: list[Round], arm: str) -> float:
-    """Return how many reads an arm makes in a block with inputs that it knows, median.
+    """Return how many reads an arm makes in a block with inputs that it knows, median: it looks something up.
 
     Where calls are so long that no input is repeated, modules that a call imports are read in every block.
-    (So they are by commands, whose reads the kernel counts with those of the unit.)
+    (So they are by commands, whose reads the kernel counts with those of the unit.) In timed blocks a fast
+    arm makes more calls than the baseline.
     """
-    return median([block.reads for round_ in rounds for block in _known(round_, arm)] or [0])
-
-
-def _known(round_: Round, arm: str) -> Iterator[Block]:
-    """Yield an arm's blocks with inputs that its process has seen."""
-    mine = [block for block in round_.blocks if block.arm == arm]
-    repeated = {block.group for block in mine if block.kind is BlockKind.AGAIN}
-    return (block for block in mine if block.group in repeated and block.kind in _KNOWN)
+    return median([block.reads for block in blocks_of(rounds, arm, BlockKind.AGAIN)] or [0])
 
 
 def _price(raced: Raced, arm: str, bound: Interval) -> str:

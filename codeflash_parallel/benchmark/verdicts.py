@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import log1p
+from math import ceil, log1p
 
 from codeflash_parallel.benchmark.attempts import is_hopeful
 from codeflash_parallel.benchmark.decide import Standing
-from codeflash_parallel.benchmark.entries import Entry, beaten, entries, fastest_of
+from codeflash_parallel.benchmark.entries import SECOND, Entry, beaten, entries, fastest_of
 from codeflash_parallel.benchmark.noise import too_noisy, visible_gain
-from codeflash_parallel.benchmark.plan import RacePlan
-from codeflash_parallel.benchmark.raced import RaceFailed, RaceOutcome
+from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
+from codeflash_parallel.benchmark.raced import Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.ranking import Ranked
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
@@ -19,14 +19,14 @@ from codeflash_parallel.model.outcome import Code, Status, Verdict
 SUSPECT = "suspect: "
 
 #: Who the race could not decide about: it says nothing about how fast they are.
-_UNDECIDED = frozenset({Code.TOO_NOISY, Code.INFRA_SLOT, Code.INFRA_MEMORY})
+_UNDECIDED = frozenset({Code.TOO_NOISY, Code.BUDGET_TOO_SMALL, Code.INFRA_SLOT, Code.INFRA_MEMORY})
 
 
 class Judge:
     """Says what became of each candidate.
 
     Args:
-        races: of all batches.
+        races: all that were held.
         confirmations: of their leaders.
         plan: the rules.
         void: a second baseline differed from the first.
@@ -45,6 +45,7 @@ class Judge:
         self._plan, self._void, self._winners = plan, void, winners
         self._outcomes = (*races, *confirmations)
         self._raced, self._tried = entries(races), entries(confirmations)
+        self._short = _short(self._outcomes, plan)
 
     def of(self, arm: str) -> Ranked:
         """Return what is said of one candidate."""
@@ -126,6 +127,8 @@ class Judge:
                 why = "not confirmed"
         # Without a winner it is the race that could not decide, unless it had found better ones to follow.
         is_decided = self._winners or not is_hopeful(entry, self._plan)
+        if not is_decided and self._short:
+            return Status.UNDECIDED, Code.BUDGET_TOO_SMALL, f"{entry.times} in the race, {why}; {self._short}"
         code = Code.NOT_CONFIRMED if is_decided else Code.TOO_NOISY
         return Status.UNDECIDED, code, f"{entry.times} in the race, {why}"
 
@@ -135,8 +138,33 @@ class Judge:
             reason = f"{entry.times}, but it seems to be slower in {entry.slowed}"
             return Status.UNDECIDED, Code.NOT_CONFIRMED, reason
         if too_noisy(entry.bound, self._plan):
+            if entry.raced.needed_ns:
+                reason = f"{entry.times}: {self._short}" if entry.track.total else self._short
+                return Status.UNDECIDED, Code.BUDGET_TOO_SMALL, reason
             return Status.UNDECIDED, Code.TOO_NOISY, entry.noise
         return Status.LOST, Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"
+
+
+def _short(outcomes: Sequence[RaceOutcome], plan: RacePlan) -> str:
+    """Return that the budget was too small and what would do, one clause; empty where it was not."""
+    short = [raced for raced in outcomes if isinstance(raced, Raced) and raced.needed_ns]
+    if not short:
+        return ""
+    needed_ns = max(_whole_ns(raced, plan) for raced in short)
+    return (
+        f"the budget of {plan.budget_ns / SECOND:g} s is too small ({short[-1].stopped}): "
+        f"about {ceil(needed_ns / SECOND)} s would decide, --time-budget {ceil(needed_ns / SECOND)}"
+    )
+
+
+def _whole_ns(raced: Raced, plan: RacePlan) -> float:
+    """Return the whole budget of which a race would have had what it needed.
+
+    A race has a share of it, a confirmation what is left.
+    """
+    if raced.plan.stage is RaceStage.RACE:
+        return raced.needed_ns * plan.budget_ns / max(1, raced.plan.budget_ns)
+    return plan.budget_ns - raced.plan.budget_ns + raced.needed_ns
 
 
 def _of_loser(entry: Entry) -> tuple[Status, Code, str]:
@@ -153,6 +181,8 @@ def verdict_of(ranked: Sequence[Ranked], winners: Sequence[Entry]) -> Verdict:
         return Verdict.WINNER if len(winners) == 1 else Verdict.TIE
     if any(r.reason.startswith(SUSPECT) for r in ranked):
         return Verdict.SUSPECT
+    if any(r.code is Code.BUDGET_TOO_SMALL for r in ranked):
+        return Verdict.BUDGET_TOO_SMALL
     if any(r.code in _UNDECIDED for r in ranked):
         return Verdict.TOO_NOISY
     return Verdict.NOTHING_FASTER
@@ -183,8 +213,9 @@ def summary(
         case Verdict.SUSPECT:
             doubted = next(r for r in ranked if r.reason.startswith(SUSPECT))
             return f"{doubted.id} looks faster, but is {doubted.reason}."
-        case Verdict.TOO_NOISY:
-            unsure = next(r for r in ranked if r.code in _UNDECIDED)
+        case Verdict.TOO_NOISY | Verdict.BUDGET_TOO_SMALL:
+            short = [r for r in ranked if r.code is Code.BUDGET_TOO_SMALL]
+            unsure = next(iter(short or [r for r in ranked if r.code in _UNDECIDED]))
             return f"The race could not decide: {unsure.id}: {unsure.reason}."
         case _:
             return "No candidate is measurably faster than the baseline."

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
@@ -177,10 +177,11 @@ async def _raced(settings: Settings, bench: Bench, arms: Sequence[Arm]) -> RaceC
     _say(f"identical code is raced for {plan.budget_ns / 1e9:.0f} s at most")
     random = Random(settings.seed or None)  # noqa: S311 - no secret
     baseline, *candidates = arms
-    first = await race(bench, baseline, candidates, plan, random=random)
+    first = await race(bench, baseline, candidates, race_of(plan), random=random)
     confirmations: list[RaceOutcome] = []
     while ids := contenders([first], confirmations, plan, limit=len(candidates)):
-        again = confirmation_of([first], confirmations, plan, ids)
+        left = left_of(plan, [first, *confirmations])
+        again = confirmation_of([first], confirmations, left, ids)
         chosen = [arm for arm in candidates if arm.id in ids]
         confirmations.append(await race(bench, baseline, chosen, again, random=random))
     return _found(first, rank([first], confirmations, plan, {}), plan)

@@ -18,6 +18,7 @@ BY_VERDICT = MappingProxyType(
         Verdict.NOTHING_FASTER: ExitCode.NO_WINNER,
         Verdict.NONE_CORRECT: ExitCode.NO_WINNER,
         Verdict.SUSPECT: ExitCode.NO_WINNER,
+        Verdict.BUDGET_TOO_SMALL: ExitCode.UNFIT,
         Verdict.TOO_NOISY: ExitCode.UNFIT,
     }
 )

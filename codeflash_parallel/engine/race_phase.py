@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
 from codeflash_parallel.benchmark.plan import RacePlan
@@ -30,13 +30,19 @@ from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.process.token import BUSY
 from codeflash_parallel.worktrees.trace import Trace
 
+#: Candidates that race at once. Each is a process with its inputs and has its turn in every round.
+MOST_RACING = 16
+
+#: Leaders that are confirmed at once: new processes for all of them in each of a dozen rounds.
+MOST_CONFIRMED = 8
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaceFinding:
     """What the races of a run have found so far.
 
     Attributes:
-        races: of every batch of every round.
+        races: of every round.
         confirmations: of their leaders.
         ranking: of all candidates that ever raced; `None` before the first race.
         not_held: why the last race could not be held, one sentence; empty when it was.
@@ -121,10 +127,12 @@ class _Races:
                 await self.confirm()
 
     async def hold(self, entries: Sequence[Entry]) -> None:
-        """Race some candidates, as many at once as there are slots."""
+        """Race some candidates, all of them at once; leaders of fields meet in the confirmation."""
         self._move(entries, Step.RACE)
-        for batch in _batches(entries, self._context.pool.size):
-            self.races.append(await self._held(batch, self._plan))
+        starts = range(0, len(entries), MOST_RACING)
+        plan = race_of(self._plan, max(1, len(starts)))
+        for start in starts:
+            self.races.append(await self._held(entries[start : start + MOST_RACING], plan))
         self._move(entries, Step.MEASURE)
 
     async def confirm(self) -> None:
@@ -132,7 +140,8 @@ class _Races:
         while entries := self._contenders():
             self._move(entries, Step.RACE)
             ids = [entry.id for entry in entries]
-            again = confirmation_of(self.races, self.confirmations, self._plan, ids)
+            held = [*self.races[len(self._before.races) :], *self.confirmations]
+            again = confirmation_of(self.races, self.confirmations, left_of(self._plan, held), ids)
             self.confirmations.append(await self._held(entries, again))
             self._move(entries, Step.MEASURE)
 
@@ -156,8 +165,7 @@ class _Races:
             self._ledger.move(entry, step)
 
     def _contenders(self) -> list[Entry]:
-        limit = self._context.pool.size
-        ids = contenders(self.races, self.confirmations, self._plan, limit=limit)
+        ids = contenders(self.races, self.confirmations, self._plan, limit=MOST_CONFIRMED)
         return [self._ledger.get(CandidateId(name)) for name in ids]
 
     def exclude(self, out: Mapping[str, Out]) -> None:
@@ -229,10 +237,6 @@ def _without(raced: Raced, out: Mapping[str, Out]) -> Raced:
     return replace(raced, out={**raced.out, **mine})
 
 
-def _batches(entries: Sequence[Entry], size: int) -> list[Sequence[Entry]]:
-    return [entries[start : start + size] for start in range(0, len(entries), size)]
-
-
 async def _race(
     context: RunContext,
     workload: Workload,
@@ -259,8 +263,8 @@ async def _race(
 async def _staged(
     context: RunContext, entries: Sequence[Entry], traces: dict[str, Trace]
 ) -> AsyncIterator[list[Workspace]]:
-    """Hold *every* slot, with some candidates staged in the first ones; they leave their traces."""
-    async with context.pool.acquire_all() as slots:
+    """Hold *every* slot, and one for each candidate at least, with theirs staged; they leave their traces."""
+    async with context.pool.acquire_all(len(entries)) as slots:
         used = slots[: len(entries)]
         for slot, entry in zip(used, entries, strict=True):
             await slot.stage(entry.staged.edits)

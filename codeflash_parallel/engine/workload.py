@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
-from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.groups import CallCost, cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
@@ -19,8 +24,8 @@ from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
 from codeflash_parallel.model.workspace import Workspace
 
-#: An automatic budget is never less than this, in nanoseconds.
-_LEAST_BUDGET_NS = 30_000_000_000
+#: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
+_LEAST_BUDGET_NS = 45_000_000_000
 #: And allows for so many passes over the workload on the baseline.
 _BUDGET_PASSES = 60
 #: Up to a minute it is generous: calls of 0.3 s take 30 s for the race of nine arms alone. With 30 s it was
@@ -34,6 +39,10 @@ _PATIENCE_S = 10.0
 _SLOWER = 3
 #: Text of a file that cannot be imported.
 _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
+#: Before each entry of the file of captured calls: the lengths of its head and its pickle (`_guest.inputs`).
+_LENGTHS = struct.Struct(">IQ")
+#: Index of an entry that is no call.
+_NO_CALL = -1
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -59,8 +68,8 @@ class Workload:
 
     @property
     def pass_ns(self) -> int:
-        """Return what one pass over all of it costs the baseline."""
-        return sum(group.ns for group in self.groups)
+        """Return what one pass over what is timed of it costs the baseline."""
+        return sum(group.pass_ns or group.ns for group in self.groups)
 
     @property
     def summary(self) -> str:
@@ -129,10 +138,25 @@ async def choose_workload(context: RunContext) -> Workload:
 def captured_calls(baseline: Baseline) -> Workload:
     """Return the calls that the tests make, one of those with equal inputs; there must be some."""
     callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
-    inputs = baseline.inputs_of
-    calls = [(index, callers[index], ns, inputs.get(index, "")) for index, ns in baseline.costs_ns.items()]
+    inputs, sizes = baseline.inputs_of, sizes_of(Path(baseline.inputs))
+    calls = [
+        CallCost(index, callers[index], ns, inputs.get(index, ""), sizes.get(index, 0))
+        for index, ns in baseline.costs_ns.items()
+    ]
     why = "they are the calls that the tests make"
     return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
+
+
+def sizes_of(inputs: Path) -> dict[int, int]:
+    """Return the size of each captured call's pickle by index, by their file; load none."""
+    found: dict[int, int] = {}
+    with suppress(OSError, ValueError, struct.error), inputs.open("rb") as file:
+        while lengths := file.read(_LENGTHS.size):
+            head, size = _LENGTHS.unpack(lengths)
+            meta = json.loads(file.read(head))
+            found[meta.get("i", _NO_CALL)] = size
+            file.seek(size, os.SEEK_CUR)
+    return found
 
 
 def _whole_tests(baseline: Baseline) -> Workload:

@@ -20,6 +20,8 @@ class Verdict(StrEnum):
     NOTHING_FASTER = "nothing_faster"
     #: No candidate is equivalent to the baseline.
     NONE_CORRECT = "none_correct"
+    #: The race's budget was spent before it could say anything; the figure that would do is in the summary.
+    BUDGET_TOO_SMALL = "budget_too_small"
     #: The machine could not measure well enough to say anything.
     TOO_NOISY = "too_noisy"
     #: Something is faster, but a guard doubts how.
@@ -104,6 +106,8 @@ class Code(StrEnum):
     REGRESSES_TEST = "REGRESSES_TEST"
     #: Correct; the race could not decide.
     TOO_NOISY = "TOO_NOISY"
+    #: Correct; the race's budget was spent before it could decide, and its reason says which would do.
+    BUDGET_TOO_SMALL = "BUDGET_TOO_SMALL"
     #: Correct; no race was asked for (`check`).
     NOT_RACED = "NOT_RACED"
     #: Correct; the race was not held, because other races had the machine for too long.

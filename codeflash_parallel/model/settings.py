@@ -139,8 +139,8 @@ class Settings:
     )
     time_budget: float = _setting(
         0.0,
-        "Wall seconds that one race may take at most, and its confirmation again; 0: those of 60 passes "
-        "over the workload on the baseline, each in a new process; up to a minute 200; 30 at least.",
+        "Wall seconds that a race may take at most, its confirmation included; 0: those of 60 passes "
+        "over the workload on the baseline, each in a new process; up to a minute 200; 45 at least.",
     )
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
     min_speedup: float = _setting(0.01, "Smallest speedup worth claiming, as a fraction.")

@@ -25,6 +25,7 @@ _SENTENCES = {
     Verdict.TIE: "{tied} are faster than the baseline and cannot be told apart.",
     Verdict.NOTHING_FASTER: "Nothing is measurably faster than the baseline.",
     Verdict.NONE_CORRECT: "No candidate is equivalent to the baseline.",
+    Verdict.BUDGET_TOO_SMALL: "The race's budget was spent before it could say which candidate is faster.",
     Verdict.TOO_NOISY: "The machine is too noisy to say which candidate is faster.",
     Verdict.SUSPECT: "Something is faster, but how is in doubt.",
 }

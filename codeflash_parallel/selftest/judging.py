@@ -37,7 +37,8 @@ _CAUGHT_BY = {
     **dict.fromkeys(VALUES, "values"),
     **dict.fromkeys(("TIMEOUT", "OUT_OF_MEMORY", "CPU_LIMIT", "DISK_LIMIT"), "limits"),
     **dict.fromkeys(("LEAKED_PROCESS", "ESCAPED"), "afterwards"),
-    **dict.fromkeys(("NOT_FASTER", "NOT_CONFIRMED", "TOO_NOISY", "BEATEN", "REGRESSES_TEST"), "race"),
+    **dict.fromkeys(("NOT_FASTER", "NOT_CONFIRMED", "BEATEN", "REGRESSES_TEST"), "race"),
+    **dict.fromkeys(("TOO_NOISY", "BUDGET_TOO_SMALL"), "race"),
     "WRONG_SOURCE": "source",
     "RUNNER_TAMPERED": "canaries",
     "CRASHED": "end record",
@@ -198,7 +199,8 @@ def _let_through(entry: Entry, told: Told) -> Became:
 def _raced(candidate: Mapping[str, Any]) -> Became:
     if _credit(candidate) > MOST_CREDITED:
         return Became.CREDITED
-    return Became.TOO_NOISY if candidate.get("code") == "TOO_NOISY" else Became.NOT_CREDITED
+    unsure = candidate.get("code") in {"TOO_NOISY", "BUDGET_TOO_SMALL"}
+    return Became.TOO_NOISY if unsure else Became.NOT_CREDITED
 
 
 def _without_verdict(entry: Entry, told: Told) -> Became:

@@ -92,6 +92,11 @@ class Line(Generic[_T]):
         self._free.appendleft(slot)
         self._serve()
 
+    def add_taken(self, slot: _T) -> None:
+        """Count with one slot more, which somebody has."""
+        self._size += 1
+        self._taken.add(slot)
+
     def lose_one(self) -> None:
         """Count with one slot less."""
         self._size -= 1

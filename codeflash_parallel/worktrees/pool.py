@@ -49,6 +49,7 @@ class Pool:
         self.warnings = list(warnings)
         self._maker = maker
         self._line = Line(slots)
+        self._last = max(slot.number for slot in slots)
         self._quarantined: list[str] = []
         self._bytecode_from: Slot | None = None
         self._restoring: dict[int, Trace] = {}
@@ -79,10 +80,20 @@ class Pool:
             await self._give_back(slots)
 
     @asynccontextmanager
-    async def acquire_all(self) -> AsyncIterator[tuple[Slot, ...]]:
-        """Wait for all slots and hold them, in the order of their numbers; see `acquire`."""
+    async def acquire_all(self, at_least: int = 0) -> AsyncIterator[tuple[Slot, ...]]:
+        """Wait for all slots and hold them, in the order of their numbers; see `acquire`.
+
+        Args:
+            at_least: so many are held: those that are missing are made, and removed on leaving.
+
+        Raises:
+            EnvironmentFault: `NO_SLOT`, every slot is broken; or one more could not be made.
+        """
         slots = self._granted(await self._line.wait_for_all())
         try:
+            for number in range(self._last + 1, self._last + 1 + at_least - len(slots)):
+                slots.append(await self._make(number))
+                self._line.add_taken(slots[-1])
             yield tuple(sorted(slots, key=lambda slot: slot.number))
         finally:
             await self._give_back(slots)
@@ -114,12 +125,14 @@ class Pool:
             whole = await self._restored(slot)
         except Exception as error:  # noqa: BLE001 - the slot boundary: those in line must not wait for ever
             self.warnings.append(f"Slot {slot.number} is lost and could not be replaced. {error}")
-        if whole is None:
+        if whole is None or whole.number > self._last:
             self._line.lose_one()
         else:
             # The next one gets it: servers that stand there are warm, and others need not be started.
             self._line.put_back(whole)
-        if whole is slot:
+        if whole is not None and whole.number > self._last:
+            await self._remove(whole)
+        elif whole is slot:
             await slot.sweep()
 
     async def _restored(self, slot: Slot) -> Slot:
@@ -146,12 +159,18 @@ class Pool:
     async def _replacement(self, slot: Slot) -> Slot:
         """Make a slot of the same number, and remove the old one unless it is kept."""
         if not slot.kept:
-            try:
-                await anyio.to_thread.run_sync(partial(self._maker.remove, slot))
-            except (OSError, EnvironmentFault) as error:  # the next start tries again
-                self.warnings.append(f"The broken slot {slot.number} could not be removed: {error}.")
+            await self._remove(slot)
+        return await self._make(slot.number)
+
+    async def _remove(self, slot: Slot) -> None:
+        try:
+            await anyio.to_thread.run_sync(partial(self._maker.remove, slot))
+        except (OSError, EnvironmentFault) as error:  # the next start tries again
+            self.warnings.append(f"Slot {slot.number} could not be removed: {error}.")
+
+    async def _make(self, number: int) -> Slot:
         made = await anyio.to_thread.run_sync(
-            partial(_healing, self._maker, partial(self._maker.make_again, slot.number))
+            partial(_healing, self._maker, partial(self._maker.make_again, number))
         )
         if self._bytecode_from is not None:
             await made.take_bytecode(self._bytecode_from)

@@ -118,3 +118,20 @@ async def test_cancelling_the_opening_leaves_nothing(world: World) -> None:
             async with world.pool(mirror, snapshot):
                 pytest.fail("it was cancelled")
     assert world.left_behind() == []
+
+
+async def test_more_slots_than_there_are_can_be_held_at_once_and_are_gone_afterwards(world: World) -> None:
+    world.init()
+    async with world.mirror() as mirror, world.pool(mirror, await mirror.snapshot(request())) as pool:
+        async with pool.acquire_all(at_least=4) as slots:
+            assert [slot.number for slot in slots] == [1, 2, 3, 4]
+            trees = [slot.workspace.root for slot in slots]
+            files = {path.relative_to(trees[0]) for path in trees[0].rglob("*") if path.name != ".git"}
+            assert all((tree / file).exists() for tree in trees for file in files)
+            traces = [slot.trace for slot in slots]
+            (trees[3] / "left behind").write_bytes(b"")
+        assert [trace.added for trace in traces] == [(), (), (), ("left behind",)]
+        assert [tree.exists() for tree in trees] == [True, True, False, False]
+        assert pool.size == 2
+        async with pool.acquire_all() as slots:
+            assert [slot.number for slot in slots] == [1, 2]

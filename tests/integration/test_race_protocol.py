@@ -12,11 +12,11 @@ from stadium import LOOPS, open_stadium
 
 from codeflash_parallel.benchmark.attempts import contenders
 from codeflash_parallel.benchmark.decide import Standing, centre
-from codeflash_parallel.benchmark.plan import NULL, RacePlan
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, SHORT_GAIN, RacePlan
 from codeflash_parallel.benchmark.race import LAST_BLOCK_S
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import BlockKind, Clock
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, blocks_of
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -125,6 +125,27 @@ async def test_a_cache_is_not_credited(tmp_path):
     assert "cache" in ranking.summary
 
 
+async def test_a_fast_arm_has_more_calls_in_a_block_and_the_baseline_has_not(tmp_path):
+    """What it gives in such a block is compared, too: with one block of the baseline that holds as many."""
+    async with open_stadium(tmp_path) as stadium:
+        plan = replace(stadium.plan.confirmation(300 * 10**9, gain=10 * SHORT_GAIN), max_rounds=2)
+        fast = [stadium.arm("fast", LOOPS // 10), stadium.arm("wrong", LOOPS // 10, "wrong in many calls")]
+        raced = await stadium.race(*fast, plan=plan)
+
+    calls = {
+        arm: {b.calls for b in blocks_of(raced.rounds, arm, BlockKind.TIMED)}
+        for arm in (*raced.tracks, BASELINE)
+    }
+    (once,), (many,) = calls[BASELINE], calls["fast"]
+    assert (plan.block_ns, calls[NULL]) == (stadium.plan.block_ns, {once})
+    assert 5 * once < many < 20 * once
+    assert {b.calls for b in blocks_of(raced.rounds, BASELINE, BlockKind.MANY)} == {many}
+    assert exp(centre(raced.tracks["fast"])) == pytest.approx(10, rel=0.3)
+    assert {arm: out.reason for arm, out in raced.out.items()} == {
+        "wrong": "its outcomes in a timed unit differ from the baseline's"
+    }
+
+
 async def test_a_group_that_becomes_slower_is_vetoed(tmp_path):
     async with open_stadium(tmp_path, groups=2) as stadium:
         mixed = stadium.arm("mixed", [LOOPS // 4, LOOPS * 5 // 4])
@@ -143,7 +164,7 @@ async def test_long_calls_are_timed_once_a_round(tmp_path):
     assert raced.standing("a") is Standing.FASTER
 
 
-@pytest.mark.parametrize(("loops", "words"), [(LOOPS * 300, "needs about"), (LOOPS * 20_000, "one pass")])
+@pytest.mark.parametrize(("loops", "words"), [(LOOPS * 300, "not begun"), (LOOPS * 20_000, "one pass")])
 async def test_a_race_that_cannot_fit_its_budget_is_not_begun(tmp_path, loops, words):
     async with open_stadium(tmp_path) as stadium:
         tight = RacePlan(groups=stadium.plan.groups, budget_ns=3_000_000_000)
@@ -151,9 +172,13 @@ async def test_a_race_that_cannot_fit_its_budget_is_not_begun(tmp_path, loops, w
 
     assert isinstance(raced, Raced)
     assert raced.rounds == ()
+    assert raced.stopped.startswith("the race was not begun")
     assert words in raced.stopped or "one pass" in raced.stopped  # a busy machine may make it so
     ranking = rank([raced], [], tight, {})
-    assert (ranking.verdict, ranking.of("a").code) == (Verdict.TOO_NOISY, Code.TOO_NOISY)
+    assert (ranking.verdict, ranking.of("a").code) == (Verdict.BUDGET_TOO_SMALL, Code.BUDGET_TOO_SMALL)
+    needed_s = int(ranking.of("a").reason.partition("--time-budget ")[2])
+    assert needed_s >= 6, "twice the budget at least"
+    assert "the budget of 3 s is too small" in ranking.summary
 
 
 async def test_the_budget_ends_a_race(tmp_path):
@@ -179,7 +204,7 @@ async def test_whoever_keeps_us_waiting_the_budget_holds_and_nobody_is_blamed(tm
     assert raced.wall_ns < (budget_s + LAST_BLOCK_S + CLOSING_S) * 10**9
     assert "budget" in raced.stopped
     assert raced.out == {}
-    assert rank([raced], [], short, {}).verdict is Verdict.TOO_NOISY
+    assert rank([raced], [], short, {}).verdict is Verdict.BUDGET_TOO_SMALL
 
 
 async def test_no_candidates_no_race(tmp_path):

@@ -7,9 +7,12 @@ from functools import partial
 
 from test_rank import PLAN, cached_rounds, held
 
-from codeflash_parallel.benchmark.attempts import SHARES, confirmation_of, contenders
+from codeflash_parallel.benchmark.attempts import SHARES, confirmation_of, contenders, left_of, race_of
+from codeflash_parallel.benchmark.decide import Looks
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.model.outcome import Verdict
+from codeflash_parallel.benchmark.samples import Clock
+from codeflash_parallel.benchmark.tracks import Track
+from codeflash_parallel.model.outcome import Code, Verdict
 
 
 def doubted(arm, gain, plan):
@@ -60,3 +63,52 @@ def test_who_is_taken_for_a_cache_by_chance_is_looked_at_again():
     assert contenders(races, confirmations, PLAN, limit=2) == ()
     ranking = rank(races, confirmations, PLAN, {})
     assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "a")
+
+
+def test_a_race_and_what_confirms_it_share_one_budget():
+    plan = replace(PLAN, budget_ns=100)
+    first = replace(held({"a": 1.5}, race_of(plan)), wall_ns=50)
+    again = replace(held({"a": 1.5}), wall_ns=45)
+
+    assert race_of(plan).budget_ns == 60
+    assert [race_of(plan, 3).budget_ns] * 3 == [20, 20, 20]
+    assert left_of(plan, [first]).budget_ns == 50
+    assert confirmation_of([first], [], left_of(plan, [first]), ["a"]).budget_ns == 50
+    assert left_of(plan, [first, again, again]).budget_ns == 0
+
+
+def test_a_budget_that_is_too_small_is_no_noise_and_the_figure_that_would_do_is_said():
+    second = 10**9
+    plan = replace(PLAN, budget_ns=10 * second)
+    race = race_of(plan)
+    open_ = replace(
+        held({"a": 1.5, "b": 1.4}, race),
+        looks=Looks(candidates=("a", "b")), needed_ns=12 * second, stopped="the budget was spent",
+        tracks=dict.fromkeys("ab", Track(total=(), groups=((),), clock=Clock.CPU)),
+    )  # fmt: skip
+
+    ranking = rank([open_], [], plan, {})
+
+    assert (ranking.verdict, {c.code for c in ranking.candidates}) == (
+        Verdict.BUDGET_TOO_SMALL, {Code.BUDGET_TOO_SMALL},
+    )  # fmt: skip
+    assert ranking.of("a").reason == (
+        "the budget of 10 s is too small (the budget was spent): about 20 s would decide, --time-budget 20"
+    )
+
+
+def test_a_confirmation_that_the_budget_ends_is_the_last_one():
+    second = 10**9
+    plan = replace(PLAN, budget_ns=10 * second)
+    raced = replace(held({"a": 1.5, "b": 1.2}, race_of(plan)), wall_ns=6 * second)
+    again = confirmation_of([raced], [], left_of(plan, [raced]), ["a"])
+    cut = replace(
+        held({"a": 1.5}, again), looks=Looks(candidates=("a",)), needed_ns=8 * second, stopped="spent",
+        tracks={"a": Track(total=(), groups=((),), clock=Clock.CPU)},
+    )  # fmt: skip
+
+    assert contenders([raced], [cut], plan, limit=2) == ()
+    ranking = rank([raced], [cut], plan, {})
+    assert ranking.verdict is Verdict.BUDGET_TOO_SMALL
+    assert ranking.of("a").reason.endswith("--time-budget 14"), "what the race took, and what this needs"
+    assert ranking.of("b").code is Code.BUDGET_TOO_SMALL, "nothing was left to try it"

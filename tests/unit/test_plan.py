@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
+from codeflash_parallel.benchmark.groups import PASS_NS, CallCost, cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import BASELINE, Group, block_order, weights
 
 calls = st.lists(
@@ -33,7 +33,7 @@ repeated = st.lists(
 
 @given(repeated)
 def test_of_calls_with_equal_inputs_one_is_timed_and_weighs_as_much_as_all(items):
-    groups = cost_groups(items, cycle_ns=10**15, max_calls=1000)
+    groups = cost_groups(items, cycle_ns=10**15, max_calls=1000, pass_ns=10**15)
 
     timed = [index for group in groups for index in group.calls]
     unlike = {inputs or index for index, _, _, inputs in items}
@@ -70,6 +70,23 @@ def test_a_cycle_is_kept_near_its_length():
 
     assert len(group.calls) == 8
     assert group.ns == 1_000_000_000
+
+
+@given(calls, st.integers(0, 10**8), st.integers(1, 50))
+def test_a_pass_over_calls_whose_inputs_are_dear_to_copy_is_cut_to_a_sample(items, size, large):
+    costs = [CallCost(*item, size=size * (item[0] % large == 0)) for item in items]
+
+    groups = cost_groups(costs)
+
+    by_index = {cost.call: cost for cost in costs}
+    for group in groups:
+        assert 0 <= group.pass_ns - sum(by_index[call].pass_ns for call in group.calls) <= len(group.calls)
+        assert group.pass_ns <= PASS_NS / len(groups) or len(group.calls) == 1
+        assert {by_index[call].test for call in group.calls} <= set(group.tests)
+    plain = cost_groups(items)
+    assert [(g.tests, g.ns) for g in groups] == [(g.tests, g.ns) for g in plain]
+    if not size:
+        assert [g.calls for g in groups] == [g.calls for g in plain]
 
 
 def test_heavy_tests_stand_alone_and_light_ones_are_pooled():

@@ -17,6 +17,7 @@ from codeflash_parallel.benchmark.scales import (
     TIMED_NS,
     Scale,
     predicted_ns,
+    with_more,
     with_palindromes,
 )
 
@@ -40,6 +41,14 @@ def test_short_blocks_are_run_until_the_time_of_a_round_is_filled():
 
 def test_groups_share_the_time_of_a_round():
     assert palindromes(1_500_000, 1_500_000) == [4, 4]
+
+
+@pytest.mark.parametrize(("block_ms", "more"), [(1.5, 19), (12, 2), (40, 1), (60, 1)])
+def test_a_fast_candidate_has_more_calls_in_a_block_as_long_as_that_is_short(block_ms, more):
+    again = PLAN.confirmation(PLAN.budget_ns, gain=24)
+
+    assert again.block_ns == PLAN.block_ns
+    assert with_more(scale(int(block_ms * MS)), again).more == more
 
 
 def test_longer_blocks_are_run_a_dozen_times_at_least():
@@ -81,3 +90,12 @@ def test_groups_take_turns_palindrome_by_palindrome(counts, seed):
 )
 def test_short_passes_over_known_inputs_are_repeated(cycle_ns, passes):
     assert Scale(cycle=1, calls=3, block_ns=3 * cycle_ns).known_passes == passes
+
+
+def test_where_copies_of_inputs_are_dear_a_round_has_fewer_blocks_and_fits_all_the_same():
+    cheap, dear = scale(1_500_000), replace(scale(1_500_000), making_ns=300 * MS)
+    sized = {s: with_palindromes((s,), 8, PLAN)[0] for s in (cheap, dear)}
+
+    assert sized[dear].palindromes == 1 < sized[cheap].palindromes
+    assert predicted_ns((sized[dear],), 8) > 8 * 2 * dear.making_ns
+    assert with_more(dear, PLAN.confirmation(PLAN.budget_ns, gain=24)).more == 1

@@ -275,6 +275,17 @@ def test_who_reads_files_may_have_them_from_an_earlier_process():
     assert doubt(confirmation(3, 3, reads=4, baseline={"reads": 4})) == ""
 
 
+def test_a_fast_arm_reads_more_in_a_timed_block_since_it_makes_more_calls_there():
+    raced = confirmation(3, 3, reads=4, baseline={"reads": 4})
+    many = [
+        tuple(replace(b, reads=40) if (b.arm, b.kind) == ("x", BlockKind.TIMED) else b for b in r.blocks)
+        for r in raced.rounds
+    ]
+    rounds = tuple(replace(r, blocks=blocks) for r, blocks in zip(raced.rounds, many, strict=True))
+
+    assert doubt(replace(raced, rounds=rounds)) == ""
+
+
 def test_what_a_command_reads_is_its_own_imports():
     raced = confirmation(3, 3, reads=40)
 

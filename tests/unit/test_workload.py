@@ -26,8 +26,8 @@ def workload(*costs_ns: int, work: Work = Work.CALLS) -> Workload:
 @pytest.mark.parametrize(
     ("costs_ns", "started_ns", "expected_s"),
     [
-        ((1000,), 0, 30),
-        ((SECOND // 10, SECOND // 10), 0, 40),
+        ((1000,), 0, 45),
+        ((SECOND // 8, SECOND // 8), 0, 50),
         ((SECOND // 4,), SECOND // 2, 60),
         ((SECOND,), SECOND // 2, 90),
         ((30 * SECOND,), 0, 1800),
@@ -50,7 +50,7 @@ def test_the_rules_are_those_of_the_settings() -> None:
     plan = race_plan(settings, workload(10, work=Work.COMMAND))
     assert (plan.confidence, plan.min_speedup, plan.indifference) == (0.95, 0.03, 0.04)
     assert (plan.max_regression, plan.max_cpu_cost, plan.work) == (0.2, 3.0, Work.COMMAND)
-    assert plan.budget_ns == 30 * SECOND
+    assert plan.budget_ns == 45 * SECOND
 
 
 def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> None:
