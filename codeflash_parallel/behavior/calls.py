@@ -16,11 +16,13 @@ class Rules:
     """What a difference has to be to count.
 
     Attributes:
-        strict: differences outside of what was observed reject, too.
+        strict: hints reject, too.
+        unkept: names of traces that the baseline itself does not repeat: they are not compared.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     strict: bool = False
+    unkept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +80,16 @@ class Differing:
         """The number of the call."""
         return self.expected.index
 
+    @property
+    def trace(self) -> str:
+        """The name of the trace that is not the baseline's."""
+        return other_trace(self.expected.traces, self.got.traces) if self.got else ""
+
+    @property
+    def is_hint(self) -> bool:
+        """Whether it is a reason for a review and none to reject."""
+        return self.code is Code.STATE_DIFFERS and _is_side(self.trace, self.expected.traces)
+
 
 def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) -> list[Differing]:
     """Return the calls whose outcomes differ by more than was accepted, captured ones first."""
@@ -122,16 +134,23 @@ def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
     return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK
 
 
+#: Traces of state that a call shares with whatever else runs in its process.
+_GENERATORS, _PROCESS = frozenset({"random", "numpy"}), frozenset({"environ", "directory"})
+
+
+def _is_side(trace: str, expected: str) -> bool:
+    """Say whether a trace is of side state; what the baseline's call itself sets in its process is none."""
+    return trace in _GENERATORS or (trace in _PROCESS and not _traces(expected).get(trace))
+
+
 def other_trace(expected: str, got: str) -> str:
-    """Return the name of the first trace that is not the baseline's; empty if there is none."""
+    """Return the name of a trace that is not the baseline's, preferring one that rejects; empty: none."""
     theirs, ours = _traces(got), _traces(expected)
     if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
         ours.pop(LASTING, None)
-    for name, text in ours.items():
-        # Who does without numpy leaves no trace in its generator.
-        if theirs.get(name, text if name == "numpy" else None) != text:
-            return name
-    return ""
+    # Who does without numpy leaves no trace in its generator.
+    others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
+    return min(others, key=lambda name: _is_side(name, expected), default="")
 
 
 def stable_traces(first: str, second: str) -> str:

@@ -39,7 +39,8 @@ class ValueComparison:
 
     Attributes:
         difference: what decides.
-        outside: the smallest example of a difference that does not decide.
+        outside: the smallest example of a difference on inputs unlike all observed ones, which does not.
+        hints: all that does not decide and is a reason for a review, a sentence each.
     """
 
     code: Code
@@ -47,6 +48,7 @@ class ValueComparison:
     counts: ValueCounts
     difference: FirstDifference | None = None
     outside: FirstDifference | None = None
+    hints: tuple[str, ...] = ()
 
 
 def compare_calls(
@@ -61,7 +63,7 @@ def compare_calls(
         measured: calls that differ in floats only.
     """
     rules = rules or Rules()
-    found = _sorted(differing(known, got, measured or {}), known)
+    found = _sorted(differing(known, got, measured or {}), known, rules)
     smallest = min(found.beyond, key=lambda one: one.index) if found.beyond else None
     outside = first_difference(smallest, known, got) if smallest else None
     counts = _counts(known, len(found.observed), found.inside, found.beyond)
@@ -80,7 +82,20 @@ def compare_calls(
     if rules.strict and smallest is not None and outside is not None:
         reason = outside_reason(smallest, outside, len(found.beyond))
         return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=reason, difference=outside)
-    return judged(code=Code.OK, reason=_all_equal(counts))
+    hints = _hints(found.hints, known, got)
+    if smallest is not None and outside is not None:
+        hints += (outside_reason(smallest, outside, len(found.beyond)),)
+    return judged(code=Code.OK, reason=_all_equal(counts), hints=hints)
+
+
+def _hints(found: Iterable[Differing], known: Known, got: GuestReport) -> tuple[str, ...]:
+    """Say of each kind of hint which call shows it first, and how many others do."""
+    kinds: dict[tuple[Code, str], list[Differing]] = {}
+    for one in found:
+        kinds.setdefault((one.code, one.trace), []).append(one)
+    return tuple(
+        value_reason(ones[0], first_difference(ones[0], known, got), len(ones)) for ones in kinds.values()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,21 +106,26 @@ class _Sorted:
         observed: captured ones.
         inside: derived ones that observed calls vouch for.
         beyond: the other derived ones.
+        hints: calls of either kind that are a reason for a review.
     """
 
     observed: list[Differing]
     inside: list[Differing]
     beyond: list[Differing]
+    hints: list[Differing]
 
 
-def _sorted(found: Iterable[Differing], known: Known) -> _Sorted:
-    found = list(found)
+def _sorted(found: Iterable[Differing], known: Known, rules: Rules) -> _Sorted:
+    kept = [one for one in found if not (one.is_hint and one.trace in rules.unkept)]
+    hints = [one for one in kept if one.is_hint and not rules.strict]
+    found = [one for one in kept if one not in hints]
     derived = [one for one in found if one.index in known.derived]
     beyond = [one for one in derived if _is_beyond(one, known)]
     return _Sorted(
         observed=[one for one in found if one.index in known.calls],
         inside=[one for one in derived if one not in beyond],
         beyond=beyond,
+        hints=hints,
     )
 
 
@@ -119,7 +139,8 @@ def together(first: ValueComparison, second: ValueComparison) -> ValueComparison
         level=level,
     )
     reason = _all_equal(counts) if second.code is Code.OK else second.reason
-    return replace(second, counts=counts, reason=reason, outside=second.outside or first.outside)
+    outside, hints = second.outside or first.outside, (*first.hints, *second.hints)
+    return replace(second, counts=counts, reason=reason, outside=outside, hints=hints)
 
 
 def _gravest_first(one: Differing) -> tuple[int, int]:

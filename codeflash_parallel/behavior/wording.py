@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
+from codeflash_parallel.behavior.calls import Differing, Known, call_code
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import LASTING, GuestReport
 from codeflash_parallel.model.evidence import FirstDifference
@@ -31,8 +31,8 @@ def first_difference(one: Differing, known: Known, got: GuestReport | None = Non
 
 
 def _got_text(one: Differing) -> str:
-    if one.code is Code.STATE_DIFFERS and one.got is not None:
-        return _left(other_trace(one.expected.traces, one.got.traces))
+    if one.code is Code.STATE_DIFFERS:
+        return _left(one.trace)
     return outcome_text(one.got) if one.got else "no outcome"
 
 
@@ -106,8 +106,8 @@ def outside_reason(one: Differing, difference: FirstDifference, count: int) -> s
 
 
 def _what(one: Differing) -> str:
-    if one.code is Code.STATE_DIFFERS and one.got is not None:
-        return f"gives {_left(other_trace(one.expected.traces, one.got.traces))},"
+    if one.code is Code.STATE_DIFFERS:
+        return f"gives {_left(one.trace)},"
     return _WHAT[one.code]
 
 

@@ -237,6 +237,7 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         failures=outcome.failures,
         difference=outcome.difference,
         outside=outcome.outside,
+        hints=outcome.hints,
         overhead_ms=entry.time.overhead_ms,
         gate_ms=(entry.time.gate_ns + entry.confirming.gate_ns) / 1e6,
         isolation_ms=(entry.time.isolation_ns + entry.confirming.isolation_ns) / 1e6,

@@ -111,7 +111,8 @@ class Screening:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
         plan = self._context.plan if self._narrowing is None else self._narrowing.plan(entry.staged)
         by_edits = self._changes.known_serving(entry.staged)
-        return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits)
+        rules = replace(plan.rules, unkept=self._context.fleet.unkept)
+        return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits, rules=rules)
 
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""

@@ -270,7 +270,7 @@ class CheckLab:
             server = await before.advance(point.value, READY_S, Path(command.argv[2]))
         self.servers[mode, point] = server
         unfit = "" if server.ready.fit else server.ready.unfit or "unfit"
-        return unfit or await verify(self.plan(), self.workspace, mode, point, server)
+        return unfit or (await verify(self.plan(), self.workspace, mode, point, server)).why
 
     async def close(self) -> None:
         for server in self.servers.values():
