@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from . import aftereffects, current, importing, inputs, instrument, manners
+from . import aftereffects, current, importing, inputs, instrument, manners, scratch
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
@@ -138,7 +138,13 @@ class Session:
     def _tell(self, function, args, kwargs, meta, channel):
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
-        fields.update(self._observed(function, args, kwargs, meta, measure_return, measure_raise))
+        space = scratch.Space(args, kwargs)
+
+        def returned(*seen):
+            told = space.told(*seen)  # before the iterators are read
+            return dict(measure_return(*seen), space=told)
+
+        fields.update(self._observed(function, args, kwargs, meta, returned, measure_raise))
         why = fields.pop("unencodable", "")
         channel.write("call", thread=False, **fields)
         return why

@@ -60,10 +60,16 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """How far the floats of a differing call lie apart; they are all that differs."""
+    """What more is known of a differing call.
 
-    gap: Gap
+    Attributes:
+        gap: how far its floats lie apart; they are all that differs.
+        is_scratch: only arguments that the baseline uses as scratch space are in another state.
+    """
+
+    gap: Gap | None = None
     is_accepted: bool = False
+    is_scratch: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +79,12 @@ class Differing:
     code: Code
     expected: CallOutcome
     got: CallOutcome | Answer | None
-    gap: Gap | None = None
+    measured: Measured = field(default_factory=Measured)
+
+    @property
+    def gap(self) -> Gap | None:
+        """How far its floats lie apart, where they are all that differs."""
+        return self.measured.gap
 
     @property
     def index(self) -> int:
@@ -88,14 +99,15 @@ class Differing:
     @property
     def is_hint(self) -> bool:
         """Whether it is a reason for a review and none to reject."""
-        return self.code is Code.STATE_DIFFERS and _is_side(self.trace, self.expected.traces)
+        side = self.code is Code.STATE_DIFFERS and _is_side(self.trace, self.expected.traces)
+        return side or self.measured.is_scratch
 
 
 def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) -> list[Differing]:
     """Return the calls whose outcomes differ by more than was accepted, captured ones first."""
     answers = _answers(got)
     return [
-        Differing(code=code, expected=call, got=answers.get(index), gap=_gap_of(measured.get(index)))
+        Differing(code=code, expected=call, got=answers.get(index), measured=measured.get(index, Measured()))
         for index, call in known.all.items()
         if (code := call_code(call, answers.get(index))) is not Code.OK
         and not (index in measured and measured[index].is_accepted)
@@ -105,10 +117,6 @@ def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) 
 def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:
     answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
     return answers | {call.index: call for call in got.calls}
-
-
-def _gap_of(measured: Measured | None) -> Gap | None:
-    return measured.gap if measured else None
 
 
 def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:

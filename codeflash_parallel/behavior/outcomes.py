@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 
@@ -36,6 +37,7 @@ class CallOutcome:
         traces: what else the call left behind, as ``name=text;...``; of the baseline those that are stable.
         floats, skeleton: of a call that was measured: all floats in result and arguments, packed, and the
             digest of everything else.
+        space: of arguments that may be scratch space, as `_guest.scratch` tells it; empty: there are none.
         inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
         opaque: why the digests tell of a part the type only; empty where they tell all.
@@ -53,6 +55,7 @@ class CallOutcome:
     traces: str = ""
     floats: str = ""
     skeleton: str = ""
+    space: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     args: str = ""
     captured: bool = False

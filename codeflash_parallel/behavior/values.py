@@ -11,10 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules, differing, other_trace
+from codeflash_parallel.behavior.calls import (
+    Differing,
+    Known,
+    Measured,
+    Rules,
+    call_code,
+    differing,
+    other_trace,
+)
 from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.scratch import Spaces, is_scratch, scratch_spaces, uses
 from codeflash_parallel.behavior.wording import derived_reason, first_difference, outside_reason, value_reason
 from codeflash_parallel.model.evidence import FirstDifference, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
@@ -212,17 +221,20 @@ def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
     found = differing(known, got, {})
     exact = rules.tolerance.is_exact
     codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
-    if any(one.code not in codes and one.index in known.calls for one in found):
+    spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
+    scratch = [one.index for one in found if one.code is Code.INPUT_MUTATED and uses(one.expected, spaces)]
+    others = [one for one in found if one.index not in scratch and not (one.is_hint and not rules.strict)]
+    if any(one.code not in codes and one.index in known.calls for one in others):
         return ()  # it is decided already
     wanted = [one.index for one in found if one.code in codes and one.expected.floats]
     captured = [index for index in wanted if index in known.calls]
-    return tuple(wanted if not exact or not captured else captured[:_MOST_FIGURES])
+    return (*(wanted if not exact or not captured else captured[:_MOST_FIGURES]), *scratch)
 
 
 def measure(
     known: Known, got: GuestReport, again: Iterable[CallOutcome], rules: Rules
 ) -> dict[int, Measured]:
-    """Return how far floats lie apart, of the calls that differ in nothing else.
+    """Return what more is known of the calls that may differ in nothing but floats, or scratch space.
 
     Args:
         known: the baseline's.
@@ -232,14 +244,17 @@ def measure(
         rules: what is near enough.
     """
     found: dict[int, Measured] = {}
+    spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
     first = {answer.call: (answer.digest, answer.after) for answer in got.answers}
     for call in again:
         expected = known.all.get(call.index)
         if expected is None or first.get(call.index) != (call.digest, call.after):
             continue
         one = _measured(expected, call, rules.tolerance)
-        if one is not None:
+        if one is not None and (one.is_accepted or call_code(expected, call) is Code.FLOAT_DIFFERS):
             found[call.index] = one
+        elif call_code(expected, call) is Code.INPUT_MUTATED and is_scratch(expected, call, spaces):
+            found[call.index] = Measured(is_scratch=True)
     return found
 
 

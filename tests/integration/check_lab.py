@@ -184,7 +184,8 @@ class CheckLab:
         found = stable(captured, [replay], repeated)
         sound = {*found.calls, *found.repeats}
         inside = [call for call in seen.calls if call.index not in sound]
-        return replace(draft, calls=found.calls, repeats=found.repeats, observed=outcomes_by_test(inside))
+        told = {"observed": outcomes_by_test(inside), "manners": tuple(replay.manners)}
+        return replace(draft, calls=found.calls, repeats=found.repeats, **told)
 
     async def _derived(self, draft: Baseline, captured: Mapping[int, CallOutcome]) -> Baseline:
         inputs = Path(draft.inputs)
