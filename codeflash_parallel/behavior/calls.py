@@ -17,11 +17,13 @@ class Rules:
 
     Attributes:
         strict: hints reject, too.
+        watched: the calls are of watched functions: another state of their arguments is a hint.
         unkept: names of traces that the baseline itself does not repeat: they are not compared.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     strict: bool = False
+    watched: bool = False
     unkept: frozenset[str] = frozenset()
 
 
@@ -96,9 +98,10 @@ class Differing:
         """The name of the trace that is not the baseline's."""
         return other_trace(self.expected.traces, self.got.traces) if self.got else ""
 
-    @property
-    def is_hint(self) -> bool:
-        """Whether it is a reason for a review and none to reject."""
+    def is_hint(self, rules: Rules) -> bool:
+        """Say whether it is a reason for a review and none to reject, unless the rules are strict."""
+        if rules.watched and self.code is Code.INPUT_MUTATED:
+            return True
         side = self.code is Code.STATE_DIFFERS and _is_side(self.trace, self.expected.traces)
         return side or self.measured.is_scratch
 

@@ -24,7 +24,7 @@ from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacke
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.scratch import Spaces, is_scratch, scratch_spaces, uses
-from codeflash_parallel.behavior.wording import derived_reason, first_difference, outside_reason, value_reason
+from codeflash_parallel.behavior.wording import first_difference, sentence
 from codeflash_parallel.model.evidence import FirstDifference, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
 
@@ -73,8 +73,7 @@ def compare_calls(
     """
     rules = rules or Rules()
     found = _sorted(differing(known, got, measured or {}), known, rules)
-    smallest = min(found.beyond, key=lambda one: one.index) if found.beyond else None
-    outside = first_difference(smallest, known, got) if smallest else None
+    outside = first_difference(found.beyond[0], known, got) if found.beyond else None
     counts = _counts(known, len(found.observed), found.inside, found.beyond)
     judged = partial(ValueComparison, counts=counts, outside=outside)
     name = _changed_global(known, got)
@@ -86,14 +85,11 @@ def compare_calls(
     if decisive := found.observed or found.inside:
         worst = min(decisive, key=_gravest_first)
         difference = first_difference(worst, known, got)
-        words = value_reason if found.observed else derived_reason
-        return judged(code=worst.code, reason=words(worst, difference, len(decisive)), difference=difference)
-    if rules.strict and smallest is not None and outside is not None:
-        reason = outside_reason(smallest, outside, len(found.beyond))
-        return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=reason, difference=outside)
-    hints = _hints(found.hints, known, got)
-    if smallest is not None and outside is not None:
-        hints += (outside_reason(smallest, outside, len(found.beyond)),)
+        reason = sentence(worst, difference, len(decisive))
+        return judged(code=worst.code, reason=reason, difference=difference)
+    hints = _hints([*found.hints, *found.beyond], known, got)
+    if rules.strict and hints:
+        return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=hints[0], difference=outside)
     return judged(code=Code.OK, reason=_all_equal(counts), hints=hints)
 
 
@@ -103,7 +99,7 @@ def _hints(found: Iterable[Differing], known: Known, got: GuestReport) -> tuple[
     for one in found:
         kinds.setdefault((one.code, one.trace), []).append(one)
     return tuple(
-        value_reason(ones[0], first_difference(ones[0], known, got), len(ones)) for ones in kinds.values()
+        sentence(ones[0], first_difference(ones[0], known, got), len(ones)) for ones in kinds.values()
     )
 
 
@@ -114,7 +110,7 @@ class _Sorted:
     Attributes:
         observed: captured ones.
         inside: derived ones that observed calls vouch for.
-        beyond: the other derived ones.
+        beyond: the other derived ones, the smallest first.
         hints: calls of either kind that are a reason for a review.
     """
 
@@ -125,11 +121,11 @@ class _Sorted:
 
 
 def _sorted(found: Iterable[Differing], known: Known, rules: Rules) -> _Sorted:
-    kept = [one for one in found if not (one.is_hint and one.trace in rules.unkept)]
-    hints = [one for one in kept if one.is_hint and not rules.strict]
+    kept = [one for one in found if not (one.is_hint(rules) and one.trace in rules.unkept)]
+    hints = [one for one in kept if one.is_hint(rules) and not rules.strict]
     found = [one for one in kept if one not in hints]
     derived = [one for one in found if one.index in known.derived]
-    beyond = [one for one in derived if _is_beyond(one, known)]
+    beyond = sorted((one for one in derived if _is_beyond(one, known)), key=lambda one: one.index)
     return _Sorted(
         observed=[one for one in found if one.index in known.calls],
         inside=[one for one in derived if one not in beyond],
@@ -223,7 +219,7 @@ def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
     codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
     spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
     scratch = [one.index for one in found if one.code is Code.INPUT_MUTATED and uses(one.expected, spaces)]
-    others = [one for one in found if one.index not in scratch and not (one.is_hint and not rules.strict)]
+    others = [one for one in found if one.index not in scratch and (rules.strict or not one.is_hint(rules))]
     if any(one.code not in codes and one.index in known.calls for one in others):
         return ()  # it is decided already
     wanted = [one.index for one in found if one.code in codes and one.expected.floats]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from codeflash_parallel.behavior.arming import arm
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import unbelievable
-from codeflash_parallel.behavior.calls import differing
+from codeflash_parallel.behavior.calls import Rules, differing
 from codeflash_parallel.behavior.canaries import Canary, draw
 from codeflash_parallel.behavior.compare import (
     Outcomes,
@@ -136,5 +136,5 @@ def _tests(baseline: Baseline, session: Session, observed: Mapping[TestKey, Outc
 def _calls(baseline: Baseline, session: Session) -> Verified:
     known = replace(baseline.known, derived={}, breaks={})
     compared = compare_calls(known, session.report)
-    unkept = frozenset(one.trace for one in differing(known, session.report, {}) if one.is_hint)
+    unkept = frozenset(one.trace for one in differing(known, session.report, {}) if one.is_hint(Rules()))
     return Verified("" if compared.code is Code.OK else compared.reason, unkept)

@@ -83,26 +83,15 @@ _WHAT = {
 }
 
 
-def value_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of a captured call differs; `count`: of so many."""
-    name = difference.target.rpartition("::")[2]
-    where = f"for {_short(difference.inputs)} in call {difference.call}{and_more(count - 1)}"
-    return f"{name} {_what(one)} {where}{_figures(one)}."
-
-
-def derived_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of a derived input that keeps all relations differs; `count`: of so many."""
-    name = difference.target.rpartition("::")[2]
-    like = f"a new input that keeps all that the tests' inputs have in common{and_more(count - 1)}"
-    return f"{name} {_what(one)} for {_short(difference.inputs)}, {like}{_figures(one)}."
-
-
-def outside_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of another derived input differs; `count`: of so many."""
-    name = difference.target.rpartition("::")[2]
-    why = f"unlike the tests' inputs: {difference.breaks}" if difference.breaks else "by rounding"
-    where = f"for {_short(difference.inputs)} ({why}){and_more(count - 1)}"
-    return f"{name} {_what(one)} {where}{_figures(one)}."
+def sentence(one: Differing, difference: FirstDifference, count: int) -> str:
+    """Say how the outcome of a call differs; `count`: of so many."""
+    where = f" in call {difference.call}"
+    if difference.breaks:
+        where = f" (unlike the tests' inputs: {difference.breaks})"
+    elif difference.derived:
+        where = ", a new input that keeps all that the tests' inputs have in common"
+    name, inputs = difference.target.rpartition("::")[2], _short(difference.inputs)
+    return f"{name} {_what(one)} for {inputs}{where}{and_more(count - 1)}{_figures(one)}."
 
 
 def _what(one: Differing) -> str:

@@ -66,7 +66,7 @@ def compared_words(values: ValueCounts) -> str:
     parts = [f"{values.compared} captured calls", f"{values.derived} derived inputs"]
     counts = (
         (values.outside, "inputs unlike all observed"),
-        (values.beside, "calls beside the targets"),
+        (values.beside, "calls of watched functions"),
         (values.repeated, "repetitions left out"),
         (values.unstable, "unstable left out"),
     )
