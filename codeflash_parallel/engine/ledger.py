@@ -271,9 +271,8 @@ def copied_from_originals(
         if original is None:
             copied[name] = result
         else:
-            copied[name] = replace(
-                result, tests=original.tests, values=original.values, speedup=original.speedup
-            )
+            same = {field: getattr(original, field) for field in ("tests", "values", "hints", "speedup")}
+            copied[name] = replace(result, **same)
     return copied
 
 
