@@ -100,10 +100,8 @@ class Differing:
 
     def is_hint(self, rules: Rules) -> bool:
         """Say whether it is a reason for a review and none to reject, unless the rules are strict."""
-        if rules.watched and self.code is Code.INPUT_MUTATED:
-            return True
-        side = self.code is Code.STATE_DIFFERS and _is_side(self.trace, self.expected.traces)
-        return side or self.measured.is_scratch
+        arguments = self.measured.is_scratch or (rules.watched and self.code is Code.INPUT_MUTATED)
+        return (arguments or self.code is Code.STATE_DIFFERS) and is_side(self.trace, self.expected.traces)
 
 
 def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) -> list[Differing]:
@@ -146,11 +144,11 @@ def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
 
 
 #: Traces of state that a call shares with whatever else runs in its process.
-_GENERATORS, _PROCESS = frozenset({"random", "numpy"}), frozenset({"environ", "directory"})
+_GENERATORS, _PROCESS = frozenset({"", "random", "numpy"}), frozenset({"environ", "directory"})
 
 
-def _is_side(trace: str, expected: str) -> bool:
-    """Say whether a trace is of side state; what the baseline's call itself sets in its process is none."""
+def is_side(trace: str, expected: str) -> bool:
+    """Say whether a trace, if any, is of side state; what the baseline's call sets in its process is none."""
     return trace in _GENERATORS or (trace in _PROCESS and not _traces(expected).get(trace))
 
 
@@ -161,7 +159,7 @@ def other_trace(expected: str, got: str) -> str:
         ours.pop(LASTING, None)
     # Who does without numpy leaves no trace in its generator.
     others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
-    return min(others, key=lambda name: _is_side(name, expected), default="")
+    return min(others, key=lambda name: is_side(name, expected), default="")
 
 
 def stable_traces(first: str, second: str) -> str:

@@ -18,6 +18,7 @@ from codeflash_parallel.behavior.calls import (
     Rules,
     call_code,
     differing,
+    is_side,
     other_trace,
 )
 from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
@@ -121,7 +122,7 @@ class _Sorted:
 
 
 def _sorted(found: Iterable[Differing], known: Known, rules: Rules) -> _Sorted:
-    kept = [one for one in found if not (one.is_hint(rules) and one.trace in rules.unkept)]
+    kept = [one for one in found if one.code is not Code.STATE_DIFFERS or one.trace not in rules.unkept]
     hints = [one for one in kept if one.is_hint(rules) and not rules.strict]
     found = [one for one in kept if one not in hints]
     derived = [one for one in found if one.index in known.derived]
@@ -257,7 +258,8 @@ def measure(
 def _measured(expected: CallOutcome, got: CallOutcome, tolerance: Tolerance) -> Measured | None:
     same = (got.kind, got.type, got.skeleton) == (expected.kind, expected.type, expected.skeleton)
     left, right = unpacked(expected.floats), unpacked(got.floats)
-    if not same or len(left) != len(right) or other_trace(expected.traces, got.traces):
+    side = is_side(other_trace(expected.traces, got.traces), expected.traces)
+    if not same or len(left) != len(right) or not side:
         return None
     return Measured(
         gap=gap(left, right), is_accepted=not tolerance.is_exact and accepted(left, right, tolerance)

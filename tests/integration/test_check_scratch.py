@@ -150,6 +150,7 @@ REJECTED = {
     "filled": ("one[:] = [0] * len(one)", ("[1, 2]",), "return None"),
     "ordered": ("one.sort()\nreturn one", ("[3, 1, 2]",), "return sorted(one)"),
     "first_row": ("one[0].sort()\nreturn one[0]", ("[[3, 1], [2]]",), "return sorted(one[0])"),
+    "printed": ("one.sort()\nprint(one[0])\nreturn one[0]", ("[3, 1, 2]",), "return min(one)"),
     "looked_at": ("return max(one)", ("[3, 9, 2]",), "one.sort()\nreturn one[-1]"),
     "both": (
         "one.sort()\nreturn one[0] + max(two)",
