@@ -88,7 +88,7 @@ class Watched:
         uncompared = {str(target) for target in self._changes.touched(candidate)} & baseline.uncaptured.keys()
         got = CheckOutcome(code=Code.OK, reason="")
         if baseline.calls:
-            rules = replace(context.plan.rules, watched=True)
+            rules = replace(context.plan.rules, watched=True, unkept=context.fleet.unkept)
             plan = replace(context.plan, guest=self._guest(functions), baseline=baseline, rules=rules)
             got = await replays_alone(plan, slot.workspace, candidate, slot)
         return with_watched(outcome, got, sorted(uncompared))
