@@ -153,8 +153,8 @@ MUTATIONS = (
         attack="right_only_beside_the_tests",
     ),
     Mutation(
-        check="calls beside the targets",
-        seams=("codeflash_parallel.engine.neighbours:with_neighbours",),
+        check="calls of watched functions",
+        seams=("codeflash_parallel.engine.watched:with_watched",),
         made=lambda _original: lambda outcome, _got, _uncompared: outcome,
         attack="right_only_for_its_test",
     ),

@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from . import aftereffects, current, importing, inputs, instrument, manners, reduction
+from . import aftereffects, current, importing, inputs, instrument, manners, reduction, scratch
 from .allowance import TooSlow, limited
 from .encode import digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
@@ -142,7 +142,13 @@ class Session:
     def _tell(self, function, args, kwargs, meta, channel):
         fields = {"i": meta["i"], "test": meta["test"], "target": meta["target"], "captured": True, "why": ""}
         fields["args"] = render_arguments(args, kwargs)
-        fields.update(self._observed(function, args, kwargs, meta, measure_return, measure_raise))
+        space = scratch.Space(args, kwargs)
+
+        def returned(*seen):
+            told = space.told(*seen)  # before the iterators are read
+            return dict(measure_return(*seen), space=told)
+
+        fields.update(self._observed(function, args, kwargs, meta, returned, measure_raise))
         left = render_arguments(args, kwargs)
         fields["left"] = "" if left == fields["args"] else left
         why = fields.pop("unencodable", "")

@@ -37,6 +37,7 @@ class Targets:
 
     def __init__(self, spec, registry):
         self._targets, self._registry, self._found = spec["targets"], registry, {}
+        self._failed = {}
 
     def function(self, meta):
         """Return the function that takes the captured (args, kwargs) of a call.
@@ -52,7 +53,7 @@ class Targets:
     def _resolve(self, meta):
         qualname = self._targets[meta["target"]]["qualname"]
         try:
-            module = importlib.import_module(meta["module"])
+            module = self._imported(meta["module"])
             if meta["via"] == "inner":
                 return self._registry[meta["target"]]
             holder, name = _holder(module, qualname)
@@ -65,6 +66,16 @@ class Targets:
                 error,
             )
             raise Unresolvable(reason[:500]) from None
+
+    def _imported(self, name):
+        """Import a module; one that cannot be imported is tried once, not for each of hundreds of calls."""
+        if name in self._failed:
+            raise self._failed[name]
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:
+            self._failed[name] = error
+            raise
 
 
 def _holder(module, qualname):

@@ -21,11 +21,15 @@ class Rules:
     """What a difference has to be to count.
 
     Attributes:
-        strict: differences outside of what was observed reject, too.
+        strict: hints reject, too.
+        watched: the calls are of watched functions: another state of their arguments is a hint.
+        unkept: names of traces that the baseline itself does not repeat: they are not compared.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     strict: bool = False
+    watched: bool = False
+    unkept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,10 +86,16 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """How far the floats of a differing call lie apart; they are all that differs."""
+    """What more is known of a differing call.
 
-    gap: Gap
+    Attributes:
+        gap: how far its floats lie apart; they are all that differs.
+        is_scratch: only arguments that the baseline uses as scratch space are in another state.
+    """
+
+    gap: Gap | None = None
     is_accepted: bool = False
+    is_scratch: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,19 +105,34 @@ class Differing:
     code: Code
     expected: CallOutcome
     got: CallOutcome | Answer | None
-    gap: Gap | None = None
+    measured: Measured = field(default_factory=Measured)
+
+    @property
+    def gap(self) -> Gap | None:
+        """How far its floats lie apart, where they are all that differs."""
+        return self.measured.gap
 
     @property
     def index(self) -> int:
         """The number of the call."""
         return self.expected.index
 
+    @property
+    def trace(self) -> str:
+        """The name of the trace that is not the baseline's."""
+        return other_trace(self.expected.traces, self.got.traces) if self.got else ""
+
+    def is_hint(self, rules: Rules) -> bool:
+        """Say whether it is a reason for a review and none to reject, unless the rules are strict."""
+        arguments = self.measured.is_scratch or (rules.watched and self.code is Code.INPUT_MUTATED)
+        return (arguments or self.code is Code.STATE_DIFFERS) and is_side(self.trace, self.expected.traces)
+
 
 def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) -> list[Differing]:
     """Return the calls whose outcomes differ by more than was accepted, captured ones first."""
     answers = _answers(got)
     return [
-        Differing(code=code, expected=call, got=answers.get(index), gap=_gap_of(measured.get(index)))
+        Differing(code=code, expected=call, got=answers.get(index), measured=measured.get(index, Measured()))
         for index, call in known.all.items()
         if (code := call_code(call, answers.get(index))) is not Code.OK
         and not (index in measured and measured[index].is_accepted)
@@ -117,10 +142,6 @@ def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) 
 def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:
     answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
     return answers | {call.index: call for call in got.calls}
-
-
-def _gap_of(measured: Measured | None) -> Gap | None:
-    return measured.gap if measured else None
 
 
 def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
@@ -146,16 +167,23 @@ def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
     return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK
 
 
+#: Traces of state that a call shares with whatever else runs in its process.
+_GENERATORS, _PROCESS = frozenset({"", "random", "numpy"}), frozenset({"environ", "directory"})
+
+
+def is_side(trace: str, expected: str) -> bool:
+    """Say whether a trace, if any, is of side state; what the baseline's call sets in its process is none."""
+    return trace in _GENERATORS or (trace in _PROCESS and not _traces(expected).get(trace))
+
+
 def other_trace(expected: str, got: str) -> str:
-    """Return the name of the first trace that is not the baseline's; empty if there is none."""
+    """Return the name of a trace that is not the baseline's, preferring one that rejects; empty: none."""
     theirs, ours = _traces(got), _traces(expected)
     if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
         ours.pop(LASTING, None)
-    for name, text in ours.items():
-        # Who does without numpy leaves no trace in its generator.
-        if theirs.get(name, text if name == "numpy" else None) != text:
-            return name
-    return ""
+    # Who does without numpy leaves no trace in its generator.
+    others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
+    return min(others, key=lambda name: is_side(name, expected), default="")
 
 
 def stable_traces(first: str, second: str) -> str:

@@ -266,6 +266,7 @@ class _Work:
             failures=found.tests.failures,
             difference=found.values.difference if found.values else None,
             outside=found.values.outside if found.values else None,
+            hints=found.values.hints if found.values else (),
             tests_ns=account.tests_ns,
             starved=bool(found.fault and found.fault.starved),
             killed=bool(found.fault and found.fault.killed),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 
@@ -37,6 +38,7 @@ class CallOutcome:
         floats, skeleton: of a call that was measured: all floats in result and arguments, packed, and the
             digest of everything else.
         left: the arguments after the call, in words; empty where they are as before.
+        space: of arguments that may be scratch space, as `_guest.scratch` tells it; empty: there are none.
         inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
         opaque: why the digests tell of a part the type only; empty where they tell all.
@@ -54,6 +56,7 @@ class CallOutcome:
     traces: str = ""
     floats: str = ""
     skeleton: str = ""
+    space: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     args: str = ""
     left: str = ""

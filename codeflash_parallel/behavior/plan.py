@@ -32,6 +32,7 @@ class CheckOutcome:
         gate_ns: what the gate's own parts took of that: canaries, seals and their comparison.
         isolation_ns: what its processes took of that to enter their isolation level.
         outside: the smallest example of a difference that decides nothing by itself.
+        hints: as in `ValueComparison`.
     """
 
     code: Code
@@ -41,6 +42,7 @@ class CheckOutcome:
     failures: tuple[FailedTest, ...] = ()
     difference: FirstDifference | None = None
     outside: FirstDifference | None = None
+    hints: tuple[str, ...] = ()
     tests_ns: int = 0
     starved: bool = False
     killed: bool = False

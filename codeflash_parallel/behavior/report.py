@@ -275,6 +275,7 @@ def _call(
         traces=_traces(str(get("traces") or ""), index, lasting),
         floats=str(get("floats") or ""),
         skeleton=str(get("skeleton") or ""),
+        space=_texts(get("space")),
         text=str(get("text") or ""),
         args=str(get("args") or ""),
         captured=bool(get("captured", False)),

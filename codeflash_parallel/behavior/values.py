@@ -11,11 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules, differing, other_trace
+from codeflash_parallel.behavior.calls import (
+    Differing,
+    Known,
+    Measured,
+    Rules,
+    call_code,
+    differing,
+    is_side,
+    other_trace,
+)
 from codeflash_parallel.behavior.floats import Tolerance, accepted, gap, unpacked
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.wording import derived_reason, first_difference, outside_reason, value_reason
+from codeflash_parallel.behavior.scratch import Spaces, is_scratch, scratch_spaces, uses
+from codeflash_parallel.behavior.wording import first_difference, sentence
 from codeflash_parallel.model.evidence import FirstDifference, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
 
@@ -39,7 +49,8 @@ class ValueComparison:
 
     Attributes:
         difference: what decides.
-        outside: the smallest example of a difference that does not decide.
+        outside: the smallest example of a difference on inputs unlike all observed ones, which does not.
+        hints: all that does not decide and is a reason for a review, a sentence each.
     """
 
     code: Code
@@ -47,6 +58,7 @@ class ValueComparison:
     counts: ValueCounts
     difference: FirstDifference | None = None
     outside: FirstDifference | None = None
+    hints: tuple[str, ...] = ()
 
 
 def compare_calls(
@@ -61,9 +73,8 @@ def compare_calls(
         measured: calls that differ in floats only.
     """
     rules = rules or Rules()
-    found = _sorted(differing(known, got, measured or {}), known)
-    smallest = min(found.beyond, key=lambda one: one.index) if found.beyond else None
-    outside = first_difference(smallest, known, got) if smallest else None
+    found = _sorted(differing(known, got, measured or {}), known, rules)
+    outside = first_difference(found.beyond[0], known, got) if found.beyond else None
     counts = _counts(known, len(found.observed), found.inside, found.beyond)
     judged = partial(ValueComparison, counts=counts, outside=outside)
     name = _changed_global(known, got)
@@ -75,12 +86,22 @@ def compare_calls(
     if decisive := found.observed or found.inside:
         worst = min(decisive, key=_gravest_first)
         difference = first_difference(worst, known, got)
-        words = value_reason if found.observed else derived_reason
-        return judged(code=worst.code, reason=words(worst, difference, len(decisive)), difference=difference)
-    if rules.strict and smallest is not None and outside is not None:
-        reason = outside_reason(smallest, outside, len(found.beyond))
-        return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=reason, difference=outside)
-    return judged(code=Code.OK, reason=_all_equal(counts))
+        reason = sentence(worst, difference, len(decisive))
+        return judged(code=worst.code, reason=reason, difference=difference)
+    hints = _hints([*found.hints, *found.beyond], known, got)
+    if rules.strict and hints:
+        return judged(code=Code.DIFFERS_OUTSIDE_OBSERVED, reason=hints[0], difference=outside)
+    return judged(code=Code.OK, reason=_all_equal(counts), hints=hints)
+
+
+def _hints(found: Iterable[Differing], known: Known, got: GuestReport) -> tuple[str, ...]:
+    """Say of each kind of hint which call shows it first, and how many others do."""
+    kinds: dict[tuple[Code, str], list[Differing]] = {}
+    for one in found:
+        kinds.setdefault((one.code, one.trace), []).append(one)
+    return tuple(
+        sentence(ones[0], first_difference(ones[0], known, got), len(ones)) for ones in kinds.values()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,22 +111,27 @@ class _Sorted:
     Attributes:
         observed: captured ones.
         inside: derived ones that observed calls vouch for.
-        beyond: the other derived ones.
+        beyond: the other derived ones, the smallest first.
+        hints: calls of either kind that are a reason for a review.
     """
 
     observed: list[Differing]
     inside: list[Differing]
     beyond: list[Differing]
+    hints: list[Differing]
 
 
-def _sorted(found: Iterable[Differing], known: Known) -> _Sorted:
-    found = list(found)
+def _sorted(found: Iterable[Differing], known: Known, rules: Rules) -> _Sorted:
+    kept = [one for one in found if one.code is not Code.STATE_DIFFERS or one.trace not in rules.unkept]
+    hints = [one for one in kept if one.is_hint(rules) and not rules.strict]
+    found = [one for one in kept if one not in hints]
     derived = [one for one in found if one.index in known.derived]
-    beyond = [one for one in derived if _is_beyond(one, known)]
+    beyond = sorted((one for one in derived if _is_beyond(one, known)), key=lambda one: one.index)
     return _Sorted(
         observed=[one for one in found if one.index in known.calls],
         inside=[one for one in derived if one not in beyond],
         beyond=beyond,
+        hints=hints,
     )
 
 
@@ -119,7 +145,8 @@ def together(first: ValueComparison, second: ValueComparison) -> ValueComparison
         level=level,
     )
     reason = _all_equal(counts) if second.code is Code.OK else second.reason
-    return replace(second, counts=counts, reason=reason, outside=second.outside or first.outside)
+    outside, hints = second.outside or first.outside, (*first.hints, *second.hints)
+    return replace(second, counts=counts, reason=reason, outside=outside, hints=hints)
 
 
 def _gravest_first(one: Differing) -> tuple[int, int]:
@@ -189,17 +216,20 @@ def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
     found = differing(known, got, {})
     exact = rules.tolerance.is_exact
     codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
-    if any(one.code not in codes and one.index in known.calls for one in found):
+    spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
+    scratch = [one.index for one in found if one.code is Code.INPUT_MUTATED and uses(one.expected, spaces)]
+    others = [one for one in found if one.index not in scratch and (rules.strict or not one.is_hint(rules))]
+    if any(one.code not in codes and one.index in known.calls for one in others):
         return ()  # it is decided already
     wanted = [one.index for one in found if one.code in codes and one.expected.floats]
     captured = [index for index in wanted if index in known.calls]
-    return tuple(wanted if not exact or not captured else captured[:_MOST_FIGURES])
+    return (*(wanted if not exact or not captured else captured[:_MOST_FIGURES]), *scratch)
 
 
 def measure(
     known: Known, got: GuestReport, again: Iterable[CallOutcome], rules: Rules
 ) -> dict[int, Measured]:
-    """Return how far floats lie apart, of the calls that differ in nothing else.
+    """Return what more is known of the calls that may differ in nothing but floats, or scratch space.
 
     Args:
         known: the baseline's.
@@ -209,21 +239,25 @@ def measure(
         rules: what is near enough.
     """
     found: dict[int, Measured] = {}
+    spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
     first = {answer.call: (answer.digest, answer.after) for answer in got.answers}
     for call in again:
         expected = known.all.get(call.index)
         if expected is None or first.get(call.index) != (call.digest, call.after):
             continue
         one = _measured(expected, call, rules.tolerance)
-        if one is not None:
+        if one is not None and (one.is_accepted or call_code(expected, call) is Code.FLOAT_DIFFERS):
             found[call.index] = one
+        elif call_code(expected, call) is Code.INPUT_MUTATED and is_scratch(expected, call, spaces):
+            found[call.index] = Measured(is_scratch=True)
     return found
 
 
 def _measured(expected: CallOutcome, got: CallOutcome, tolerance: Tolerance) -> Measured | None:
     same = (got.kind, got.type, got.skeleton) == (expected.kind, expected.type, expected.skeleton)
     left, right = unpacked(expected.floats), unpacked(got.floats)
-    if not same or len(left) != len(right) or other_trace(expected.traces, got.traces):
+    side = is_side(other_trace(expected.traces, got.traces), expected.traces)
+    if not same or len(left) != len(right) or not side:
         return None
     return Measured(
         gap=gap(left, right), is_accepted=not tolerance.is_exact and accepted(left, right, tolerance)

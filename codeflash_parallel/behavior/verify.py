@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import SystemRandom
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.behavior.arming import arm
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import unbelievable
+from codeflash_parallel.behavior.calls import Rules, differing
 from codeflash_parallel.behavior.canaries import Canary, draw
 from codeflash_parallel.behavior.compare import (
     Outcomes,
@@ -37,8 +38,20 @@ from codeflash_parallel.model.workspace import Server, ServerGone, Workspace
 from codeflash_parallel.process.guest import write_spec
 
 
-async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point, server: Server) -> str:
-    """Run the unchanged snapshot through a server and return what is not as it was; empty: nothing.
+class Verified(NamedTuple):
+    """Whether a server tells the truth.
+
+    Attributes:
+        why: what is not as it was; empty: nothing.
+        unkept: names of traces that the baseline itself does not repeat there: they compare nothing.
+    """
+
+    why: str
+    unkept: frozenset[str] = frozenset()
+
+
+async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point, server: Server) -> Verified:
+    """Run the unchanged snapshot through a server and return what is not as it was.
 
     Cancelling kills what runs.
 
@@ -64,11 +77,11 @@ async def verify(plan: CheckPlan, workspace: Workspace, mode: str, point: Point,
     try:
         session = read_session(await server.run(path, plan.limits), arms)
     except ServerGone as gone:
-        return f"its server is gone ({gone})"
+        return Verified(f"its server is gone ({gone})")
     fault = _fault(baseline, session)
     if fault:
-        return fault
-    return _calls(baseline, session) if mode == "replay" else _tests(baseline, session, observed)
+        return Verified(fault)
+    return _calls(baseline, session) if mode == "replay" else Verified(_tests(baseline, session, observed))
 
 
 async def sees_failure(plan: CheckPlan, workspace: Workspace, server: Server, edits: Sequence[Edit]) -> bool:
@@ -120,7 +133,8 @@ def _tests(baseline: Baseline, session: Session, observed: Mapping[TestKey, Outc
     return compare_observed(observed, session.report, baseline.targets).reason
 
 
-def _calls(baseline: Baseline, session: Session) -> str:
+def _calls(baseline: Baseline, session: Session) -> Verified:
     known = replace(baseline.known, derived={}, breaks={})
     compared = compare_calls(known, session.report)
-    return "" if compared.code is Code.OK else compared.reason
+    unkept = frozenset(one.trace for one in differing(known, session.report, {}) if one.is_hint(Rules()))
+    return Verified("" if compared.code is Code.OK else compared.reason, unkept)

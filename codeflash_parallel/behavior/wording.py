@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from codeflash_parallel.behavior.calls import Differing, Known, call_code, other_trace
+from codeflash_parallel.behavior.calls import Differing, Known, call_code
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import LASTING, GuestReport
 from codeflash_parallel.model.evidence import FirstDifference
@@ -32,8 +32,8 @@ def first_difference(one: Differing, known: Known, got: GuestReport | None = Non
 
 
 def _got_text(one: Differing) -> str:
-    if one.code is Code.STATE_DIFFERS and one.got is not None:
-        return _left(other_trace(one.expected.traces, one.got.traces))
+    if one.code is Code.STATE_DIFFERS:
+        return _left(one.trace)
     return outcome_text(one.got) if one.got else "no outcome"
 
 
@@ -125,34 +125,22 @@ _WHAT = {
 }
 
 
-def value_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of a captured call differs; `count`: of so many."""
-    name = difference.target.rpartition("::")[2]
-    where = f"for {_short(difference.inputs)} in call {difference.call}{and_more(count - 1)}"
-    return f"{name} {_what(one)} {where}{_figures(one)}."
-
-
-def derived_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of a derived input that decides differs; `count`: of so many."""
-    name = difference.target.rpartition("::")[2]
-    like = "for which the baseline raises"
-    if one.expected.kind != "raise":
-        like = "that keeps all that the tests' inputs have in common"
-    more = f"{and_more(count - 1)}{_figures(one)}"
-    return f"{name} {_what(one)} for {_short(difference.inputs)}, a new input {like}{more}."
-
-
-def outside_reason(one: Differing, difference: FirstDifference, count: int) -> str:
-    """Say how the outcome of another derived input differs; `count`: of so many."""
-    name = difference.target.rpartition("::")[2]
-    why = f"unlike the tests' inputs: {difference.breaks}" if difference.breaks else "by rounding"
-    where = f"for {_short(difference.inputs)} ({why}){and_more(count - 1)}"
-    return f"{name} {_what(one)} {where}{_figures(one)}."
+def sentence(one: Differing, difference: FirstDifference, count: int) -> str:
+    """Say how the outcome of a call differs; `count`: of so many."""
+    where = f" in call {difference.call}"
+    if difference.derived and one.expected.kind == "raise":
+        where = ", a new input for which the baseline raises"
+    elif difference.breaks:
+        where = f" (unlike the tests' inputs: {difference.breaks})"
+    elif difference.derived:
+        where = ", a new input that keeps all that the tests' inputs have in common"
+    name, inputs = difference.target.rpartition("::")[2], _short(difference.inputs)
+    return f"{name} {_what(one)} for {inputs}{where}{and_more(count - 1)}{_figures(one)}."
 
 
 def _what(one: Differing) -> str:
-    if one.code is Code.STATE_DIFFERS and one.got is not None:
-        return f"gives {_left(other_trace(one.expected.traces, one.got.traces))},"
+    if one.code is Code.STATE_DIFFERS:
+        return f"gives {_left(one.trace)},"
     return _WHAT[one.code]
 
 

@@ -143,7 +143,7 @@ class Fleet:
             return False
         self._verifying[key] = anyio.Event()
         try:
-            why = await verify(self.plan, servers.slot.workspace, *key, server)
+            why, unkept = await verify(self.plan, servers.slot.workspace, *key, server)
         finally:
             self._verifying.pop(key).set()
         if why and not server.rss_bytes():
@@ -151,8 +151,13 @@ class Fleet:
         elif why:
             self.is_unfit(key, f"the baseline is not the same there: {why.removesuffix('.')}")
         else:
-            self._answers.note(key, "")
+            self._answers.note(key, "", unkept)
         return True
+
+    @property
+    def unkept(self) -> frozenset[str]:
+        """Names of traces that the baseline does not repeat in some fork: no candidate is asked for them."""
+        return self._answers.unkept
 
     # --- what the engine asks --------------------------------------------------------------------------
 

@@ -241,6 +241,7 @@ def provisional(entry: Entry, status: Status, code: Code, reason: str) -> Candid
         failures=outcome.failures,
         difference=outcome.difference,
         outside=outcome.outside,
+        hints=outcome.hints,
         overhead_ms=entry.time.overhead_ms,
         gate_ms=(entry.time.gate_ns + entry.confirming.gate_ns) / 1e6,
         isolation_ms=(entry.time.isolation_ns + entry.confirming.isolation_ns) / 1e6,
@@ -274,9 +275,8 @@ def copied_from_originals(
         if original is None:
             copied[name] = result
         else:
-            copied[name] = replace(
-                result, tests=original.tests, values=original.values, speedup=original.speedup
-            )
+            same = {field: getattr(original, field) for field in ("tests", "values", "hints", "speedup")}
+            copied[name] = replace(result, **same)
     return copied
 
 

@@ -24,9 +24,9 @@ from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.narrowing import Narrowing
-from codeflash_parallel.engine.neighbours import Neighbours
 from codeflash_parallel.engine.shrinking import Shrinking
 from codeflash_parallel.engine.trial import trial
+from codeflash_parallel.engine.watched import Watched
 from codeflash_parallel.model.lifecycle import Stage
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.workspace import Workspace
@@ -58,7 +58,7 @@ class Screening:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._changes = changes
         baselines_slot = anyio.Lock()
-        self._neighbours = Neighbours(context, changes, baselines_slot)
+        self._watched = Watched(context, changes, baselines_slot)
         self._shrinking = Shrinking(context, baselines_slot)
         self._selected = frozenset(context.baseline.selected)
         self._narrowing = _narrowing_of(context, changes, ledger.warn)
@@ -90,7 +90,7 @@ class Screening:
         """Screen what is staged."""
         plan, servers = self._plan(entry), self._context.fleet.of(slot)
         outcome = await check(plan, slot.workspace, entry.staged, servers, slot)
-        outcome = await self._neighbours.judged(outcome, entry.staged, slot)
+        outcome = await self._watched.judged(outcome, entry.staged, slot)
         outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
@@ -104,14 +104,15 @@ class Screening:
         return slot.workspace
 
     def ground(self, entry: Entry, outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
-        """Return the run's own, or what knows the calls beside the targets if one of these differs."""
-        return self._neighbours.ground(entry.staged, outcome)
+        """Return the run's own, or what knows the calls of watched functions if one of these differs."""
+        return self._watched.ground(entry.staged, outcome)
 
     def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
         plan = self._context.plan if self._narrowing is None else self._narrowing.plan(entry.staged)
         by_edits = self._changes.known_serving(entry.staged)
-        return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits)
+        rules = replace(plan.rules, unkept=self._context.fleet.unkept)
+        return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits, rules=rules)
 
     def _workers(self) -> int:
         """Spread a long suite over cores that no other candidate uses or waits for."""

@@ -95,6 +95,7 @@ def _candidate(data: Document) -> CandidateResult:
         failures=tuple(FailedTest(**failure) for failure in data["failures"]),
         group_speedups=tuple(_group(group) for group in data["group_speedups"]),
         notes=tuple(data["notes"]),
+        hints=tuple(data.get("hints", ())),
         race=_race(data.get("race")),
         flags=tuple(Flag(**{**flag, "kind": FlagKind(flag["kind"])}) for flag in data.get("flags", ())),
     )

@@ -68,7 +68,7 @@ class Code(StrEnum):
     FLOAT_DIFFERS = "FLOAT_DIFFERS"
     #: The arguments are not what they are after a call of the baseline.
     INPUT_MUTATED = "INPUT_MUTATED"
-    #: What calls leave behind differs: globals, random state, objects shared with earlier results.
+    #: What calls leave behind differs: output, globals, objects shared with earlier results.
     STATE_DIFFERS = "STATE_DIFFERS"
     #: Outcomes differ only for derived inputs that are unlike all observed ones, or by rounding (`--strict`).
     DIFFERS_OUTSIDE_OBSERVED = "DIFFERS_OUTSIDE_OBSERVED"

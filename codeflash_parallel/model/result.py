@@ -12,7 +12,7 @@ from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 
 #: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
 #: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the
@@ -97,6 +97,7 @@ class CandidateResult:
         lineage: ids of its ancestors, the oldest first, itself not included.
         reason: one sentence.
         outside: the smallest example of a difference outside of what was observed; it decides nothing.
+        hints: differences that are reasons for a review and decide nothing, a sentence each.
         duplicate_of: an id, or ``"baseline"``; empty when it is no duplicate.
         overhead_ms: time its check held a slot minus its tests' own setup, call and teardown; evidence for a
             repair, tests that screening left out, the race and the look after it do not count.
@@ -130,6 +131,7 @@ class CandidateResult:
     diff: str = field(default="", repr=False)
     difference: FirstDifference | None = None
     outside: FirstDifference | None = None
+    hints: tuple[str, ...] = ()
     failures: tuple[FailedTest, ...] = ()
     group_speedups: tuple[tuple[str, Speedup], ...] = ()
     kept_slot: str = ""

@@ -83,7 +83,7 @@ class Settings:
     )
     strict: bool = _setting(
         default=False,
-        help_text="Reject for differences on inputs unlike all observed ones, and for rounding, too.",
+        help_text="Reject for hints, too: unlike inputs, rounding, side state, scratch arguments.",
     )
     rtol: float = _setting(
         0.0, "Largest difference of a float from the baseline's that is accepted, relative to it; 0: exact."

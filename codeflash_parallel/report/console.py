@@ -27,7 +27,6 @@ from codeflash_parallel.report.words import (
     flags_words,
     group_lines,
     origin_cell,
-    outside_words,
     race_sentence,
     ranked,
     speedup_cell,
@@ -223,11 +222,11 @@ def _remarks(result: RunResult) -> Iterator[RenderableType]:
         named = (f"{one_line(c.id)} adds {flags_words(c.flags, _FLAGS)}" for c in flagged[:_FLAGGED])
         others = f"; {len(flagged) - _FLAGGED} more add such things" if len(flagged) > _FLAGGED else ""
         yield Text.assemble(("look closer, no verdict: ", "yellow"), "; ".join(named), others)
-    for candidate in [c for c in ranked(result) if c.outside is not None][:_FLAGGED]:
-        name = f"{one_line(candidate.id)} differs outside of what was observed, no verdict: "
-        yield Text.assemble((name, "yellow"), outside_words(candidate))
-    judged = (c.values for c in ranked(result) if c.status is not Status.REJECTED)
-    if uncompared := next(filter(None, map(uncompared_words, judged)), ""):
+    judged = [c for c in ranked(result) if c.status is not Status.REJECTED]
+    for candidate in [c for c in judged if c.hints][:_FLAGGED]:
+        words = one_line(f"{candidate.id}: {' '.join(candidate.hints)}")
+        yield Text.assemble(("review (not rejected): ", "yellow"), words)
+    if uncompared := next(filter(None, (uncompared_words(c.values) for c in judged)), ""):
         yield Text(uncompared, style="yellow")
     for target, came in result.derivation.items():
         yield Text(one_line(f"compared as well: {target}: {came}"), style="dim")

@@ -13,7 +13,6 @@ from codeflash_parallel.report.text import one_line, printable
 from codeflash_parallel.report.words import (
     compared_words,
     flags_words,
-    outside_words,
     race_lines,
     speedup_cell,
     verdict_cell,
@@ -33,8 +32,11 @@ def details(candidate: CandidateResult) -> RenderableType:
         parts.append(Text(printable(candidate.explanation)[:_LIMIT], style="italic dim"))
     if candidate.difference is not None:
         parts.append(_difference(candidate.difference))
-    if outside := outside_words(candidate):
-        parts.append(Text.assemble(("differs outside of what was observed: ", "yellow"), outside))
+    parts += [
+        Text.assemble(("review (not rejected): ", "yellow"), one_line(hint)) for hint in candidate.hints
+    ]
+    if candidate.difference is None and candidate.outside is not None:
+        parts.append(_difference(candidate.outside))
     if compared := compared_words(candidate.values):
         parts.append(Text.assemble(("compared: ", "dim"), compared))
     parts += [_failure(failure) for failure in candidate.failures]

@@ -10,9 +10,6 @@ from codeflash_parallel.model.outcome import Level, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, Flag, RaceFigures, RunResult, Speedup
 from codeflash_parallel.report.text import one_line
 
-#: Characters of a value on one line with others.
-_SHORT = 60
-
 #: Tests of a group that are named.
 _NAMED = 10
 
@@ -71,7 +68,7 @@ def compared_words(values: ValueCounts) -> str:
     parts = [f"{values.compared} captured calls", derived]
     counts = (
         (values.outside, "inputs unlike all observed"),
-        (values.beside, "calls beside the targets"),
+        (values.beside, "calls of watched functions"),
         (values.repeated, "repetitions left out"),
         (values.unstable, "unstable left out"),
     )
@@ -93,18 +90,6 @@ def uncompared_words(values: ValueCounts) -> str:
 
 def _calls(count: int) -> str:
     return f"{count} call{'' if count == 1 else 's'}"
-
-
-def outside_words(candidate: CandidateResult) -> str:
-    """Return the example of a difference that does not decide, one line; empty if there is none."""
-    example = candidate.outside
-    if example is None:
-        return ""
-    why = f"unlike all tests' inputs: {example.breaks}" if example.breaks else "by rounding"
-    count = candidate.values.outside_differing
-    more = f", and {count - 1} more" if count > 1 else ""
-    given = f"{example.expected[:_SHORT]} -> {example.got[:_SHORT]} for {example.inputs[:_SHORT]}"
-    return one_line(f"{given} ({why}{more}); --strict rejects it")
 
 
 def speedup_cell(speedup: Speedup | None) -> str:

@@ -77,7 +77,7 @@ BODIES = {
     ),
     "empties the environment": (
         f"import os; os.environ.clear(); os.chdir('/')\n{RIGHT}",
-        "rejected/STATE_DIFFERS",
+        "undecided/NOT_RACED",  # a hint
     ),
     "leaves a process": (
         f"import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()\n{RIGHT}",

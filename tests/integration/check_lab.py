@@ -185,7 +185,8 @@ class CheckLab:
         found = stable(captured, [replay], repeated)
         sound = {*found.calls, *found.repeats}
         inside = [call for call in seen.calls if call.index not in sound]
-        return replace(draft, calls=found.calls, repeats=found.repeats, observed=outcomes_by_test(inside))
+        told = {"observed": outcomes_by_test(inside), "manners": tuple(replay.manners)}
+        return replace(draft, calls=found.calls, repeats=found.repeats, **told)
 
     async def _derived(self, draft: Baseline, captured: Mapping[int, CallOutcome]) -> Baseline:
         inputs = Path(draft.inputs)
@@ -273,7 +274,7 @@ class CheckLab:
             server = await before.advance(point.value, READY_S, Path(command.argv[2]))
         self.servers[mode, point] = server
         unfit = "" if server.ready.fit else server.ready.unfit or "unfit"
-        return unfit or await verify(self.plan(), self.workspace, mode, point, server)
+        return unfit or (await verify(self.plan(), self.workspace, mode, point, server)).why
 
     async def close(self) -> None:
         for server in self.servers.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def opened(stream):
     return stream.read()
 
 
+def noted(seen, word):
+    seen.append(word)
+    return len(word)
+
+
+def refused(word):
+    raise ValueError(word)
+
+
 def stamped(text):
     return f"{text} at {int(time.time())}"
 '''
@@ -48,7 +58,7 @@ TESTS = """
 import sys
 
 import pytest
-from shop.sums import opened, spare, stamped, total
+from shop.sums import noted, opened, refused, spare, stamped, total
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3], [4, 2]])
 def test_total(values):
@@ -56,6 +66,13 @@ def test_total(values):
 
 def test_spare():
     spare(3)
+
+def test_noted():
+    noted([], "one")
+
+def test_refused():
+    with pytest.raises(Exception):
+        refused("one")
 
 def test_stamped():
     stamped("here")
@@ -84,6 +101,9 @@ SUBMISSIONS = [
     changed("another spare", ("return number + STEP", "return number")),
     changed("spare assigned", end="\n\nspare = abs\n"),
     changed("another constant", ("STEP = 1", "STEP = 2")),
+    changed("other arguments of noted", ("    seen.append(word)\n", "")),
+    changed("another result of noted", ("    seen.append(word)\n    return len(word)", "    return word")),
+    changed("another exception of refused", ("raise ValueError(word)", "raise KeyError(word)")),
     changed("a constant more", ("STEP = 1", "STEP = 1\nMORE = 1")),
     changed(
         "a helper of the target with another contract",
@@ -103,7 +123,11 @@ async def test_calls_of_what_is_changed_beside_the_targets_are_compared(tmp_path
     )
     async with Evaluator(project, settings) as evaluator:
         result = await evaluator.evaluate(SUBMISSIONS, race=RaceMode.CHECK)
-        again = await evaluator.evaluate(SUBMISSIONS[3:5], race=RaceMode.CHECK)
+        again = await evaluator.evaluate([SUBMISSIONS[3], SUBMISSIONS[7]], race=RaceMode.CHECK)
+    strict = replace(settings, strict=True)
+    async with Evaluator(project, strict) as evaluator:
+        refused = await evaluator.evaluate(SUBMISSIONS[4:5], race=RaceMode.CHECK)
+    assert [one.code for one in refused.candidates] == [Code.INPUT_MUTATED]
     found = {candidate.id: candidate for candidate in result.candidates}
     verdicts = {name: (one.status, one.code) for name, one in found.items()}
     fine, other = (Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.VALUE_DIFFERS)
@@ -112,6 +136,9 @@ async def test_calls_of_what_is_changed_beside_the_targets_are_compared(tmp_path
         "another spare": other,
         "spare assigned": other,
         "another constant": other,
+        "other arguments of noted": fine,
+        "another result of noted": other,
+        "another exception of refused": other,
         "a constant more": fine,
         "a helper of the target with another contract": fine,
         "a function that cannot be captured": fine,
@@ -119,9 +146,12 @@ async def test_calls_of_what_is_changed_beside_the_targets_are_compared(tmp_path
     assert "spare" in found["another spare"].reason
     assert all(0 < one.isolation_ms < sum(one.timings_ms.values()) for one in found.values())
     assert _told(found["body of the target"]) == (0, (), Level.DERIVED)
-    assert _told(found["a constant more"]) == (1, (), Level.DERIVED)
+    assert _told(found["a constant more"]) == (3, (), Level.DERIVED)
+    hints = {name: one.hints for name, one in found.items() if one.hints}
+    assert list(hints) == ["other arguments of noted"]
+    assert hints["other arguments of noted"][0].startswith("noted leaves its arguments ")
     uncaptured = found["a function that cannot be captured"]
-    assert _told(uncaptured) == (1, ("shop/sums.py::opened",), Level.TESTS)
+    assert _told(uncaptured) == (3, ("shop/sums.py::opened",), Level.TESTS)
     assert [one.code for one in again.candidates] == [Code.VALUE_DIFFERS, Code.NOT_RACED]
 
 

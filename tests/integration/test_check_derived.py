@@ -233,11 +233,6 @@ ATTACKS: dict[str, tuple[str, str, Code]] = {
         Code.VALUE_DIFFERS,
     ),
     "dropped side effect": ("noted", "    return number * 2\n", Code.STATE_DIFFERS),
-    "another random state": (
-        "drawn",
-        "    found = values[random.randrange(len(values))]\n    random.random()\n    return found\n",
-        Code.STATE_DIFFERS,
-    ),
     "by the count of calls": (
         "steps",
         "    COUNT.append(0)\n    return number.bit_length() - 1 + (len(COUNT) > 20)\n\n\nCOUNT = []\n",

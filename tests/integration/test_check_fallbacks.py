@@ -157,8 +157,8 @@ async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
                 ),
             ):
                 server = FakeServer(exit=end)
-                assert words in await verify(plan, lab.workspace, mode, Point.F2, server)
-            assert "is gone" in await verify(plan, lab.workspace, mode, Point.F1, FakeServer())
+                assert words in (await verify(plan, lab.workspace, mode, Point.F2, server)).why
+            assert "is gone" in (await verify(plan, lab.workspace, mode, Point.F1, FakeServer())).why
 
 
 async def test_a_run_that_is_spread_is_no_last_word(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         diff=draw(text),
         difference=draw(st.none() | differences),
         outside=draw(st.none() | differences),
+        hints=draw(st.lists(text, max_size=2).map(tuple)),
         failures=draw(st.lists(failures, max_size=2).map(tuple)),
         group_speedups=draw(st.lists(st.tuples(text, speedups), max_size=2).map(tuple)),
         kept_slot=draw(text),

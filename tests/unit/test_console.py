@@ -363,6 +363,17 @@ def test_where_nothing_is_flagged_nothing_is_said_of_it() -> None:
     assert "look closer" not in rendered(sample(), 120)
 
 
+def test_hints_are_for_a_review_and_only_of_who_was_not_rejected() -> None:
+    found = (
+        judged("scratch", Status.LOST, Code.NOT_FASTER, hints=("It sorts.", "It draws.")),
+        judged("wrong", Status.REJECTED, Code.VALUE_DIFFERS, hints=("It sleeps.",)),
+    )
+    shown = rendered(sample(candidates=found), 120)
+    assert "review (not rejected): scratch: It sorts. It draws." in shown
+    assert "sleeps" not in shown
+    assert shown.count("review (not rejected)") == 1
+
+
 def test_where_no_values_were_compared_the_report_says_why() -> None:
     values = ValueCounts(
         level=Level.TESTS, uncaptured={"a function that has no name": 1, "a lock": 2}, unstable=3

@@ -1,13 +1,12 @@
-"""What counts of calls beside the targets, and what they add to a verdict."""
+"""What counts of calls of watched functions, and what they add to a verdict."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.neighbours import affordable, captured_calls, with_neighbours
+from codeflash_parallel.engine.watched import affordable, with_watched
 from codeflash_parallel.model.evidence import TestCounts, ValueCounts
 from codeflash_parallel.model.outcome import Code, Level
 
@@ -20,19 +19,6 @@ PASSED = CheckOutcome(
     timings_ms={"tests": 5.0, "compare": 1.0},
     gate_ns=3,
 )
-
-
-def test_calls_of_targets_and_of_tests_that_came_out_otherwise_do_not_count() -> None:
-    calls = (
-        CALL,
-        replace(CALL, index=1, target=0),
-        replace(CALL, index=2, test="b"),
-        replace(CALL, index=3, test="unknown"),
-        replace(CALL, index=4, captured=False),
-    )
-    tests = {name: TestOutcome(id=name, outcome="passed") for name in "ab"}
-    found = captured_calls(GuestReport(calls=calls, tests=tests), {"a": "passed", "b": "skipped"}, 1)
-    assert set(found) == {0}
 
 
 def test_the_cheapest_calls_are_made_as_many_as_may_be() -> None:
@@ -50,7 +36,7 @@ def test_what_differs_beside_the_targets_gives_the_code() -> None:
         timings_ms={"compare": 2.0, "start": 1.0},
         gate_ns=4,
     )
-    found = with_neighbours(PASSED, got, ())
+    found = with_watched(PASSED, got, ())
     assert (found.code, found.reason, found.tests) == (Code.VALUE_DIFFERS, "spare differs", PASSED.tests)
     assert (found.values.compared, found.values.beside, found.values.differing) == (4, 7, 2)
     assert found.timings_ms == {"tests": 5.0, "compare": 3.0, "start": 1.0}
@@ -59,6 +45,6 @@ def test_what_differs_beside_the_targets_gives_the_code() -> None:
 
 def test_what_could_not_be_compared_lowers_the_level() -> None:
     same = CheckOutcome(code=Code.OK, reason="", values=ValueCounts(compared=7))
-    assert with_neighbours(PASSED, same, ()).values.level is Level.DERIVED
-    found = with_neighbours(PASSED, same, ("m.py::g",))
+    assert with_watched(PASSED, same, ()).values.level is Level.DERIVED
+    found = with_watched(PASSED, same, ("m.py::g",))
     assert (found.code, found.values.level, found.values.uncompared) == (Code.OK, Level.TESTS, ("m.py::g",))

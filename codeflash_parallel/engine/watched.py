@@ -1,0 +1,222 @@
+"""Watched functions: the others in the files that a candidate edits, beside the targets.
+
+Targets are captured, timed and replayed for all candidates. A candidate that changes more than bodies of
+targets may change any function of the files that it edits, by a new definition, a default, a constant, an
+assignment at the end of the module: so the calls that tests make of these are captured, too, once for a set
+of files, and made again by each such candidate that has passed all else. Only outermost calls count: what
+targets alone call is compared by their values. Another result or exception rejects; another state of the
+arguments is a hint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.check import replays_alone
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.behavior.report import GuestReport
+from codeflash_parallel.behavior.session import (
+    Guest,
+    SelectedRun,
+    Wrap,
+    hashed,
+    run_guest,
+    selected_run_spec,
+)
+from codeflash_parallel.engine.absence import absences
+from codeflash_parallel.engine.baselines import load, save
+from codeflash_parallel.engine.changes import Changes
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.derivation import Replays, bounded
+from codeflash_parallel.engine.findings import captured_calls
+from codeflash_parallel.engine.preflight import later_limits
+from codeflash_parallel.engine.sheltering import Replayed, replayed
+from codeflash_parallel.model.candidate import Candidate, name_of
+from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.model.target import Target
+from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.worktrees.pool import Slot
+
+#: Recording calls may cost twice the tests' own time, and never less than this.
+_LEAST_RECORDING_S = 2.0
+#: CPU nanoseconds that the calls of watched functions may take in each check.
+_CHECK_NS = 200_000_000
+#: Fields of a baseline that are the same for targets and watched functions.
+_SAME = ("python", "pytest", "plugins", "rootdir", "inifile", "plain_status", "leaks", "seed")
+
+
+class Watched:
+    """Compares the calls of watched functions, for one run.
+
+    Args:
+        lock: on the baseline's slot.
+    """
+
+    def __init__(self, context: RunContext, changes: Changes, lock: anyio.Lock) -> None:
+        self._context, self._changes, self._lock = context, changes, lock
+        self._known: dict[tuple[Target, ...], Baseline] = {}
+
+    async def judged(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:
+        """Judge a candidate that has passed its check by the calls of watched functions.
+
+        Args:
+            outcome: of the check.
+            candidate: it is staged.
+            slot: where.
+        """
+        functions = self._functions(candidate)
+        if outcome.code is not Code.OK or not functions:
+            return outcome
+        async with self._lock:
+            if functions not in self._known:
+                self._known[functions] = await self._learned(functions)
+        baseline, context = self._known[functions], self._context
+        uncompared = {str(target) for target in self._changes.touched(candidate)} & baseline.uncaptured.keys()
+        got = CheckOutcome(code=Code.OK, reason="")
+        if baseline.calls:
+            rules = replace(context.plan.rules, watched=True, unkept=context.fleet.unkept)
+            plan = replace(context.plan, guest=self._guest(functions), baseline=baseline, rules=rules)
+            got = await replays_alone(plan, slot.workspace, candidate, slot)
+        return with_watched(outcome, got, sorted(uncompared))
+
+    def ground(self, candidate: Candidate, outcome: CheckOutcome) -> tuple[Guest, Baseline]:
+        """Return what the call that differs was held against: calls have numbers here, too.
+
+        Args:
+            candidate: it was judged.
+            outcome: what was said of it; the run's own ground unless a watched function's call differs.
+        """
+        context, difference, functions = self._context, outcome.difference, self._functions(candidate)
+        if (
+            functions not in self._known
+            or difference is None
+            or difference.target in context.baseline.targets
+        ):
+            return context.guest, context.baseline
+        return self._guest(functions), self._known[functions]
+
+    def _functions(self, candidate: Candidate) -> tuple[Target, ...]:
+        context, changes = self._context, self._changes
+        if context.settings.compare is not Compare.VALUES or not context.guest.targets:
+            return ()
+        return changes.beside(candidate) if changes.serving(candidate).point is not Point.F2 else ()
+
+    def _guest(self, functions: tuple[Target, ...]) -> Guest:
+        """Return the guest of a run that wraps targets, too: what they call is no outermost call."""
+        guest = self._context.guest
+        return replace(guest, targets=(*guest.targets, *functions))
+
+    async def _learned(self, functions: tuple[Target, ...]) -> Baseline:
+        """Return what the snapshot does in calls of these functions, from disk or from a run of the tests."""
+        name = name_of([str(target) for target in functions])
+        folder = Path(self._context.baseline.inputs).parent / "beside" / name
+        known = await anyio.to_thread.run_sync(load, folder)
+        if known is None:
+            await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+            known = await self._learn(self._guest(functions), folder / "inputs")
+            await anyio.to_thread.run_sync(save, folder, known)
+        return known
+
+    async def _learn(self, guest: Guest, inputs: Path) -> Baseline:
+        """Run all tests that were asked for with everything wrapped, and make the calls again."""
+        context, whole, slot = self._context, self._context.baseline, self._context.pool.baseline
+        workspace = hashed(slot.workspace, HASH_SEEDS[1])
+        seconds = max(_LEAST_RECORDING_S, 2 * whole.seconds_of(whole.asked))
+        run = SelectedRun(wrap=Wrap.CAPTURE, seconds=seconds, inputs=str(inputs), only=whole.asked)
+        spec = selected_run_spec(guest, workspace, whole, run)
+        limits, steps = later_limits(whole), context.steps
+        watch = steps.tests("run of the tests, calls of other functions are captured")
+        report = (await run_guest(guest, workspace, spec, limits, watch=watch)).report
+        await slot.discard()
+        first = len(whole.targets)
+        captured = {i: call for i, call in captured_calls(whole, report).items() if call.target >= first}
+        making = Replays(
+            guest=guest,
+            workspace=slot.workspace,
+            inputs=inputs,
+            derived=None,
+            tree=slot,
+            limits=limits,
+            steps=steps,
+        )
+        files = tuple(context.mirror.paths(context.snapshot))
+        needed = {target.path for target in guest.targets}
+        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
+        await slot.discard()
+        steps.begin("")
+        return baseline_of(whole, guest, report, got, inputs)
+
+
+def baseline_of(whole: Baseline, guest: Guest, report: GuestReport, got: Replayed, inputs: Path) -> Baseline:
+    """Return what candidates are held against: some calls of watched functions, and nothing else."""
+    names = tuple(str(target) for target in guest.targets)
+    calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls})
+    made = {index for _, index in report.executed if index >= len(whole.targets)}
+    sources = got.replays[0].sources if got.replays else {}
+    same: dict[str, Any] = {name: getattr(whole, name) for name in _SAME}
+    return Baseline(
+        **same,
+        selected=(),
+        expected={},
+        executing=(),
+        targets=names,
+        calls=bounded(calls),
+        repeats=got.found.repeats,
+        manners=got.manners,
+        replaced=tuple(sorted(got.replaced.union(whole.replaced))),
+        inputs=str(inputs),
+        aside=got.aside,
+        sheltered=tuple(index for index in got.sheltered if index in calls),
+        unstable=got.found.unstable,
+        uncaptured=dict(Counter(names[index] for index in made - {call.target for call in calls.values()})),
+        loaded={path: next(iter(digests)) for path, digests in sources.items()},
+    )
+
+
+def affordable(calls: Mapping[int, CallOutcome], costs_ns: Mapping[int, int]) -> dict[int, CallOutcome]:
+    """Return the cheapest calls, as many as a check may take, in order."""
+    left, kept = _CHECK_NS, set()
+    for index in sorted(calls, key=lambda index: (costs_ns.get(index, 0), index)):
+        left -= costs_ns.get(index, 0)
+        if left < 0:
+            break
+        kept.add(index)
+    return {index: call for index, call in calls.items() if index in kept}
+
+
+def with_watched(outcome: CheckOutcome, got: CheckOutcome, uncompared: Sequence[str]) -> CheckOutcome:
+    """Add what calls of watched functions say to what a check said.
+
+    Args:
+        outcome: of the check, in which nothing differed.
+        got: of these calls.
+        uncompared: functions that are changed and were not compared: the level is that of the tests.
+    """
+    values = replace(
+        outcome.values,
+        beside=got.values.compared,
+        differing=outcome.values.differing + got.values.differing,
+        level=Level.TESTS if uncompared else outcome.values.level,
+        uncompared=tuple(uncompared),
+    )
+    differs = replace(got, tests=outcome.tests, tests_ns=outcome.tests_ns, outside=outcome.outside)
+    return replace(
+        outcome if got.code is Code.OK else differs,
+        values=values,
+        hints=(*outcome.hints, *got.hints),
+        timings_ms=dict(Counter(outcome.timings_ms) + Counter(got.timings_ms)),
+        gate_ns=outcome.gate_ns + got.gate_ns,
+        isolation_ns=outcome.isolation_ns + got.isolation_ns,
+    )
