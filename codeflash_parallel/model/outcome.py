@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     TIE = "tie"
     #: Correct candidates exist, none is measurably faster than the baseline.
     NOTHING_FASTER = "nothing_faster"
+    #: Correct candidates exist; no race was asked for (`check`).
+    CHECKED = "checked"
     #: No candidate is equivalent to the baseline.
     NONE_CORRECT = "none_correct"
     #: The machine could not measure well enough to say anything.

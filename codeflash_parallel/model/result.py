@@ -12,7 +12,7 @@ from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 
 #: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
 #: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the

@@ -24,6 +24,7 @@ _SENTENCES = {
     Verdict.WINNER: "{winner} is the fastest that is still correct.",
     Verdict.TIE: "{tied} are faster than the baseline and cannot be told apart.",
     Verdict.NOTHING_FASTER: "Nothing is measurably faster than the baseline.",
+    Verdict.CHECKED: "Some candidates are equivalent to the baseline; none was raced.",
     Verdict.NONE_CORRECT: "No candidate is equivalent to the baseline.",
     Verdict.TOO_NOISY: "The machine is too noisy to say which candidate is faster.",
     Verdict.SUSPECT: "Something is faster, but how is in doubt.",
