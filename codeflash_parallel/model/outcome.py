@@ -78,7 +78,9 @@ class Code(StrEnum):
     PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
     #: The wall deadline was reached twice, the second time alone, with CPU time left: it waits.
     TIMEOUT = "TIMEOUT"
-    #: The CPU deadline was reached: it computes for too long.
+    #: So much slower that its check was stopped: it needed many times the baseline's CPU time.
+    TOO_SLOW = "TOO_SLOW"
+    #: A limit of CPU time that the user has set was reached (`SIGXCPU`).
     CPU_LIMIT = "CPU_LIMIT"
     #: The memory limit was reached.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"

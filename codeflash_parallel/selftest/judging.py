@@ -35,7 +35,7 @@ _CAUGHT_BY = {
     **dict.fromkeys(("PATH_NOT_ALLOWED", "DOES_NOT_APPLY", "DOES_NOT_PARSE", "SAME_CODE"), "paths and form"),
     **dict.fromkeys(("TESTS_FAILED", "TESTS_MISSING"), "tests"),
     **dict.fromkeys(VALUES, "values"),
-    **dict.fromkeys(("TIMEOUT", "OUT_OF_MEMORY", "CPU_LIMIT", "DISK_LIMIT"), "limits"),
+    **dict.fromkeys(("TIMEOUT", "OUT_OF_MEMORY", "TOO_SLOW", "CPU_LIMIT", "DISK_LIMIT"), "limits"),
     **dict.fromkeys(("LEAKED_PROCESS", "ESCAPED"), "afterwards"),
     **dict.fromkeys(("NOT_FASTER", "NOT_CONFIRMED", "TOO_NOISY", "BEATEN", "REGRESSES_TEST"), "race"),
     "WRONG_SOURCE": "source",
