@@ -20,6 +20,8 @@ class Tied:
         high: upper end.
         changed_lines: lines added and removed.
         is_level: surely no slower than the fastest by more than indifference.
+        inputs_equal: captured and derived ones for which it did as the baseline does.
+        hints: reasons for a review, a clause each.
     """
 
     id: str
@@ -28,6 +30,8 @@ class Tied:
     high: float
     changed_lines: int
     is_level: bool
+    inputs_equal: int = 0
+    hints: tuple[str, ...] = ()
 
 
 #: Returns the ids of all that it was given, the one to be named winner first.
@@ -35,9 +39,18 @@ Policy = Callable[[Sequence[Tied]], Sequence[str]]
 
 
 def fastest(tied: Sequence[Tied]) -> list[str]:
-    """Put the smallest change first among those that are surely level with the fastest."""
-    ranked = sorted(tied, key=lambda one: (not one.is_level, one.changed_lines, -one.speedup, one.id))
-    return [one.id for one in ranked]
+    """Put first, of those surely level with the fastest, what needs no review, then what is proven best.
+
+    More inputs with equal outcomes come before fewer, then smaller changes before larger ones.
+    """
+
+    def key(one: Tied) -> tuple[object, ...]:
+        return (
+            *(not one.is_level, bool(one.hints), -one.inputs_equal, one.changed_lines),
+            *(-one.speedup, one.id),
+        )
+
+    return [one.id for one in sorted(tied, key=key)]
 
 
 def smallest_diff(tied: Sequence[Tied]) -> list[str]:

@@ -18,7 +18,7 @@ from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entri
 from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.policy import Policy, Tied, fastest, ordered
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.ranking import Ranking
+from codeflash_parallel.benchmark.ranking import Merit, Ranking
 from codeflash_parallel.benchmark.verdicts import Judge, summary, verdict_of
 
 
@@ -28,6 +28,7 @@ def rank(
     plan: RacePlan,
     diff_sizes: Mapping[str, int],
     policy: Policy = fastest,
+    merits: Mapping[str, Merit] | None = None,
 ) -> Ranking:
     """Return the verdict.
 
@@ -37,6 +38,7 @@ def rank(
         plan: the rules.
         diff_sizes: changed lines by candidate.
         policy: names the winner of a tie.
+        merits: what else it may go by.
 
     Raises:
         UsageError: the policy is wrong.
@@ -44,7 +46,8 @@ def rank(
     void = is_void(confirmations)
     sound = [outcome for outcome in confirmations if not is_void([outcome])]
     winners = _unbeaten(confirmed(sound, plan), entries(races), plan)
-    order = _ordered(winners, plan, diff_sizes, policy)
+    known = merits or {}
+    order = _ordered(winners, plan, diff_sizes, policy, known)
     top = order[0] if order else None
     judge = Judge(races, confirmations, plan, void=void, winners=tuple(order))
     # A leader races again when refinements of it do; the last race counts.
@@ -56,7 +59,7 @@ def rank(
         winner=top.id if top else "",
         tie_set=tuple(entry.id for entry in order) if len(order) > 1 else (),
         candidates=ranked,
-        summary=summary(verdict, order, ranked, plan, diff_sizes),
+        summary=summary(verdict, order, ranked, plan, diff_sizes, known),
         notes=tuple(
             dict.fromkeys(n for o in (*races, *confirmations) if isinstance(o, Raced) for n in o.notes)
         ),
@@ -78,7 +81,11 @@ def _unbeaten(winners: Sequence[Entry], raced: Mapping[str, Entry], plan: RacePl
 
 
 def _ordered(
-    winners: Sequence[Entry], plan: RacePlan, diff_sizes: Mapping[str, int], policy: Policy
+    winners: Sequence[Entry],
+    plan: RacePlan,
+    diff_sizes: Mapping[str, int],
+    policy: Policy,
+    merits: Mapping[str, Merit],
 ) -> list[Entry]:
     """Return the equally fast in the order of a policy; one alone needs none."""
     if len(winners) < 2:  # noqa: PLR2004 - one
@@ -93,6 +100,8 @@ def _ordered(
             high=exp(entry.bound.high),
             changed_lines=diff_sizes.get(entry.id, 0),
             is_level=level(leader, entry, plan),
+            inputs_equal=merits.get(entry.id, Merit()).inputs_equal,
+            hints=merits.get(entry.id, Merit()).hints,
         )
         for entry in winners
     ]

@@ -10,7 +10,7 @@ version of this program is read as its default.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -18,7 +18,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.ranking import Ranking
+from codeflash_parallel.benchmark.ranking import Merit, Ranking
 from codeflash_parallel.benchmark.samples import Block, Round
 from codeflash_parallel.benchmark.tracks import track
 
@@ -66,11 +66,13 @@ class RankingRecord:
 
     Attributes:
         diff_sizes: changed lines by candidate.
+        merits: what else orders a tie, by candidate.
     """
 
     plan: RacePlan
     diff_sizes: Mapping[str, int]
     ranking: Ranking
+    merits: Mapping[str, Merit] = field(default_factory=dict)
 
 
 Record = RunRecord | RaceRecord | ExclusionRecord | RankingRecord

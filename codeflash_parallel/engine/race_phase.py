@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
@@ -14,7 +15,7 @@ from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.race import Progress, race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.ranking import Ranking
+from codeflash_parallel.benchmark.ranking import Merit, Ranking
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.aftermath import escapes
 from codeflash_parallel.engine.alone import machine_alone
@@ -176,14 +177,16 @@ class _Races:
         for outcome in self._kept():
             await self._context.recorder.add(RaceRecord(stage=RaceStage.CONFIRMATION, outcome=outcome))
         ranking, sizes = self.ranking(), _diff_sizes(self._ledger)
-        await self._context.recorder.add(RankingRecord(plan=self._plan, diff_sizes=sizes, ranking=ranking))
+        merits = _merits(self._ledger)
+        record = RankingRecord(plan=self._plan, diff_sizes=sizes, ranking=ranking, merits=merits)
+        await self._context.recorder.add(record)
         return ranking
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
-        sizes = _diff_sizes(self._ledger)
+        sizes, merits = _diff_sizes(self._ledger), _merits(self._ledger)
         confirmations = [*self.confirmations, *self._kept()]
-        return rank(self.races, confirmations, self._plan, sizes, self._terms.policy)
+        return rank(self.races, confirmations, self._plan, sizes, self._terms.policy, merits)
 
     def _kept(self) -> list[RaceOutcome]:
         return kept(self._before, self.races, self.confirmations)
@@ -284,3 +287,18 @@ def _diff_sizes(ledger: Ledger) -> dict[str, int]:
 
 def _changed_lines(diff: str) -> int:
     return sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in diff.splitlines())
+
+
+def _merits(ledger: Ledger) -> dict[str, Merit]:
+    """Return what orders a tie beside the size of a change, by candidate."""
+    return {entry.id: _merit(entry, entry.outcome) for entry in ledger if entry.outcome is not None}
+
+
+def _merit(entry: Entry, outcome: CheckOutcome) -> Merit:
+    values = outcome.values
+    differs = ["it differs from the baseline on inputs unlike all observed ones"] if outcome.outside else []
+    compared = values.compared + values.derived + values.outside
+    return Merit(
+        inputs_equal=compared - values.differing - values.derived_differing - values.outside_differing,
+        hints=(*differs, *(f"it adds {flag.what}" for flag in entry.flags)),
+    )

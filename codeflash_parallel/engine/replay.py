@@ -146,7 +146,7 @@ class _Again:
         plan = self._change(record.plan)
         self.recorded = record.ranking
         sizes = record.diff_sizes
-        self.recomputed = rank(self._races, self._confirmations, plan, sizes, self._policy)
+        self.recomputed = rank(self._races, self._confirmations, plan, sizes, self._policy, record.merits)
         self._compare("ranking", self.recorded, self.recomputed)
         self._confirmations = []
 

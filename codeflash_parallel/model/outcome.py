@@ -35,9 +35,9 @@ class Status(StrEnum):
     WON = "won"
     #: One of a tie set.
     TIED = "tied"
-    #: Correct, and not the fastest; `code` says why.
+    #: Correct and timed, and not the winner; `code` says why, `speedup` how fast it is.
     LOST = "lost"
-    #: Correct, and the race could not say (or there was no race).
+    #: Correct, and there is no figure: no race was held, or it could not be timed.
     UNDECIDED = "undecided"
     #: Not equivalent to the baseline; `code` says how.
     REJECTED = "rejected"
@@ -106,7 +106,7 @@ class Code(StrEnum):
     BEATEN = "BEATEN"
     #: Faster in total, but one group of tests became slower than allowed.
     REGRESSES_TEST = "REGRESSES_TEST"
-    #: Correct; the race could not decide.
+    #: Correct; the race could not show whether it is faster.
     TOO_NOISY = "TOO_NOISY"
     #: Correct; no race was asked for (`check`).
     NOT_RACED = "NOT_RACED"
@@ -114,6 +114,8 @@ class Code(StrEnum):
     RACE_NOT_HELD = "RACE_NOT_HELD"
     #: Faster in the race, but wrong or different in a timed unit, or not confirmed.
     NOT_CONFIRMED = "NOT_CONFIRMED"
+    #: Faster, but a guard doubts how (a cache, say): not credited.
+    SUSPECT = "SUSPECT"
     #: Equivalent when it was screened, and not in a clean process with all tests that were asked for.
     DIFFERS_IN_CLEAN_PROCESS = "DIFFERS_IN_CLEAN_PROCESS"
     #: The run was interrupted or its budget was spent.

@@ -38,6 +38,7 @@ _CAUGHT_BY = {
     **dict.fromkeys(("TIMEOUT", "OUT_OF_MEMORY", "TOO_SLOW", "CPU_LIMIT", "DISK_LIMIT"), "limits"),
     **dict.fromkeys(("LEAKED_PROCESS", "ESCAPED"), "afterwards"),
     **dict.fromkeys(("NOT_FASTER", "NOT_CONFIRMED", "TOO_NOISY", "BEATEN", "REGRESSES_TEST"), "race"),
+    "SUSPECT": "race",
     "WRONG_SOURCE": "source",
     "RUNNER_TAMPERED": "canaries",
     "CRASHED": "end record",
