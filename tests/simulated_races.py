@@ -6,6 +6,7 @@ from math import exp
 from random import Random
 
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, RaceStage
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord, RunRecord
@@ -17,7 +18,7 @@ from codeflash_parallel.engine.race_phase import without
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))
 CONFIRM = PLAN.confirmation(10**9)
 RUN = RunRecord(run_id="r", seed=1, policy="fastest", version="0.1.0")
-DIFFS = {"fast": 3, "twin": 1, "same": 2}
+MERITS = {name: Merit(changed_lines=count) for name, count in (("fast", 3), ("twin", 1), ("same", 2))}
 
 
 def block(arm, ns):
@@ -50,6 +51,6 @@ def recorded(race, confirmations, out=None):
     if out:
         records.append(ExclusionRecord(out=out))
         races, confirmations = without(races, out), without(confirmations, out)
-    ranking = rank(races, confirmations, PLAN, DIFFS)
-    records.append(RankingRecord(plan=PLAN, diff_sizes=DIFFS, ranking=ranking))
+    ranking = rank(races, confirmations, PLAN, MERITS)
+    records.append(RankingRecord(plan=PLAN, merits=MERITS, ranking=ranking))
     return records

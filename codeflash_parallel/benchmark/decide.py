@@ -22,7 +22,7 @@ Method: betting (see `evidence`); the error budget is divided evenly over the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp, inf, log, log1p
@@ -182,18 +182,9 @@ def _is_hopeless(track: Track) -> bool:
 
 def slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:
     """Return the groups that are slower than allowed by their median, proven or not."""
-    return _below(track, [_floor(track, plan, group) for group in range(len(track.groups))])
-
-
-def slightly_slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:
-    """Return the groups that are slower than wished by their median, and lose nothing for it."""
-    found = _below(track, [-log1p(plan.max_regression)] * len(track.groups))
-    return tuple(group for group in found if group not in slower_groups(track, plan))
-
-
-def _below(track: Track, floors: Sequence[float]) -> tuple[int, ...]:
-    both = enumerate(zip(track.groups, floors, strict=True))
-    return tuple(group for group, (values, floor) in both if values and median(values) < floor)
+    return tuple(
+        g for g, values in enumerate(track.groups) if values and median(values) < _floor(track, plan, g)
+    )
 
 
 def _floor(track: Track, plan: RacePlan, group: int) -> float:
@@ -202,8 +193,7 @@ def _floor(track: Track, plan: RacePlan, group: int) -> float:
     A group that matters may lose no more than `max_regression`, unless the whole gains much. Any other may be
     slower by some nanoseconds a call, which tests of tiny inputs show as many per cent, and not by a half.
     """
-    matters = weights(plan.groups)[group] >= HEAVY_SHARE and centre(track) < MUCH_GAINED
-    if matters:
+    if weights(plan.groups)[group] >= HEAVY_SHARE and centre(track) < MUCH_GAINED:
         return -log1p(plan.max_regression)
     call_ns = track.calls_ns[group] if track.calls_ns else inf
     return -log1p(max(plan.max_regression, GROSS_LOSS, GROSS_LOSS_NS / call_ns))

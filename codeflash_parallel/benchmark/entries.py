@@ -13,7 +13,6 @@ from codeflash_parallel.benchmark.decide import (
     beats,
     biased,
     is_level,
-    slightly_slower_groups,
     slower_groups,
     speedup,
 )
@@ -95,8 +94,9 @@ class Entry:
 
     @property
     def note(self) -> str:
-        """The groups that it makes slower without losing for it, to be appended to a sentence; or empty."""
-        named = self._named(slightly_slower_groups(self.raced.tracks[self.id], self.raced.plan))
+        """The groups that a winner makes slower all the same, to be appended to a sentence; or empty."""
+        groups, floor = self.raced.tracks[self.id].groups, -log1p(self.raced.plan.max_regression)
+        named = self._named([g for g, values in enumerate(groups) if values and median(values) < floor])
         return f"; slower in {named}" if named else ""
 
     def _named(self, groups: Sequence[int]) -> str:
@@ -140,10 +140,9 @@ def alike(one: Entry, other: Entry) -> bool:
 
     Of a call that takes a thousandth of the baseline's time a clock sees hardly more than its own error.
     """
-    both = one.bound, other.bound
-    return all(bound.estimate > ABSURD_GAIN for bound in both) and all(
-        bound.low <= estimate <= bound.high
-        for bound, estimate in zip(both, (other.bound.estimate, one.bound.estimate), strict=True)
+    return all(
+        a.bound.estimate > ABSURD_GAIN and a.bound.low <= b.bound.estimate <= a.bound.high
+        for a, b in ((one, other), (other, one))
     )
 
 

@@ -9,19 +9,6 @@ from codeflash_parallel.model.result import Speedup
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Merit:
-    """What orders candidates that are equally fast, beside the size of their changes.
-
-    Attributes:
-        inputs_equal: captured and derived ones for which it did as the baseline does.
-        hints: reasons for a review, a clause each.
-    """
-
-    inputs_equal: int = 0
-    hints: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
     """What the races say of one candidate.
 

@@ -17,8 +17,9 @@ from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceOutcome
-from codeflash_parallel.benchmark.ranking import Merit, Ranking
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Block, Round
 from codeflash_parallel.benchmark.tracks import track
 
@@ -65,14 +66,14 @@ class RankingRecord:
     """What was concluded from the records before this one. Confirmations start anew after it.
 
     Attributes:
-        diff_sizes: changed lines by candidate.
-        merits: what else orders a tie, by candidate.
+        merits: what orders a tie, by candidate.
+        diff_sizes: of records from before there were merits; not used.
     """
 
     plan: RacePlan
-    diff_sizes: Mapping[str, int]
     ranking: Ranking
     merits: Mapping[str, Merit] = field(default_factory=dict)
+    diff_sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 Record = RunRecord | RaceRecord | ExclusionRecord | RankingRecord

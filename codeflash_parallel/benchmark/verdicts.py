@@ -14,18 +14,16 @@ from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import Entry, alike, beaten, entries, fastest_of
 from codeflash_parallel.benchmark.noise import too_noisy, visible_gain
 from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.raced import RaceFailed, RaceOutcome
-from codeflash_parallel.benchmark.ranking import Merit, Ranked
+from codeflash_parallel.benchmark.ranking import Ranked
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 #: Who the race could not decide about: it says nothing about how fast they are.
 _UNDECIDED = frozenset({Code.TOO_NOISY, Code.INFRA_SLOT, Code.INFRA_MEMORY})
 
-#: How an arm stood in the race that was not confirmed.
-_UNTRIED = {
-    Standing.BEATEN: ", where another was faster",
-    Standing.BEHIND: ", where others were ahead when the field was cut to save time",
-}
+#: Said of an arm that others were ahead of when the field was cut.
+_CUT = " when the field was cut to save time"
 
 
 class Judge:
@@ -129,7 +127,7 @@ class Judge:
             return code, f"{entry.times}, beaten by {best.id} ({best.times})"
         is_behind = entry.bound.estimate < leader.bound.estimate and not alike(leader, entry)
         place = "behind" if is_behind else "not to be told apart from"
-        cut = " when the field was cut to save time" if entry.standing is Standing.BEHIND else ""
+        cut = _CUT if entry.standing is Standing.BEHIND else ""
         code = Code.NOT_FASTER if is_behind and not self._gains(entry) else Code.NOT_CONFIRMED
         where = f"{place} {best.id} ({leader.times} there){cut}"
         return code, f"{entry.times} in the race, {where}; not confirmed"
@@ -144,7 +142,8 @@ class Judge:
         # The attempts, or the slots, were spent on others, and none of them won: the race could not decide,
         # unless it had found better ones to follow.
         code = Code.TOO_NOISY if is_hopeful(entry, self._plan) else Code.NOT_CONFIRMED
-        return code, f"{entry.times} in the race{_UNTRIED.get(entry.standing, '')}; not confirmed"
+        ahead = f", others were ahead{_CUT}" if entry.standing is Standing.BEHIND else ""
+        return code, f"{entry.times} in the race{ahead}; not confirmed"
 
     def _of_open(self, entry: Entry) -> tuple[Code, str]:
         if too_noisy(entry.bound, self._plan):
@@ -168,7 +167,6 @@ def summary(
     order: Sequence[Entry],
     ranked: Sequence[Ranked],
     plan: RacePlan,
-    diff_sizes: Mapping[str, int],
     merits: Mapping[str, Merit],
 ) -> str:
     """Return the verdict as one sentence that can be quoted.
@@ -177,8 +175,7 @@ def summary(
         order: the winners, the best first.
         ranked: what is said of everybody.
         plan: the rules.
-        diff_sizes: changed lines by candidate.
-        merits: what else is known of them.
+        merits: what orders a tie, by candidate.
     """
 
     def first(*codes: Code) -> Ranked | None:
@@ -188,7 +185,7 @@ def summary(
         return f"{order[0].id} {_claim(order[0], plan, merits)}."
     if verdict is Verdict.TIE:
         names = ", ".join(entry.id for entry in order)
-        why = _chosen(order, diff_sizes, merits)
+        why = _chosen([merits.get(entry.id, Merit()) for entry in order])
         return f"Tie of {names}; {order[0].id} is named because {why}: it {_claim(order[0], plan, merits)}."
     if doubted := first(Code.SUSPECT):
         return f"{doubted.id} looks faster, but is {doubted.reason}."
@@ -199,16 +196,16 @@ def summary(
     return "No candidate is measurably faster than the baseline."
 
 
-def _chosen(order: Sequence[Entry], diff_sizes: Mapping[str, int], merits: Mapping[str, Merit]) -> str:
+def _chosen(order: Sequence[Merit]) -> str:
     """Return why the first of a tie is named."""
-    first, *others = (merits.get(entry.id, Merit()) for entry in order)
+    first, *others = order
     if not first.hints and any(other.hints for other in others):
         return "nothing in it is to be reviewed"
-    equal = [other.inputs_equal for other in others]
-    if first.inputs_equal >= max(equal) and first.inputs_equal > min(equal):
+    equal = [merit.inputs_equal for merit in order]
+    if min(equal) < equal[0] == max(equal):
         return "it was found equal on more inputs"
-    sizes = [diff_sizes.get(entry.id, 0) for entry in order]
-    return "it is the smallest change" if sizes[0] == min(sizes) else "the ranking policy puts it first"
+    is_smallest = first.changed_lines == min(merit.changed_lines for merit in order)
+    return "it is the smallest change" if is_smallest else "the ranking policy puts it first"
 
 
 def _claim(entry: Entry, plan: RacePlan, merits: Mapping[str, Merit]) -> str:

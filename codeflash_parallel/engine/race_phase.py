@@ -12,10 +12,11 @@ from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.race import Progress, race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.ranking import Merit, Ranking
+from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.record import ExclusionRecord, RaceRecord, RankingRecord
 from codeflash_parallel.engine.aftermath import escapes
 from codeflash_parallel.engine.alone import machine_alone
@@ -176,17 +177,14 @@ class _Races:
         """Return the ranking and record it with what it was made from."""
         for outcome in self._kept():
             await self._context.recorder.add(RaceRecord(stage=RaceStage.CONFIRMATION, outcome=outcome))
-        ranking, sizes = self.ranking(), _diff_sizes(self._ledger)
-        merits = _merits(self._ledger)
-        record = RankingRecord(plan=self._plan, diff_sizes=sizes, ranking=ranking, merits=merits)
-        await self._context.recorder.add(record)
+        ranking, merits = self.ranking(), _merits(self._ledger)
+        await self._context.recorder.add(RankingRecord(plan=self._plan, merits=merits, ranking=ranking))
         return ranking
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
-        sizes, merits = _diff_sizes(self._ledger), _merits(self._ledger)
         confirmations = [*self.confirmations, *self._kept()]
-        return rank(self.races, confirmations, self._plan, sizes, self._terms.policy, merits)
+        return rank(self.races, confirmations, self._plan, _merits(self._ledger), self._terms.policy)
 
     def _kept(self) -> list[RaceOutcome]:
         return kept(self._before, self.races, self.confirmations)
@@ -280,25 +278,21 @@ async def _staged(
         yield [slot.workspace for slot in used]
 
 
-def _diff_sizes(ledger: Ledger) -> dict[str, int]:
-    """Return how many lines each candidate changes."""
-    return {entry.id: _changed_lines(entry.candidate.diff) for entry in ledger if entry.candidate}
-
-
-def _changed_lines(diff: str) -> int:
-    return sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in diff.splitlines())
-
-
 def _merits(ledger: Ledger) -> dict[str, Merit]:
-    """Return what orders a tie beside the size of a change, by candidate."""
-    return {entry.id: _merit(entry, entry.outcome) for entry in ledger if entry.outcome is not None}
+    """Return what orders a tie, by candidate."""
+    return {e.id: _merit(e, e.outcome) for e in ledger if e.outcome is not None and e.candidate is not None}
 
 
 def _merit(entry: Entry, outcome: CheckOutcome) -> Merit:
     values = outcome.values
-    differs = ["it differs from the baseline on inputs unlike all observed ones"] if outcome.outside else []
     compared = values.compared + values.derived + values.outside
+    differs = ["it differs from the baseline on inputs unlike all observed ones"] if outcome.outside else []
     return Merit(
+        changed_lines=_changed_lines(entry.staged.diff),
         inputs_equal=compared - values.differing - values.derived_differing - values.outside_differing,
         hints=(*differs, *(f"it adds {flag.what}" for flag in entry.flags)),
     )
+
+
+def _changed_lines(diff: str) -> int:
+    return sum(line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"} for line in diff.splitlines())

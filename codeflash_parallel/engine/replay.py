@@ -145,8 +145,7 @@ class _Again:
     def _take_ranking(self, record: RankingRecord) -> None:
         plan = self._change(record.plan)
         self.recorded = record.ranking
-        sizes = record.diff_sizes
-        self.recomputed = rank(self._races, self._confirmations, plan, sizes, self._policy, record.merits)
+        self.recomputed = rank(self._races, self._confirmations, plan, record.merits, self._policy)
         self._compare("ranking", self.recorded, self.recomputed)
         self._confirmations = []
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from codeflash_parallel.benchmark.attempts import contenders
 from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
 from codeflash_parallel.benchmark.plan import BASELINE, MAX_CONFIRMATIONS, NULL, Group, RacePlan
-from codeflash_parallel.benchmark.policy import POLICIES, fastest
+from codeflash_parallel.benchmark.policy import POLICIES, Merit, fastest
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.ranking import Merit
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.outcome import Code, Status, Verdict
@@ -51,13 +50,17 @@ def held(gains, plan=PLAN, *, sd=0.01, seed=0, out=(), null=0.0, rounds=()):
     )  # fmt: skip
 
 
-def play(races, truth, *, limit=4, sd=0.01, diff_sizes=None, policy=fastest, merits=None, **options):
+def play(races, truth, *, limit=4, sd=0.01, merits=None, policy=fastest, **options):
     """Confirm as the engine does, and rank."""
     confirmations = []
     while ids := contenders(races, confirmations, PLAN, limit=limit):
         assert len(ids) <= limit
         confirmations.append(held({i: truth[i] for i in ids}, CONFIRM, sd=sd, seed=99, **options))
-    return rank(races, confirmations, PLAN, diff_sizes or {}, policy, merits), confirmations
+    return rank(races, confirmations, PLAN, merits or {}, policy), confirmations
+
+
+def sized(**lines):
+    return {name: Merit(changed_lines=count) for name, count in lines.items()}
 
 
 def test_a_clear_winner_wins_and_the_others_hear_why():
@@ -93,9 +96,9 @@ def test_a_gain_of_some_per_cent_in_the_race_alone_may_be_an_accident_of_address
 
 
 def test_the_smallest_diff_of_a_tie_is_taken():
-    truth, sizes = {"big": 1.5, "small": 1.5, "less": 1.1}, {"big": 900, "small": 10, "less": 1}
+    truth, sizes = {"big": 1.5, "small": 1.5, "less": 1.1}, sized(big=900, small=10, less=1)
 
-    ranking, _ = play([held(truth, sd=0.004)], truth, sd=0.004, diff_sizes=sizes)
+    ranking, _ = play([held(truth, sd=0.004)], truth, sd=0.004, merits=sizes)
 
     assert (ranking.verdict, ranking.winner, ranking.tie_set) == (Verdict.TIE, "small", ("small", "big"))
     assert [ranking.of(a).status for a in truth] == [Status.TIED, Status.TIED, Status.LOST]
@@ -104,11 +107,11 @@ def test_the_smallest_diff_of_a_tie_is_taken():
 
 def test_a_small_diff_that_may_be_slower_is_named_only_if_so_wished():
     """In noise, the second can neither be told apart from the first nor is it surely level."""
-    truth, sizes = {"fast": 1.5, "small": 1.48}, {"fast": 900, "small": 10}
+    truth, sizes = {"fast": 1.5, "small": 1.48}, sized(fast=900, small=10)
     races = [held(truth, sd=0.03, seed=5)]
 
-    usual, _ = play(races, truth, sd=0.03, diff_sizes=sizes)
-    wished, _ = play(races, truth, sd=0.03, diff_sizes=sizes, policy=POLICIES["smallest-diff"])
+    usual, _ = play(races, truth, sd=0.03, merits=sizes)
+    wished, _ = play(races, truth, sd=0.03, merits=sizes, policy=POLICIES["smallest-diff"])
 
     assert (usual.winner, usual.tie_set) == ("fast", ("fast", "small"))
     assert (wished.winner, wished.tie_set) == ("small", ("small", "fast"))
@@ -162,15 +165,15 @@ def test_gains_so_large_that_nothing_is_left_to_tell_them_apart_are_a_tie():
 
 
 def test_what_needs_a_review_comes_last_of_a_tie_and_the_verdict_says_so():
-    truth, sizes = {"big": 1.5, "small": 1.5}, {"big": 900, "small": 10}
-    hinted, poorer = Merit(inputs_equal=9, hints=("it differs.", "it adds gc")), Merit(inputs_equal=9)
+    truth, hints = {"big": 1.5, "small": 1.5}, ("it differs.", "it adds gc")
+    big, small = Merit(changed_lines=900), Merit(changed_lines=10)
 
     def named(**merits):
-        return play([held(truth, sd=0.004)], truth, sd=0.004, diff_sizes=sizes, merits=merits)[0]
+        return play([held(truth, sd=0.004)], truth, sd=0.004, merits=merits)[0]
 
-    reviewed = named(small=hinted, big=Merit())
-    proven = named(small=poorer, big=Merit(inputs_equal=10))
-    both = named(small=hinted, big=hinted)
+    reviewed = named(big=big, small=replace(small, inputs_equal=9, hints=hints))
+    proven = named(big=replace(big, inputs_equal=10), small=replace(small, inputs_equal=9))
+    both = named(big=replace(big, hints=hints), small=replace(small, hints=hints))
 
     assert reviewed.tie_set == ("big", "small")
     assert "Tie of big, small; big is named because nothing in it is to be reviewed: it" in reviewed.summary

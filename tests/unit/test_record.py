@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, RaceStage, Work
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.ranking import Merit, Ranked, Ranking
+from codeflash_parallel.benchmark.ranking import Ranked, Ranking
 from codeflash_parallel.benchmark.record import (
     ExclusionRecord,
     RaceRecord,
@@ -84,9 +85,8 @@ def test_figures_come_back_to_the_last_bit(estimate, low):
     ranking = Ranking(verdict=Verdict.WINNER, winner="a", candidates=(ranked, nothing), summary="a wins.")
     record = RankingRecord(
         plan=replace(PLAN, work=Work.TESTS),
-        diff_sizes={"a": 3},
         ranking=ranking,
-        merits={"a": Merit(inputs_equal=4, hints=("it differs",))},
+        merits={"a": Merit(changed_lines=3, inputs_equal=4, hints=("it differs",))},
     )
 
     assert through_text(record) == record
