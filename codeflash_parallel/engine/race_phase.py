@@ -177,14 +177,14 @@ class _Races:
         """Return the ranking and record it with what it was made from."""
         for outcome in self._kept():
             await self._context.recorder.add(RaceRecord(stage=RaceStage.CONFIRMATION, outcome=outcome))
-        ranking, merits = self.ranking(), _merits(self._ledger)
+        ranking, merits = self.ranking(), merits_of(self._ledger)
         await self._context.recorder.add(RankingRecord(plan=self._plan, merits=merits, ranking=ranking))
         return ranking
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
         confirmations = [*self.confirmations, *self._kept()]
-        return rank(self.races, confirmations, self._plan, _merits(self._ledger), self._terms.policy)
+        return rank(self.races, confirmations, self._plan, merits_of(self._ledger), self._terms.policy)
 
     def _kept(self) -> list[RaceOutcome]:
         return kept(self._before, self.races, self.confirmations)
@@ -278,7 +278,7 @@ async def _staged(
         yield [slot.workspace for slot in used]
 
 
-def _merits(ledger: Ledger) -> dict[str, Merit]:
+def merits_of(ledger: Ledger) -> dict[str, Merit]:
     """Return what orders a tie, by candidate."""
     return {e.id: _merit(e, e.outcome) for e in ledger if e.outcome is not None and e.candidate is not None}
 

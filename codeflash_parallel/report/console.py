@@ -6,7 +6,6 @@ rich draws without looking for markup.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Literal, TextIO
@@ -51,9 +50,6 @@ class Detail(StrEnum):
     VERBOSE = "verbose"
 
 
-#: Spaces at the ends of lines.
-_PADDING = re.compile(r" +$", re.MULTILINE)
-
 #: Columns from which on lineage has a column of its own.
 _WIDE = 110
 
@@ -93,7 +89,7 @@ class SafeConsole(Console):
             return
         with self.capture() as captured:
             super().print(*objects, **how)
-        self.file.write(_PADDING.sub("", captured.get()))
+        self.file.write("\n".join(map(str.rstrip, captured.get().split("\n"))))
         self.file.flush()
 
     def on_broken_pipe(self) -> None:
