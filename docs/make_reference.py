@@ -318,7 +318,7 @@ unfit, or the run is interrupted (exit codes 2, 3, 4, 130 and 143). Its JSON Sch
 codes are only added. The text is ASCII: control characters of candidates and tests are escaped.
 
 `verdict` is null iff there is an `error` or the run is not `complete`; `winner` is non-null iff the verdict is
-`winner` or `tie` (then it is the smallest change of the `tie_set`)."""
+`winner` or `tie` (then it is the first of the `tie_set`)."""
 
 _QUEUE_JSON = """Every `queue` command with `--json` writes one document of this form (schema:
 `codeflash_parallel/report/queue.schema.json`), a refusal included. `queue result` alone writes what `run` writes: the

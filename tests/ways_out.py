@@ -85,7 +85,7 @@ def timeout(tried: Try) -> str:
     hanging = replace(tried, candidates=("fast", "hanging"), command=(*tried.command, "--timeout", "0.5"))
     finished = hanging.run()
     starved = any(one["code"] == "TIMEOUT" for one in finished.document["candidates"])
-    return _right(finished, 0, {"fast": "NOT_RACED", "hanging": "TIMEOUT" if starved else "CPU_LIMIT"})
+    return _right(finished, 0, {"fast": "NOT_RACED", "hanging": "TIMEOUT" if starved else "TOO_SLOW"})
 
 
 def budget(tried: Try) -> str:

@@ -58,15 +58,20 @@ def contested(failures: Iterable[FailedTest]) -> str:
     return next((failed.id for failed in failures if _TAKEN.search(failed.message)), "")
 
 
-def machinery_fault(session: Session) -> Fault | None:
-    """Return what went wrong with the process, if anything did; the tests are another axis."""
-    fault = _fault(session)
+def machinery_fault(session: Session, baseline_ns: int = 0) -> Fault | None:
+    """Return what went wrong with the process, if anything did; the tests are another axis.
+
+    Args:
+        session: the run.
+        baseline_ns: CPU time of the baseline's tests, from which the deadline follows; 0: unknown.
+    """
+    fault = _fault(session, baseline_ns)
     if fault is not None and session.exit.unkillable:
         return replace(fault, reason=f"{fault.reason} {_survivors(session.exit)}")
     return fault
 
 
-def _fault(session: Session) -> Fault | None:
+def _fault(session: Session, baseline_ns: int) -> Fault | None:
     done = session.exit
     match done.ended:
         case Ended.EXITED:
@@ -74,7 +79,7 @@ def _fault(session: Session) -> Fault | None:
         case Ended.SIGNALLED:
             return _signalled(done)
         case Ended.CPU_DEADLINE | Ended.WALL_DEADLINE:
-            return _late(done)
+            return _late(done, baseline_ns)
         case Ended.MEMORY_LIMIT | Ended.OOM_KILLED:
             return _without_memory(done)
         case Ended.KILLED:
@@ -86,10 +91,14 @@ def _fault(session: Session) -> Fault | None:
             assert_never(never)
 
 
-def _late(done: Exit) -> Fault:
+def _late(done: Exit, baseline_ns: int) -> Fault:
     cpu = f"{done.cpu_ns / 1e9:.1f} s"
     if done.ended is Ended.CPU_DEADLINE:
-        return Fault(code=Code.CPU_LIMIT, reason=f"The CPU deadline was reached after {cpu}.")
+        reason = f"The CPU deadline was reached after {cpu}."
+        if baseline_ns:
+            times = f"{done.cpu_ns / baseline_ns:.0f} times the baseline's time"
+            reason = f"Slower: stopped after {times} ({cpu} of CPU)."
+        return Fault(code=Code.TOO_SLOW, reason=reason)
     reason = f"The wall deadline was reached after {done.wall_ns / 1e9:.1f} s ({cpu} of CPU)."
     return Fault(code=Code.TIMEOUT, reason=reason, starved=True)
 

@@ -26,7 +26,7 @@ from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.target import Target
 
 #: Faults that no fork can be to blame for: a candidate's own appetite.
-_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.DISK_LIMIT})
+_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.TOO_SLOW, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.DISK_LIMIT})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ def run_fault(
     session: Session, candidate: Candidate, baseline: Baseline, needed: Collection[str]
 ) -> Fault | None:
     """Return what is wrong with a run besides its tests."""
-    fault = machinery_fault(session) or wrong_source(session.report, candidate, needed)
+    fault = machinery_fault(session, baseline.cpu_ns) or wrong_source(session.report, candidate, needed)
     return fault or (None if baseline.leaks else leak(session.exit))
 
 
@@ -136,7 +136,7 @@ def judged_replay(
 
 
 #: How a process may end in a call that does not decide.
-_ENDS = frozenset({Code.TIMEOUT, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.CRASHED})
+_ENDS = frozenset({Code.TIMEOUT, Code.TOO_SLOW, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.CRASHED})
 
 
 def _only_outside_is_missing(session: Session, known: Known) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import exp, log1p
 
 from codeflash_parallel.benchmark.decide import Standing
-from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, is_void
+from codeflash_parallel.benchmark.entries import Entry, alike, beaten, confirmed, entries, is_void
 from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.samples import Clock
@@ -124,7 +124,11 @@ def _ran_together(entry: Entry) -> bool:
 
 
 def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
-    """Return whether an arm is confirmed together with the first; whoever was cut waits until that fails."""
+    """Return whether an arm is confirmed together with the first; whoever was cut waits until that fails.
+
+    Where both are so fast that only errors of the clock tell them apart, who was cut goes along.
+    """
     if other is first:
         return True
-    return other.standing is not Standing.BEHIND and not beaten(first, other, plan)
+    is_candidate = other.standing is not Standing.BEHIND or alike(first, other)
+    return is_candidate and not beaten(first, other, plan)

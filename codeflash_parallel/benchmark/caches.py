@@ -87,12 +87,15 @@ def remembers(raced: Raced, arm: str) -> bool:
 def _show_memory(pairs: Sequence[tuple[_Passes, _Passes]], errors: float) -> bool:
     """Return whether what inputs cost an arm the first time exceeds the rest, by so many standard errors."""
     looked_up = [own.relearnt - base.relearnt for own, base in pairs]
+    # Nothing is allowed to an arm that is slower than the baseline on new inputs: all of its gain is memory.
+    is_slower = median([own.cold - base.cold for own, base in pairs] or [0.0]) > 0
+    known = [0.0 if is_slower else own.again for own, _ in pairs]
     looked_up_late = [own.learnt_late - base.learnt_late for own, base in pairs]
     prepared = [own.set_up - base.set_up for own, base in pairs]
     # First steps are taken once in a process for the most part, however many blocks there are.
     late_ns = BLOCK_NS + STEPS_NS * max((own.blocks for own, _ in pairs), default=0)
     return (
-        _exceeds(looked_up, [own.again for own, _ in pairs], STEPS_NS, errors)
+        _exceeds(looked_up, known, 0 if is_slower else STEPS_NS, errors)
         or _exceeds(looked_up_late, [own.later for own, _ in pairs], late_ns, errors)
         or _exceeds(prepared, [own.hot for own, _ in pairs], SETUP_NS, errors)
         or _forgets(pairs, errors)
@@ -134,8 +137,7 @@ def _exceeds(excess: Sequence[float], usual: Sequence[float], least_ns: float, e
     """Return whether an excess is one: beyond a floor, a share of what is usual, and its own scatter."""
     if len(excess) < LEAST_FORKS:
         return False
-    bar = max(least_ns, EXCESS_SHARE * median(usual), errors * _error(excess))
-    return median(excess) > bar
+    return median(excess) > max(least_ns, EXCESS_SHARE * median(usual), errors * _error(excess))
 
 
 def _forgets(pairs: Sequence[tuple[_Passes, _Passes]], errors: float) -> bool:

@@ -54,7 +54,7 @@ _LEAKING = Out(
 def _slow_start(surplus_ns: float) -> Out:
     """Return what is said of an arm whose process needs so much longer to become ready."""
     more = f"its import takes {surplus_ns / SECOND:.2f} s of CPU time more than the baseline's"
-    return Out(status=Status.UNDECIDED, code=Code.NOT_CONFIRMED, reason=f"{more}: work was moved there")
+    return Out(status=Status.LOST, code=Code.NOT_CONFIRMED, reason=f"{more}: work was moved there")
 
 
 def starting_longer(rounds: Sequence[Round]) -> Mapping[str, float]:

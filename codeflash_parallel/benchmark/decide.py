@@ -22,7 +22,7 @@ Method: betting (see `evidence`); the error budget is divided evenly over the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp, inf, log, log1p
@@ -31,7 +31,7 @@ from statistics import median
 from codeflash_parallel.benchmark.cutting import behind
 from codeflash_parallel.benchmark.evidence import Evidence, Interval
 from codeflash_parallel.benchmark.noise import rounds_to_show, spread
-from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
+from codeflash_parallel.benchmark.plan import RacePlan, RaceStage, weights
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
@@ -47,6 +47,17 @@ FORESEEN_AFTER = 12
 
 #: More rounds are not spent on telling two arms apart that are both faster: they go on together.
 LONGEST_DUEL = 48
+
+
+#: A group with at least this share of the time vetoes whatever slows it more than allowed ...
+HEAVY_SHARE = 0.1
+
+#: ... where the whole gains less than this.
+MUCH_GAINED = log(1.5)
+
+#: Every group vetoes what makes it slower by this fraction, and by so many nanoseconds a call.
+GROSS_LOSS = 0.5
+GROSS_LOSS_NS = 2_000
 
 
 class Standing(StrEnum):
@@ -158,7 +169,7 @@ def standing_of(track: Track, plan: RacePlan, alpha: float) -> Standing:
         return Standing.FUTILE
     slow = slower_groups(track, plan)
     error = plan.giving_up / len(track.groups)
-    if any(_is_slower(track.groups[group], plan, error) for group in slow):
+    if any(Evidence(track.groups[g]).below(_floor(track, plan, g)) * error >= 1 for g in slow):
         return Standing.REGRESSES
     faster = not slow and total.above(log1p(plan.min_speedup)) * alpha >= 1
     return Standing.FASTER if faster else Standing.OPEN
@@ -171,13 +182,21 @@ def _is_hopeless(track: Track) -> bool:
 
 def slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:
     """Return the groups that are slower than allowed by their median, proven or not."""
-    floor = -log1p(plan.max_regression)
-    return tuple(g for g, values in enumerate(track.groups) if values and median(values) < floor)
+    return tuple(
+        g for g, values in enumerate(track.groups) if values and median(values) < _floor(track, plan, g)
+    )
 
 
-def _is_slower(values: Sequence[float], plan: RacePlan, alpha: float) -> bool:
-    """Return whether a group is slower than allowed, surely."""
-    return Evidence(values).below(-log1p(plan.max_regression)) * alpha >= 1
+def _floor(track: Track, plan: RacePlan, group: int) -> float:
+    """Return the log-ratio below which a group vetoes a gain.
+
+    A group that matters may lose no more than `max_regression`, unless the whole gains much. Any other may be
+    slower by some nanoseconds a call, which tests of tiny inputs show as many per cent, and not by a half.
+    """
+    if weights(plan.groups)[group] >= HEAVY_SHARE and centre(track) < MUCH_GAINED:
+        return -log1p(plan.max_regression)
+    call_ns = track.calls_ns[group] if track.calls_ns else inf
+    return -log1p(max(plan.max_regression, GROSS_LOSS, GROSS_LOSS_NS / call_ns))
 
 
 def leader_of(state: Looks, tracks: Mapping[str, Track]) -> str:

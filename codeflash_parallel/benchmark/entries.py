@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log1p
+from statistics import median
 
 from codeflash_parallel.benchmark.caches import claimed, is_unknown, remembers
 from codeflash_parallel.benchmark.decide import (
@@ -19,7 +20,7 @@ from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd, visible_gain
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.suspicion import suspicion
+from codeflash_parallel.benchmark.suspicion import ABSURD_GAIN, suspicion
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
 
@@ -88,9 +89,19 @@ class Entry:
 
     @property
     def slowed(self) -> str:
-        """The groups of tests that it makes slower than allowed, by name; going by medians."""
-        track, plan = self.raced.tracks[self.id], self.raced.plan
-        return ", ".join(plan.groups[group].name for group in slower_groups(track, plan))
+        """The groups of tests that it makes slower than allowed, with figures; going by medians."""
+        return self._named(slower_groups(self.raced.tracks[self.id], self.raced.plan))
+
+    @property
+    def note(self) -> str:
+        """The groups that a winner makes slower all the same, to be appended to a sentence; or empty."""
+        groups, floor = self.raced.tracks[self.id].groups, -log1p(self.raced.plan.max_regression)
+        named = self._named([g for g, values in enumerate(groups) if values and median(values) < floor])
+        return f"; slower in {named}" if named else ""
+
+    def _named(self, groups: Sequence[int]) -> str:
+        values = self.raced.tracks[self.id].groups
+        return ", ".join(f"{self.raced.plan.groups[g].name} ({exp(median(values[g])):.2f}x)" for g in groups)
 
     @property
     def noise(self) -> str:
@@ -124,8 +135,21 @@ def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:
     return found
 
 
+def alike(one: Entry, other: Entry) -> bool:
+    """Return whether the gains of two arms are so large that nothing is left to tell them apart by.
+
+    Of a call that takes a thousandth of the baseline's time a clock sees hardly more than its own error.
+    """
+    return all(
+        a.bound.estimate > ABSURD_GAIN and a.bound.low <= b.bound.estimate <= a.bound.high
+        for a, b in ((one, other), (other, one))
+    )
+
+
 def beaten(leader: Entry, other: Entry, plan: RacePlan) -> bool:
     """Return whether the leader is surely faster; across races only the intervals can say so."""
+    if alike(leader, other):
+        return False
     if leader.raced is other.raced:
         return beats(leader.track, other.track, plan, leader.raced.error)
     return leader.bound.low > other.bound.high

@@ -10,7 +10,22 @@ from codeflash_parallel.model.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tied:
+class Merit:
+    """What orders candidates that are equally fast.
+
+    Attributes:
+        changed_lines: lines added and removed.
+        inputs_equal: captured and derived ones for which it did as the baseline does.
+        hints: reasons for a review, a clause each.
+    """
+
+    changed_lines: int = 0
+    inputs_equal: int = 0
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tied(Merit):
     """What a policy may know of an arm that is confirmed as faster and that the fastest does not beat.
 
     Attributes:
@@ -18,7 +33,6 @@ class Tied:
         speedup: estimate of the confirmation; 2.0 is twice as fast as the baseline.
         low: lower end of its interval.
         high: upper end.
-        changed_lines: lines added and removed.
         is_level: surely no slower than the fastest by more than indifference.
     """
 
@@ -26,7 +40,6 @@ class Tied:
     speedup: float
     low: float
     high: float
-    changed_lines: int
     is_level: bool
 
 
@@ -35,8 +48,12 @@ Policy = Callable[[Sequence[Tied]], Sequence[str]]
 
 
 def fastest(tied: Sequence[Tied]) -> list[str]:
-    """Put the smallest change first among those that are surely level with the fastest."""
-    ranked = sorted(tied, key=lambda one: (not one.is_level, one.changed_lines, -one.speedup, one.id))
+    """Put first, of those surely level with the fastest, what needs no review, then what is proven best.
+
+    More inputs with equal outcomes come before fewer, then smaller changes before larger ones.
+    """
+    diffs = sorted(tied, key=lambda one: (one.changed_lines, -one.speedup, one.id))
+    ranked = sorted(diffs, key=lambda one: (not one.is_level, bool(one.hints), -one.inputs_equal))
     return [one.id for one in ranked]
 
 

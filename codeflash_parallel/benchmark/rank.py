@@ -6,17 +6,18 @@ it names nobody, and then asks `rank` for the verdict::
     while ids := contenders(races, confirmations, plan, limit=slots):
         again = confirmation_of(races, confirmations, left_of(plan, [*races, *confirmations]), ids)
         confirmations.append(await race(bench, baseline, arms(ids), again, random=random))
-    ranking = rank(races, confirmations, plan, diff_sizes)
+    ranking = rank(races, confirmations, plan, merits)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import exp
 
 from codeflash_parallel.benchmark.entries import Entry, beaten, confirmed, entries, fastest_of, is_void, level
 from codeflash_parallel.benchmark.plan import RacePlan
-from codeflash_parallel.benchmark.policy import Policy, Tied, fastest, ordered
+from codeflash_parallel.benchmark.policy import Merit, Policy, Tied, fastest, ordered
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.verdicts import Judge, summary, verdict_of
@@ -26,7 +27,7 @@ def rank(
     races: Sequence[RaceOutcome],
     confirmations: Sequence[RaceOutcome],
     plan: RacePlan,
-    diff_sizes: Mapping[str, int],
+    merits: Mapping[str, Merit],
     policy: Policy = fastest,
 ) -> Ranking:
     """Return the verdict.
@@ -35,7 +36,7 @@ def rank(
         races: every candidate is in one of them.
         confirmations: as `contenders` asked for them.
         plan: the rules.
-        diff_sizes: changed lines by candidate.
+        merits: what a policy may go by, by candidate.
         policy: names the winner of a tie.
 
     Raises:
@@ -44,7 +45,7 @@ def rank(
     void = is_void(confirmations)
     sound = [outcome for outcome in confirmations if not is_void([outcome])]
     winners = _unbeaten(confirmed(sound, plan), entries(races), plan)
-    order = _ordered(winners, plan, diff_sizes, policy)
+    order = _ordered(winners, plan, merits, policy)
     top = order[0] if order else None
     judge = Judge(races, confirmations, plan, void=void, winners=tuple(order))
     # A leader races again when refinements of it do; the last race counts.
@@ -56,7 +57,7 @@ def rank(
         winner=top.id if top else "",
         tie_set=tuple(entry.id for entry in order) if len(order) > 1 else (),
         candidates=ranked,
-        summary=summary(verdict, order, ranked, plan, diff_sizes),
+        summary=summary(verdict, order, ranked, plan, merits),
         notes=tuple(
             dict.fromkeys(n for o in (*races, *confirmations) if isinstance(o, Raced) for n in o.notes)
         ),
@@ -78,7 +79,7 @@ def _unbeaten(winners: Sequence[Entry], raced: Mapping[str, Entry], plan: RacePl
 
 
 def _ordered(
-    winners: Sequence[Entry], plan: RacePlan, diff_sizes: Mapping[str, int], policy: Policy
+    winners: Sequence[Entry], plan: RacePlan, merits: Mapping[str, Merit], policy: Policy
 ) -> list[Entry]:
     """Return the equally fast in the order of a policy; one alone needs none."""
     if len(winners) < 2:  # noqa: PLR2004 - one
@@ -91,8 +92,8 @@ def _ordered(
             speedup=exp(entry.bound.estimate),
             low=exp(entry.bound.low),
             high=exp(entry.bound.high),
-            changed_lines=diff_sizes.get(entry.id, 0),
             is_level=level(leader, entry, plan),
+            **asdict(merits.get(entry.id, Merit())),
         )
         for entry in winners
     ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log, log1p
+from math import exp, inf, log, log1p
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -46,6 +46,7 @@ class Track:
         clock: that they are from.
         deferred_ns: work beside the clock, before or after it, that was charged to the arm, per call.
         is_uneven: the arm does in some blocks what it puts off in others.
+        calls_ns: what a call of the baseline takes, by group.
     """
 
     total: tuple[float, ...]
@@ -53,6 +54,7 @@ class Track:
     clock: Clock
     deferred_ns: float = 0.0
     is_uneven: bool = False
+    calls_ns: tuple[float, ...] = ()
 
 
 def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
@@ -79,6 +81,7 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
         clock=used,
         deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
         is_uneven=any(lane.is_uneven for lane in lanes),
+        calls_ns=tuple(lane.call_ns for lane in lanes),
     )
 
 
@@ -90,11 +93,13 @@ class _Lane:
         log_ratios: one for each round.
         charge_ns: work beside the clock that is charged to each call.
         is_uneven: its log-ratios are those of means.
+        call_ns: what a call of the baseline takes, median.
     """
 
     log_ratios: tuple[float, ...]
     charge_ns: float
     is_uneven: bool
+    call_ns: float
 
 
 def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost) -> _Lane:
@@ -102,7 +107,8 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     pairs = [_pairs(round_, arm, group, clock, cost, charge) for round_ in rounds]
     uneven = is_uneven(pairs)
     value = _of_means if uneven else _of_medians
-    return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven)
+    call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
+    return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven, call_ns=call_ns)
 
 
 class Pair(NamedTuple):

@@ -1,4 +1,7 @@
-"""What became of each candidate, and of all of them: status, code and words. Pure."""
+"""What became of each candidate, and of all of them: status, code and words. Pure.
+
+Whoever was timed won, tied or lost, and has its figure; `undecided` is for those of whom there is none.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ from math import ceil, log1p
 
 from codeflash_parallel.benchmark.attempts import is_hopeful
 from codeflash_parallel.benchmark.decide import Standing
-from codeflash_parallel.benchmark.entries import SECOND, Entry, beaten, entries, fastest_of
+from codeflash_parallel.benchmark.entries import SECOND, Entry, alike, beaten, entries, fastest_of
 from codeflash_parallel.benchmark.noise import too_noisy, visible_gain
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.ranking import Ranked
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
-#: How the reason of a doubted candidate begins.
-SUSPECT = "suspect: "
-
 #: Who the race could not decide about: it says nothing about how fast they are.
 _UNDECIDED = frozenset({Code.TOO_NOISY, Code.BUDGET_TOO_SMALL, Code.INFRA_SLOT, Code.INFRA_MEMORY})
+
+#: Said of an arm that others were ahead of when the field was cut.
+_CUT = " when the field was cut to save time"
 
 
 class Judge:
@@ -54,7 +58,12 @@ class Judge:
             raced = self._raced.get(arm)
             return replace(out, speedup=raced.speedup if raced else None)
         entry = self._tried.get(arm) or self._raced[arm]
-        status, code, reason = self._words(entry)
+        code, reason = self._words(entry)
+        status = Status.LOST
+        if code is Code.OK:
+            status = Status.WON if len(self._winners) == 1 else Status.TIED
+        elif code in _UNDECIDED and entry.speedup is None:
+            status = Status.UNDECIDED
         return Ranked(
             id=arm, status=status, code=code, reason=reason, speedup=entry.speedup, groups=entry.groups
         )
@@ -70,19 +79,22 @@ class Judge:
         out = last.out[arm]
         return Ranked(id=arm, status=out.status, code=out.code, reason=out.reason)
 
-    def _words(self, entry: Entry) -> tuple[Status, Code, str]:
+    def _words(self, entry: Entry) -> tuple[Code, str]:
         if any(entry.id == winner.id for winner in self._winners):
-            return self._of_winner(entry)
-        if entry.standing in {Standing.FUTILE, Standing.HOPELESS, Standing.REGRESSES}:
-            return _of_loser(entry)
-        doubt = self._doubt(entry)
-        if doubt:
-            return Status.UNDECIDED, Code.NOT_CONFIRMED, SUSPECT + doubt
-        if self._winners and self._is_beaten(entry):
-            best = fastest_of(self._winners)
-            code = Code.BEATEN if self._gains(entry) else Code.NOT_FASTER
-            return Status.LOST, code, f"{entry.times}, beaten by {best.id} ({best.times})"
-        return self._of_unsure(entry)
+            return Code.OK, self._of_winner(entry)
+        if entry.standing in {Standing.FUTILE, Standing.HOPELESS}:
+            return Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
+        if entry.standing is Standing.REGRESSES or self._seems_slower(entry):
+            return Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
+        if doubt := self._doubt(entry):
+            return Code.SUSPECT, f"suspect: {doubt}"
+        if self._winners:
+            return self._beside(fastest_of(self._winners), entry)
+        return self._of_open(entry) if entry.standing is Standing.OPEN else self._of_untried(entry)
+
+    def _seems_slower(self, entry: Entry) -> bool:
+        """Return whether an arm gains and is not credited, because a group of tests seems too slow."""
+        return entry.standing is Standing.OPEN and bool(entry.slowed) and self._gains(entry)
 
     def _doubt(self, entry: Entry) -> str:
         """Return why a confirmed gain is not credited; empty where there is no doubt or no gain."""
@@ -92,11 +104,12 @@ class Judge:
             return "the baseline differs from itself by as much, so the race tells nothing"
         return entry.doubt
 
-    def _of_winner(self, entry: Entry) -> tuple[Status, Code, str]:
-        if len(self._winners) == 1:
-            return Status.WON, Code.OK, f"{entry.times}, confirmed in fresh processes{entry.label}"
-        others = ", ".join(w.id for w in self._winners if w.id != entry.id)
-        return Status.TIED, Code.OK, f"{entry.times}, not to be told apart from {others}{entry.label}"
+    def _of_winner(self, entry: Entry) -> str:
+        words = f"{entry.times}, confirmed in fresh processes"
+        if len(self._winners) > 1:
+            others = ", ".join(w.id for w in self._winners if w.id != entry.id)
+            words = f"{entry.times}, not to be told apart from {others}"
+        return f"{words}{entry.label}{entry.note}"
 
     def _gains(self, entry: Entry) -> bool:
         """Return whether an arm is faster than the baseline itself.
@@ -107,42 +120,44 @@ class Judge:
         least = self._plan.min_speedup if is_confirmed else visible_gain(self._plan)
         return entry.bound.low > log1p(least)
 
+    def _beside(self, best: Entry, entry: Entry) -> tuple[Code, str]:
+        """Return what is said of an arm beside a winner: it lost by its figure, or was not confirmed."""
+        leader = best if entry.id in self._tried else self._raced.get(best.id, best)
+        if entry.standing is Standing.BEATEN or self._is_beaten(entry):
+            code = Code.BEATEN if self._gains(entry) else Code.NOT_FASTER
+            return code, f"{entry.times}, beaten by {best.id} ({best.times})"
+        is_behind = entry.bound.estimate < leader.bound.estimate and not alike(leader, entry)
+        place = "behind" if is_behind else "not to be told apart from"
+        cut = _CUT if entry.standing is Standing.BEHIND else ""
+        code = Code.NOT_FASTER if is_behind and not self._gains(entry) else Code.NOT_CONFIRMED
+        where = f"{place} {best.id} ({leader.times} there){cut}"
+        return code, f"{entry.times} in the race, {where}; not confirmed"
+
     def _is_beaten(self, entry: Entry) -> bool:
-        """Return whether the winners beat an arm: in the confirmation, else by what the race said."""
-        if entry.standing is Standing.BEATEN:
-            return True
-        leaders = [self._raced[w.id] for w in self._winners if w.id in self._raced]
-        return any(beaten(leader, self._raced[entry.id], self._plan) for leader in leaders)
+        """Return whether a winner was surely faster than an arm in the race."""
+        mine = self._raced.get(entry.id, entry)
+        leaders = (self._raced[winner.id] for winner in self._winners if winner.id in self._raced)
+        return any(beaten(leader, mine, self._plan) for leader in leaders)
 
-    def _of_unsure(self, entry: Entry) -> tuple[Status, Code, str]:
-        match entry.standing:
-            case Standing.OPEN:
-                return self._of_open(entry)
-            case Standing.BEATEN:
-                why = "where another was faster; not confirmed"
-            case Standing.BEHIND:
-                why = "where others were ahead when the field was cut to save time; not confirmed"
-            case _:
-                # The attempts, or the slots, were spent on others.
-                why = "not confirmed"
-        # Without a winner it is the race that could not decide, unless it had found better ones to follow.
-        is_decided = self._winners or not is_hopeful(entry, self._plan)
-        if not is_decided and self._short:
-            return Status.UNDECIDED, Code.BUDGET_TOO_SMALL, f"{entry.times} in the race, {why}; {self._short}"
-        code = Code.NOT_CONFIRMED if is_decided else Code.TOO_NOISY
-        return Status.UNDECIDED, code, f"{entry.times} in the race, {why}"
+    def _of_untried(self, entry: Entry) -> tuple[Code, str]:
+        # The attempts, or the slots, were spent on others, and none of them won: the race could not decide,
+        # unless it had found better ones to follow.
+        ahead = f", others were ahead{_CUT}" if entry.standing is Standing.BEHIND else ""
+        words = f"{entry.times} in the race{ahead}; not confirmed"
+        if not is_hopeful(entry, self._plan):
+            return Code.NOT_CONFIRMED, words
+        if self._short:
+            return Code.BUDGET_TOO_SMALL, f"{words}; {self._short}"
+        return Code.TOO_NOISY, words
 
-    def _of_open(self, entry: Entry) -> tuple[Status, Code, str]:
-        least = f"{100 * self._plan.min_speedup:g} %"
-        if entry.bound.low > log1p(self._plan.min_speedup):
-            reason = f"{entry.times}, but it seems to be slower in {entry.slowed}"
-            return Status.UNDECIDED, Code.NOT_CONFIRMED, reason
+    def _of_open(self, entry: Entry) -> tuple[Code, str]:
         if too_noisy(entry.bound, self._plan):
             if entry.raced.needed_ns:
                 reason = f"{entry.times}: {self._short}" if entry.track.total else self._short
-                return Status.UNDECIDED, Code.BUDGET_TOO_SMALL, reason
-            return Status.UNDECIDED, Code.TOO_NOISY, entry.noise
-        return Status.LOST, Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"
+                return Code.BUDGET_TOO_SMALL, reason
+            return Code.TOO_NOISY, entry.noise
+        least = f"{100 * self._plan.min_speedup:g} %"
+        return Code.NOT_FASTER, f"{entry.times}: a gain of {least} could not be shown"
 
 
 def _short(outcomes: Sequence[RaceOutcome], plan: RacePlan) -> str:
@@ -167,25 +182,16 @@ def _whole_ns(raced: Raced, plan: RacePlan) -> float:
     return plan.budget_ns - raced.plan.budget_ns + raced.needed_ns
 
 
-def _of_loser(entry: Entry) -> tuple[Status, Code, str]:
-    match entry.standing:
-        case Standing.REGRESSES:
-            return Status.LOST, Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
-        case _:
-            return Status.LOST, Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
-
-
 def verdict_of(ranked: Sequence[Ranked], winners: Sequence[Entry]) -> Verdict:
     """Return what is said of all candidates together."""
+    codes = {r.code for r in ranked}
     if winners:
         return Verdict.WINNER if len(winners) == 1 else Verdict.TIE
-    if any(r.reason.startswith(SUSPECT) for r in ranked):
+    if Code.SUSPECT in codes:
         return Verdict.SUSPECT
-    if any(r.code is Code.BUDGET_TOO_SMALL for r in ranked):
+    if Code.BUDGET_TOO_SMALL in codes:
         return Verdict.BUDGET_TOO_SMALL
-    if any(r.code in _UNDECIDED for r in ranked):
-        return Verdict.TOO_NOISY
-    return Verdict.NOTHING_FASTER
+    return Verdict.TOO_NOISY if codes & _UNDECIDED else Verdict.NOTHING_FASTER
 
 
 def summary(
@@ -193,7 +199,7 @@ def summary(
     order: Sequence[Entry],
     ranked: Sequence[Ranked],
     plan: RacePlan,
-    diff_sizes: Mapping[str, int],
+    merits: Mapping[str, Merit],
 ) -> str:
     """Return the verdict as one sentence that can be quoted.
 
@@ -201,36 +207,46 @@ def summary(
         order: the winners, the best first.
         ranked: what is said of everybody.
         plan: the rules.
-        diff_sizes: changed lines by candidate.
+        merits: what orders a tie, by candidate.
     """
-    match verdict:
-        case Verdict.WINNER:
-            return f"{order[0].id} {_claim(order[0], plan)}."
-        case Verdict.TIE:
-            names = ", ".join(entry.id for entry in order)
-            named = f"{order[0].id}, {_chosen(order, diff_sizes)}, {_claim(order[0], plan)}"
-            return f"{names} cannot be told apart; {named}."
-        case Verdict.SUSPECT:
-            doubted = next(r for r in ranked if r.reason.startswith(SUSPECT))
-            return f"{doubted.id} looks faster, but is {doubted.reason}."
-        case Verdict.TOO_NOISY | Verdict.BUDGET_TOO_SMALL:
-            short = [r for r in ranked if r.code is Code.BUDGET_TOO_SMALL]
-            unsure = next(iter(short or [r for r in ranked if r.code in _UNDECIDED]))
-            return f"The race could not decide: {unsure.id}: {unsure.reason}."
-        case _:
-            return "No candidate is measurably faster than the baseline."
+
+    def first(*codes: Code) -> Ranked | None:
+        return next((r for r in ranked if r.code in codes), None)
+
+    if verdict is Verdict.WINNER:
+        return f"{order[0].id} {_claim(order[0], plan, merits)}."
+    if verdict is Verdict.TIE:
+        names = ", ".join(entry.id for entry in order)
+        why = _chosen([merits.get(entry.id, Merit()) for entry in order])
+        return f"Tie of {names}; {order[0].id} is named because {why}: it {_claim(order[0], plan, merits)}."
+    if doubted := first(Code.SUSPECT):
+        return f"{doubted.id} looks faster, but is {doubted.reason}."
+    if unsure := first(Code.BUDGET_TOO_SMALL) or first(*_UNDECIDED):
+        return f"The race could not decide: {unsure.id}: {unsure.reason}."
+    if vetoed := first(Code.REGRESSES_TEST):
+        return f"No candidate is faster without slowing tests too much: {vetoed.id}: {vetoed.reason}."
+    return "No candidate is measurably faster than the baseline."
 
 
-def _chosen(order: Sequence[Entry], diff_sizes: Mapping[str, int]) -> str:
+def _chosen(order: Sequence[Merit]) -> str:
     """Return why the first of a tie is named."""
-    sizes = [diff_sizes.get(entry.id, 0) for entry in order]
-    return "the smallest change" if sizes[0] == min(sizes) else "first by the ranking policy"
+    first, *others = order
+    if not first.hints and any(other.hints for other in others):
+        return "nothing in it is to be reviewed"
+    equal = [merit.inputs_equal for merit in order]
+    if min(equal) < equal[0] == max(equal):
+        return "it was found equal on more inputs"
+    is_smallest = first.changed_lines == min(merit.changed_lines for merit in order)
+    return "it is the smallest change" if is_smallest else "the ranking policy puts it first"
 
 
-def _claim(entry: Entry, plan: RacePlan) -> str:
+def _claim(entry: Entry, plan: RacePlan, merits: Mapping[str, Merit]) -> str:
     gain = entry.speedup
     assert gain is not None  # an arm is confirmed only where its lower bound is finite
+    hints = merits.get(entry.id, Merit()).hints
+    more = f" and {len(hints) - 1} more" if len(hints) > 1 else ""
+    review = f"; to be reviewed: {hints[0].rstrip('.')}{more}" if hints else ""
     return (
         f"is {gain.estimate:.2f} times as fast as the baseline ({100 * plan.confidence:g} % interval "
-        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time)"
+        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time){review}"
     )

@@ -15,6 +15,7 @@ BY_VERDICT = MappingProxyType(
     {
         Verdict.WINNER: ExitCode.OK,
         Verdict.TIE: ExitCode.OK,
+        Verdict.CHECKED: ExitCode.OK,
         Verdict.NOTHING_FASTER: ExitCode.NO_WINNER,
         Verdict.NONE_CORRECT: ExitCode.NO_WINNER,
         Verdict.SUSPECT: ExitCode.NO_WINNER,
@@ -32,7 +33,7 @@ def exit_code_of(result: RunResult) -> ExitCode:
     if result.verdict is None:
         return ExitCode.UNFIT
     codes = {candidate.code for candidate in result.candidates}
-    if Code.NOT_RACED in codes:
+    if Code.NOT_RACED in codes:  # until schema version 1.4 the verdict of a check was `nothing_faster`
         return ExitCode.OK
     if Code.RACE_NOT_HELD in codes and result.verdict is Verdict.TOO_NOISY:
         return ExitCode.NOT_HELD

@@ -71,7 +71,7 @@ def conclusion(ledger: Ledger, finding: RaceFinding, *, with_race: bool) -> tupl
     many = f"{len(correct)} of {len(ledger)} candidates are equivalent to the baseline"
     if with_race:
         return Verdict.TOO_NOISY, f"{many}; {_cut_short(finding)}"
-    return Verdict.NOTHING_FASTER, f"{many}; none was raced."
+    return Verdict.CHECKED, f"{many}; none was raced."
 
 
 def _cut_short(finding: RaceFinding) -> str:

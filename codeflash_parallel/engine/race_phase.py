@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
 from codeflash_parallel.benchmark.decide import Standing
 from codeflash_parallel.benchmark.entries import entries as entries_of
 from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.race import Progress, race
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceOutcome
 from codeflash_parallel.benchmark.rank import rank
@@ -180,9 +182,8 @@ class _Races:
 
     def ranking(self) -> Ranking:
         """Rank by everything that was measured."""
-        sizes = _diff_sizes(self._ledger)
         confirmations = [*self.confirmations, *self._kept()]
-        return rank(self.races, confirmations, self._plan, sizes, self._terms.policy)
+        return rank(self.races, confirmations, self._plan, merits_of(self._ledger), self._terms.policy)
 
     def _kept(self) -> list[RaceOutcome]:
         return kept(self._before, self.races, self.confirmations)
@@ -272,9 +273,19 @@ async def _staged(
         yield [slot.workspace for slot in used]
 
 
-def _diff_sizes(ledger: Ledger) -> dict[str, int]:
-    """Return how many lines each candidate changes."""
-    return {entry.id: _changed_lines(entry.candidate.diff) for entry in ledger if entry.candidate}
+def merits_of(ledger: Ledger) -> dict[str, Merit]:
+    """Return what orders a tie, by candidate."""
+    return {e.id: _merit(e, e.outcome) for e in ledger if e.outcome is not None and e.candidate is not None}
+
+
+def _merit(entry: Entry, outcome: CheckOutcome) -> Merit:
+    values = outcome.values
+    compared = values.compared + values.derived + values.outside
+    return Merit(
+        changed_lines=_changed_lines(entry.staged.diff),
+        inputs_equal=compared - values.differing - values.derived_differing - values.outside_differing,
+        hints=outcome.hints,
+    )
 
 
 def _changed_lines(diff: str) -> int:

@@ -29,7 +29,6 @@ def judged(account: Account) -> RunResult:
     ledger, finding = account.ledger, account.finding
     finish_all(ledger, finding, with_race=account.races)
     verdict, summary = conclusion(ledger, finding, with_race=account.races)
-    summary += _caveat(ledger)
     if account.context is not None and account.context.baseline.left_out:
         summary += f" {account.context.baseline.left_out}"
     if account.setup.settings.compare is Compare.PASS_FAIL:
@@ -53,15 +52,6 @@ def interrupted(account: Account, code: str) -> RunResult:
         hint=f"`codeflash-parallel resume {account.run_id}` goes on with it.",
     )
     return replace(_result(account, None, "The run was interrupted."), error=fault)
-
-
-def _caveat(ledger: Ledger) -> str:
-    """Say in the verdict's sentence that what won differs where no test looks."""
-    best = {Status.WON, Status.TIED}
-    found = [e.id for e in ledger if e.result and e.result.status in best and e.result.outside]
-    if not found:
-        return ""
-    return f" On inputs unlike all observed ones {', '.join(found)} differs from the baseline."
 
 
 def _result(account: Account, verdict: Verdict | None, summary: str) -> RunResult:

@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     TIE = "tie"
     #: Correct candidates exist, none is measurably faster than the baseline.
     NOTHING_FASTER = "nothing_faster"
+    #: Correct candidates exist; no race was asked for (`check`).
+    CHECKED = "checked"
     #: No candidate is equivalent to the baseline.
     NONE_CORRECT = "none_correct"
     #: The race's budget was spent before it could say anything; the figure that would do is in the summary.
@@ -35,9 +37,9 @@ class Status(StrEnum):
     WON = "won"
     #: One of a tie set.
     TIED = "tied"
-    #: Correct, and not the fastest; `code` says why.
+    #: Correct and timed, and not the winner; `code` says why, `speedup` how fast it is.
     LOST = "lost"
-    #: Correct, and the race could not say (or there was no race).
+    #: Correct, and there is no figure: no race was held, or it could not be timed.
     UNDECIDED = "undecided"
     #: Not equivalent to the baseline; `code` says how.
     REJECTED = "rejected"
@@ -78,7 +80,9 @@ class Code(StrEnum):
     PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
     #: The wall deadline was reached twice, the second time alone, with CPU time left: it waits.
     TIMEOUT = "TIMEOUT"
-    #: The CPU deadline was reached: it computes for too long.
+    #: So much slower that its check was stopped: it needed many times the baseline's CPU time.
+    TOO_SLOW = "TOO_SLOW"
+    #: A limit of CPU time that the user has set was reached (`SIGXCPU`).
     CPU_LIMIT = "CPU_LIMIT"
     #: The memory limit was reached.
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
@@ -104,7 +108,7 @@ class Code(StrEnum):
     BEATEN = "BEATEN"
     #: Faster in total, but one group of tests became slower than allowed.
     REGRESSES_TEST = "REGRESSES_TEST"
-    #: Correct; the race could not decide.
+    #: Correct; the race could not show whether it is faster.
     TOO_NOISY = "TOO_NOISY"
     #: Correct; the race's budget was spent before it could decide, and its reason says which would do.
     BUDGET_TOO_SMALL = "BUDGET_TOO_SMALL"
@@ -114,6 +118,8 @@ class Code(StrEnum):
     RACE_NOT_HELD = "RACE_NOT_HELD"
     #: Faster in the race, but wrong or different in a timed unit, or not confirmed.
     NOT_CONFIRMED = "NOT_CONFIRMED"
+    #: Faster, but a guard doubts how (a cache, say): not credited.
+    SUSPECT = "SUSPECT"
     #: Equivalent when it was screened, and not in a clean process with all tests that were asked for.
     DIFFERS_IN_CLEAN_PROCESS = "DIFFERS_IN_CLEAN_PROCESS"
     #: The run was interrupted or its budget was spent.

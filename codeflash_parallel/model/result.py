@@ -162,7 +162,7 @@ class RunResult:
         complete: the run came to its own end; what its budgets did not reach is `cancelled`. A run in which
             none is known to be equivalent and some were not judged is incomplete, without an error.
         verdict: `None` iff there is an error or the run is incomplete.
-        winner: non-`None` iff the verdict is `winner` or `tie` (then the smallest diff of the set).
+        winner: non-`None` iff the verdict is `winner` or `tie` (then the first of the set).
         snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.
         pass_env: names of variables that were passed on because they were asked for; never their values.
         derivation: what came of deriving inputs from the captured ones, by target, in words.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.syntax import Syntax
@@ -79,7 +79,17 @@ STYLES = {
 
 
 class SafeConsole(Console):
-    """A console that reports a closed pipe instead of ending the program."""
+    """A console that reports a closed pipe instead of ending the program, and pads no lines of a file."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print; lines that no terminal shows end with their text, not with spaces up to the width."""
+        if self.is_terminal:
+            super().print(*objects, **how)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **how)
+        self.file.write("\n".join(map(str.rstrip, captured.get().split("\n"))))
+        self.file.flush()
 
     def on_broken_pipe(self) -> None:
         """Let whoever prints decide; rich would exit with 1, which means something else here."""
@@ -241,11 +251,9 @@ def _verdict(result: RunResult) -> Text:
     if result.error is not None:
         hint = f" {one_line(result.error.hint)}" if result.error.hint else ""
         return Text.assemble(("error: ", "bold red"), sentence, hint)
-    good = result.verdict in {Verdict.WINNER, Verdict.TIE}
+    good = result.verdict in {Verdict.WINNER, Verdict.TIE, Verdict.CHECKED}
     word = result.verdict.value.replace("_", " ") if result.verdict is not None else "incomplete"
-    if any(candidate.code == Code.NOT_RACED for candidate in result.candidates):
-        good, word = True, "checked"
-    elif any(candidate.code == Code.RACE_NOT_HELD for candidate in result.candidates) and not good:
+    if any(candidate.code == Code.RACE_NOT_HELD for candidate in result.candidates) and not good:
         word = "not raced"
     return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from codeflash_parallel.model.evidence import ValueCounts
 from codeflash_parallel.model.line_profile import LineProfile
-from codeflash_parallel.model.outcome import Level, Status, Verdict
+from codeflash_parallel.model.outcome import Level, Status
 from codeflash_parallel.model.result import CandidateResult, Flag, RaceFigures, RunResult, Speedup
 from codeflash_parallel.report.text import one_line
 
@@ -15,17 +15,6 @@ _NAMED = 10
 
 #: The best first; the order of tables.
 RANK = {status: place for place, status in enumerate(Status)}
-
-#: Said when the engine gave no sentence of its own.
-_SENTENCES = {
-    Verdict.WINNER: "{winner} is the fastest that is still correct.",
-    Verdict.TIE: "{tied} are faster than the baseline and cannot be told apart.",
-    Verdict.NOTHING_FASTER: "Nothing is measurably faster than the baseline.",
-    Verdict.NONE_CORRECT: "No candidate is equivalent to the baseline.",
-    Verdict.BUDGET_TOO_SMALL: "The race's budget was spent before it could say which candidate is faster.",
-    Verdict.TOO_NOISY: "The machine is too noisy to say which candidate is faster.",
-    Verdict.SUSPECT: "Something is faster, but how is in doubt.",
-}
 
 
 def ranked(result: RunResult) -> list[CandidateResult]:
@@ -39,12 +28,7 @@ def verdict_sentence(result: RunResult) -> str:
     """Return the verdict as one printable sentence."""
     if result.error is not None:
         return one_line(result.error.message)
-    if result.summary:
-        return one_line(result.summary)
-    if result.verdict is None:
-        return "The run is incomplete: there is no verdict."
-    sentence = _SENTENCES[result.verdict]
-    return one_line(sentence.format(winner=result.winner, tied=", ".join(result.tie_set)))
+    return one_line(result.summary) or "There is no verdict."
 
 
 def tests_cell(candidate: CandidateResult) -> str:

@@ -77,7 +77,7 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
 
         # What a candidate wastes it wastes by itself.
         spent = await judged(lab, {("tests", Point.F2): FakeServer(exit=Exit(ended=Ended.CPU_DEADLINE))})
-        assert (spent.code, spent.served) == (Code.CPU_LIMIT, "F2")
+        assert (spent.code, spent.served) == (Code.TOO_SLOW, "F2")
 
 
 SURROUNDINGS = {

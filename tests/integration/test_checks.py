@@ -32,7 +32,7 @@ CASES: dict[str, tuple[Make, Code, Point]] = {
     "changes its arguments": (lambda lab: lab.body("result += value; values == [5, 5] and values.append(0)"), Code.INPUT_MUTATED, Point.F2),
     "exits": (lambda lab: lab.body("import os; os._exit(0)"), Code.CRASHED, Point.FRESH),
     "crashes": (lambda lab: lab.body("import os; os.abort()"), Code.CRASHED, Point.FRESH),
-    "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.CPU_LIMIT, Point.F2),
+    "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.TOO_SLOW, Point.F2),
     "import fails": (lambda lab: lab.candidate(shop__sums="import nowhere\n"), Code.TESTS_FAILED, Point.F1),
     "name is gone": (lambda lab: lab.candidate(shop__sums="def other():\n    pass\n"), Code.TESTS_FAILED, Point.F1),
     "skips itself": (lambda lab: lab.candidate(shop__sums="import pytest\npytest.skip(allow_module_level=True)\n"), Code.TESTS_MISSING, Point.F1),

@@ -87,7 +87,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
 #: What a process does, and what becomes of it.
 ENDS = {
-    "computes for too long": ("while True: pass", {"cpu_s": 0.2}, Code.CPU_LIMIT, "CPU deadline"),
+    "computes for too long": ("while True: pass", {"cpu_s": 0.2}, Code.TOO_SLOW, "CPU deadline"),
     "reaches the kernel's CPU limit": (
         DEFAULT + "resource.setrlimit(resource.RLIMIT_CPU, (1, 2))\nwhile True: pass",
         {},

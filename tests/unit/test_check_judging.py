@@ -103,7 +103,7 @@ def test_a_sound_run_is_ok() -> None:
         (Exit(ended=Ended.SIGNALLED, status=-99), Code.CRASHED),
         (Exit(ended=Ended.SIGNALLED, status=-24), Code.CPU_LIMIT),
         (Exit(ended=Ended.SIGNALLED, status=-25), Code.DISK_LIMIT),
-        (Exit(ended=Ended.CPU_DEADLINE), Code.CPU_LIMIT),
+        (Exit(ended=Ended.CPU_DEADLINE), Code.TOO_SLOW),
         (Exit(ended=Ended.WALL_DEADLINE), Code.TIMEOUT),
         (Exit(ended=Ended.MEMORY_LIMIT), Code.OUT_OF_MEMORY),
         (Exit(ended=Ended.OOM_KILLED), Code.INFRA_MEMORY),
@@ -114,6 +114,13 @@ def test_a_sound_run_is_ok() -> None:
 )
 def test_what_happens_to_the_process_comes_before_its_tests(exit_: Exit, code: Code) -> None:
     assert judged(session(exit_=exit_, a="failed", b="passed")).code is code
+
+
+def test_who_is_stopped_for_being_slow_is_told_how_slow() -> None:
+    done = Exit(ended=Ended.CPU_DEADLINE, cpu_ns=11_000_000_000)
+    found = judged(session(exit_=done), replace(BASELINE, cpu_ns=200_000_000))
+    assert found.code is Code.TOO_SLOW
+    assert found.reason == "Slower: stopped after 55 times the baseline's time (11.0 s of CPU)."
 
 
 def test_only_a_wall_deadline_starves() -> None:

@@ -68,7 +68,7 @@ def test_a_check_leaves_equivalent_candidates_not_raced() -> None:
     ledger = ledger_of(passed=TO_PASSED)
     finish_all(ledger, RaceFinding(), with_race=False)
     assert ended(ledger) == {"passed": (Status.UNDECIDED, Code.NOT_RACED)}
-    assert conclusion(ledger, RaceFinding(), with_race=False)[0] is Verdict.NOTHING_FASTER
+    assert conclusion(ledger, RaceFinding(), with_race=False)[0] is Verdict.CHECKED
 
 
 def test_a_later_race_that_is_cut_short_does_not_take_back_what_the_first_said() -> None:

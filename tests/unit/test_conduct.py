@@ -90,7 +90,7 @@ def test_work_moved_to_import_is_found_by_what_the_start_costs():
 
     assert starting_longer(rounds).keys() == {"a"}
     out = misconduct(rounds)["a"]
-    assert (out.status, out.code, out.left_in) == (Status.UNDECIDED, Code.NOT_CONFIRMED, 3)
+    assert (out.status, out.code, out.left_in) == (Status.LOST, Code.NOT_CONFIRMED, 3)
     assert "0.20 s of CPU time more" in out.reason
 
 

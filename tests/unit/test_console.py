@@ -121,6 +121,12 @@ def test_the_report_fits_and_says_what_matters(width: int) -> None:
     assert "of deep" in shown
 
 
+def test_lines_of_a_file_are_not_padded() -> None:
+    stream = io.StringIO()
+    print_report(sample(), make_console(stream), Detail.VERBOSE)
+    assert [line for line in stream.getvalue().splitlines() if line.endswith(" ")] == []
+
+
 @pytest.mark.parametrize("width", [20, 40, 60])
 def test_a_narrow_report_still_fits(width: int) -> None:
     assert max(map(len, rendered(sample(), width).splitlines())) <= width

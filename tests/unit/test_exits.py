@@ -89,13 +89,21 @@ def judged(code: Code) -> CandidateResult:
 
 @pytest.mark.parametrize(
     ("verdict", "code"),
-    [("winner", 0), ("tie", 0), ("nothing_faster", 1), ("none_correct", 1), ("suspect", 1), ("too_noisy", 4)],
+    [
+        ("winner", 0),
+        ("tie", 0),
+        ("checked", 0),
+        ("nothing_faster", 1),
+        ("none_correct", 1),
+        ("suspect", 1),
+        ("too_noisy", 4),
+    ],
 )
 def test_verdicts(verdict: str, code: int) -> None:
     assert exit_code_of(RunResult(run_id="r", complete=True, verdict=Verdict(verdict))) == code
 
 
-def test_a_check_that_finds_something_equivalent_is_a_success() -> None:
+def test_a_check_on_record_from_before_it_had_a_verdict_of_its_own_is_a_success() -> None:
     result = RunResult(
         run_id="r", complete=True, verdict=Verdict.NOTHING_FASTER, candidates=(judged(Code.NOT_RACED),)
     )

@@ -6,14 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.benchmark.raced import AFTERWARDS, Out, Raced, RaceFailed
 from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
-from codeflash_parallel.engine.race_phase import RaceFinding, draws, kept
-from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.engine.ledger import Ledger
+from codeflash_parallel.engine.race_phase import RaceFinding, draws, kept, merits_of
+from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
+from codeflash_parallel.model.evidence import ValueCounts
+from codeflash_parallel.model.outcome import Code, FlagKind, Status, Verdict
+from codeflash_parallel.model.result import Flag
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))
 WRONG = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong", left_in=2)
@@ -76,3 +81,19 @@ def test_every_round_draws_anew_and_the_same_again() -> None:
 
     assert first.random() != (drawn := second.random())
     assert drawn == again.random()
+
+
+def test_what_orders_a_tie_is_read_from_the_check() -> None:
+    ledger = Ledger("run", lambda _event: None)
+    entry = ledger.add(Submission(id=CandidateId("a"), content=PatchText(patch="")))
+    entry.candidate = Candidate(
+        id=entry.id, origin=Origin.PATCH, edits=(), diff="--- a\n+++ b\n-old\n+new\n+more\n"
+    )
+    entry.flags = (Flag(kind=FlagKind.RUNNER, what="import pytest", path="a.py", line=1),)
+    values = ValueCounts(compared=5, derived=7, outside=4, outside_differing=3)
+    entry.outcome = CheckOutcome(code=Code.OK, reason="", values=values)
+
+    merit = merits_of(ledger)["a"]
+
+    assert (merit.changed_lines, merit.inputs_equal) == (3, 13)
+    assert merit.hints == ("it adds import pytest",)

@@ -183,6 +183,26 @@ def test_a_pass_may_be_short(known):
     assert not remembers(faster, "x")
 
 
+@pytest.mark.parametrize("new", [0.9, 0.95])
+def test_what_is_slower_the_first_time_is_never_credited(new):
+    """A memo on two inputs of 20 microseconds that saves less in a pass than the first steps may differ by."""
+    raced = confirmation(new, 1.5, plan=replace(PLAN, groups=PLAN.groups[:1]), half=1)
+
+    assert remembers(raced, "x")
+    assert gain(raced) < 1
+    assert "cache" in doubt(raced)
+
+
+@settings(max_examples=drawn(20))
+@given(known=st.floats(1.05, 3), seed=st.integers(0, 50), sd=st.sampled_from([0.01, 0.03]))
+def test_what_is_a_little_faster_in_a_short_pass_is_credited(known, seed, sd):
+    plan = replace(PLAN, groups=PLAN.groups[:1])
+
+    assert not remembers(
+        confirmation(known, known, plan=plan, half=1, seed=seed, sd=sd, baseline={"sd": sd}), "x"
+    )
+
+
 def test_the_steps_of_a_block_are_nobodys_concern():
     slower_steps = {"once": CALL / 1.05, "steps": 10_000}
 
@@ -239,7 +259,7 @@ def test_a_claim_needs_as_many_rounds_as_tell_a_cache():
 
 def test_a_gain_beyond_ten_needs_proof():
     """Calls of a fifth of a microsecond: what is remembered hides below what a fork's steps cost."""
-    hidden, shown = confirmation(1, 30), confirmation(30, 30)
+    hidden, shown = confirmation(1.1, 30), confirmation(30, 30)
     hidden = replace(hidden, rounds=tuple(map(_without_much_to_learn, hidden.rounds)))
 
     assert not remembers(hidden, "x")
