@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -47,6 +46,8 @@ def _source(repository: Repository, commit: str, path: str) -> bytes | None:
 
 def _paths(repository: Repository, commit: str) -> Iterable[str]:
     """Return the files of the snapshot-to-be, for a hint."""
+    import tempfile
+
     if commit:
         return list_tree(user_git(repository.root), commit)
     with tempfile.TemporaryDirectory(prefix="codeflash-parallel-") as scratch:

@@ -58,7 +58,12 @@ class Pretended:
     async def evaluate(self, submissions, *, repairer, refiner, observers, race) -> RunResult:
         Pretended.calls.append((self._project, self._settings, list(submissions)))
         result = RunResult(
-            run_id="r1", complete=True, verdict=Verdict.WINNER, winner=WINNER.id, candidates=(WINNER, LOSER)
+            run_id="r1",
+            complete=True,
+            verdict=Verdict.WINNER,
+            winner=WINNER.id,
+            summary=f"{WINNER.id} is twice as fast.",
+            candidates=(WINNER, LOSER),
         )
         for event in (
             RunStarted(run_id="r1", slots=1),

@@ -17,8 +17,7 @@ from codeflash_parallel.engine.ledger import Ledger
 from codeflash_parallel.engine.race_phase import RaceFinding, draws, kept, merits_of
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
 from codeflash_parallel.model.evidence import ValueCounts
-from codeflash_parallel.model.outcome import Code, FlagKind, Status, Verdict
-from codeflash_parallel.model.result import Flag
+from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 PLAN = RacePlan(groups=(Group(name="all", ns=1),))
 WRONG = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong", left_in=2)
@@ -89,11 +88,12 @@ def test_what_orders_a_tie_is_read_from_the_check() -> None:
     entry.candidate = Candidate(
         id=entry.id, origin=Origin.PATCH, edits=(), diff="--- a\n+++ b\n-old\n+new\n+more\n"
     )
-    entry.flags = (Flag(kind=FlagKind.RUNNER, what="import pytest", path="a.py", line=1),)
     values = ValueCounts(compared=5, derived=7, outside=4, outside_differing=3)
-    entry.outcome = CheckOutcome(code=Code.OK, reason="", values=values)
+    entry.outcome = CheckOutcome(
+        code=Code.OK, reason="", values=values, hints=("It leaves its list sorted.",)
+    )
 
     merit = merits_of(ledger)["a"]
 
     assert (merit.changed_lines, merit.inputs_equal) == (3, 13)
-    assert merit.hints == ("it adds import pytest",)
+    assert merit.hints == ("It leaves its list sorted.",)
