@@ -54,10 +54,10 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the preflight's own processes as they come: when tests were told to stop, or the mode."""
     seen: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, limits: Any, canaries: Any = ()) -> Session:
+    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> Session:
         if spec["mode"] != "derive":  # how many of these there are is no matter of servers
             seen.append(spec.get("stop") or spec["mode"])
-        return await run_guest(guest, workspace, spec, limits, canaries)
+        return await run_guest(guest, workspace, spec, *more, **named)
 
     monkeypatch.setattr(preflight, "run_guest", run)
     monkeypatch.setattr(derivation, "run_guest", run)
