@@ -25,6 +25,7 @@ from typing import Any
 from edits import Sources
 
 HERE = Path(__file__).parent
+FACTS = HERE / "cases.json"
 WORK = Path("~/.cache/codeflash-parallel-bench").expanduser()
 
 
@@ -95,9 +96,9 @@ def git(folder: Path, *arguments: str, text: str | None = None, **environment: s
     return done.stdout
 
 
-def load_cases(names: Sequence[str], work: Path) -> list[Case]:
+def load_cases(names: Sequence[str], work: Path, file: Path = FACTS) -> list[Case]:
     """Return the cases of these names, all where there are none."""
-    facts = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+    facts = json.loads(file.read_text(encoding="utf-8"))
     if unknown := set(names) - {each["name"] for each in facts}:
         raise SystemExit(f"no such case: {', '.join(sorted(unknown))}")
     return [Case(facts=each, work=work) for each in facts if not names or each["name"] in names]
@@ -190,11 +191,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--work", type=Path, default=WORK, metavar="DIR")
     parser.add_argument("--cases", default="", metavar="A,B", help="default: all")
+    add_facts(parser)
+
+
+def add_facts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--facts", type=Path, default=FACTS, metavar="FILE", help="default: cases.json")
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
     names = [name for name in options.cases.split(",") if name]
-    return load_cases(names, options.work.expanduser().absolute())
+    return load_cases(names, options.work.expanduser().absolute(), options.facts)
 
 
 def main() -> int:

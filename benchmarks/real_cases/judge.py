@@ -159,8 +159,14 @@ def _named(document: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -
 
 
 def _truth(facts: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the true winners; others take their place where the notes allow to reject or to hint at them."""
-    truth = tuple(facts.get("acceptable_winners") or facts["expected_winner_ties_7pct"])
+    """Return the true winners, all right ones where they are unknown.
+
+    Others take their place where the notes allow to reject or to hint at them.
+    """
+    known = facts.get("acceptable_winners") or facts["expected_winner_ties_7pct"]
+    if known is None:
+        known = [each["name"] for each in facts["candidates"] if each["class"] == "right"]
+    truth = tuple(known)
     instead = tuple(facts.get("winners_if_those_are_rejected", ()))
     rejected = {n for n in truth if n in told and told[n]["status"] == "rejected"}
     hinted = {n for n in truth if n in told and told[n]["outside"]}
@@ -182,7 +188,7 @@ def _found(
         return Found.UNFINISHED
     if not named:
         nothing = document["verdict"] == "nothing_faster"
-        shows_nothing = _workload(document) in facts.get("nothing_faster_on", ())
+        shows_nothing = not truth or _workload(document) in facts.get("nothing_faster_on", ())
         return Found.NOTHING if nothing and shows_nothing else Found.NOBODY
     unseeable = {name for name in named if known[name].get("unseeable")}
     if set(named) <= {*truth, *unseeable}:

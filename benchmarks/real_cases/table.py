@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from build import HERE
+from build import add_facts
 from judge import Judgement, judge
 
 HEADINGS = (
@@ -137,12 +137,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="outputs of run.py")
+    add_facts(parser)
     parser.add_argument("--details", action="store_true", help="also a table of each run's candidates")
     options = parser.parse_args()
     lines = [
         json.loads(text) for path in options.files for text in path.read_text("utf-8").splitlines() if text
     ]
-    known = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+    known = json.loads(options.facts.read_text(encoding="utf-8"))
     facts = {each["name"]: each for each in known}
     more = [details(line, facts[line["case"]]) for line in lines] if options.details else []
     print("\n\n".join(filter(None, (side_by_side(lines, facts), tables(lines, facts), *more))))

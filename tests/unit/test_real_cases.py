@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_cases"
 sys.path.append(str(FOLDER))
 
+from build import load_cases  # noqa: E402
 from edits import (  # noqa: E402
     EditError,
     add_import,
@@ -183,6 +185,17 @@ class TestWinner:
         assert judged(workload="tests").right
         assert judged(workload="tests", verdict="too_noisy").found is Found.NOBODY
 
+    def test_any_right_one_may_win_where_the_winner_is_unknown(self) -> None:
+        facts = {**FACTS, "expected_winner_ties_7pct": None}
+        assert judge(facts, line(won=["second"])).found is Found.RIGHT
+        assert judge(facts, line(won=["same"])).found is Found.OTHER
+        assert judge(facts, line()).found is Found.NOBODY
+
+    def test_nothing_is_right_where_no_candidate_is_faster(self) -> None:
+        slow = [each for each in FACTS["candidates"] if each["class"] != "right"]
+        facts = {**FACTS, "expected_winner_ties_7pct": None, "candidates": slow}
+        assert judge(facts, line()).found is Found.NOTHING
+
     def test_another_takes_the_place_of_a_winner_that_may_be_rejected(self) -> None:
         assert judged(won=["second"], best="rejected VALUE_DIFFERS").found is Found.RIGHT
         assert judged(won=["second"], hints=["best"]).found is Found.RIGHT
@@ -245,10 +258,28 @@ class TestTable:
         assert not side_by_side(lines[:1], facts)
 
 
-def test_the_facts_name_candidates_that_exist() -> None:
-    for facts in json.loads((FOLDER / "cases.json").read_text(encoding="utf-8")):
+@pytest.mark.parametrize("name", ["cases.json", "unseen.json"])
+def test_the_facts_name_candidates_that_exist(name: str) -> None:
+    for facts in json.loads((FOLDER / name).read_text(encoding="utf-8")):
         names = {each["name"] for each in facts["candidates"]}
         lists = ("expected_winner_ties_7pct", "acceptable_winners", "winners_if_those_are_rejected")
-        assert names.issuperset(name for key in lists for name in facts.get(key, ()))
+        assert names.issuperset(name for key in lists for name in facts.get(key) or ())
         assert facts["functions"]
         assert facts["perf_files"]
+        assert (FOLDER / "candidates" / f"{facts['name']}.py").exists()
+
+
+def test_the_cases_of_another_file_of_facts(tmp_path: Path) -> None:
+    file = tmp_path / "facts.json"
+    file.write_text(json.dumps([{"name": "mine"}, {"name": "yours"}]), encoding="utf-8")
+    assert [case.name for case in load_cases([], tmp_path, file)] == ["mine", "yours"]
+    assert [case.name for case in load_cases(["yours"], tmp_path, file)] == ["yours"]
+    with pytest.raises(SystemExit, match="no such case: mine"):
+        load_cases(["mine"], tmp_path)
+
+
+@pytest.mark.parametrize("program", ["build.py", "run.py", "table.py"])
+def test_every_program_takes_a_file_of_facts(program: str) -> None:
+    command = (sys.executable, FOLDER / program, "--help")
+    done = subprocess.run(command, text=True, capture_output=True, check=True)
+    assert "--facts FILE" in done.stdout
