@@ -1,11 +1,10 @@
 """The loader of proven modules: compiled from source, always, and the digest of those bytes is recorded."""
 
 import ast
-import contextlib
 import importlib.machinery
 from hashlib import sha256
 
-from . import current, incremental
+from . import current
 
 
 class ProvingLoader(importlib.machinery.SourceFileLoader):
@@ -33,9 +32,6 @@ class ProvingLoader(importlib.machinery.SourceFileLoader):
         tree = None if instrument is None else instrument(self._proof.relative(self.path), data, self.path)
         if type(self._found).__name__ == "AssertionRewritingHook":
             tree = rewritten(tree or ast.parse(data, self.path), data, self.path, self._found.config)
-        code = self._proof.known_code(self.path, data) if tree is None and self.is_plain() else None
-        if code is not None:
-            return code
         return self._compiler()(data if tree is None else tree, self.path)
 
     def is_plain(self):
@@ -65,7 +61,6 @@ class Proof:
         self._places = places
         self._channel = channel
         self._spec = spec
-        self._kept, self._known = {}, {}
         self.instrument = self.probe = None
         self.renew()
         current.on_fork(self.renew)
@@ -85,24 +80,6 @@ class Proof:
     def relative(self, path):
         """Return a path relative to the slot's root."""
         return self._places.relative(path)
-
-    def keep(self, paths):
-        """Keep what files hold now, before a candidate changes them, for `know`."""
-        for path in paths:
-            with contextlib.suppress(OSError), open(path, "rb") as file:
-                self._kept[path] = file.read()
-
-    def know(self):
-        """Compile what was kept, so that forks need not compile what they leave as it is."""
-        while self._kept:
-            path, data = self._kept.popitem()
-            with contextlib.suppress(Exception):
-                self._known[path] = incremental.Incremental(data, path)
-
-    def known_code(self, path, data):
-        """Return the code of a known file's new bytes; None when they have to be compiled as a whole."""
-        known = self._known.get(path)
-        return None if known is None else known.code_of(data)
 
     def record(self, path, data, module):
         """Record one load: which bytes were compiled."""

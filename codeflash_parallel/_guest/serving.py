@@ -29,10 +29,6 @@ from .served import Served
 from .session import GuestFailure
 from .standby import Standby
 
-#: What a template compiles ahead of its forks, at most: for each KiB of text it takes 0.8 ms and 67 KiB. With
-#: more it would keep the second check waiting, and grow as one that is worn.
-_MOST_GATE_BYTES = 500 * 1024
-
 
 def begin(spec, channel, control):
     """Make this process a template.
@@ -71,7 +67,6 @@ class Server:
         self._renewals = []
         self._preimporting = ""
         self._complaint = ""
-        self._is_gate_known = False
         self._guard = self.probe = None
         self._standby = Standby()
         self.recorded = int  # which says 0
@@ -150,8 +145,6 @@ class Server:
         self._watch.is_on = False
         self._guard.audit_before_forks()
         unfit = self._unfit()
-        if self.until == "F1":
-            self._keep_gate()
         self.cwd = os.getcwd()
         self._chance.hold()
         gc.collect()
@@ -195,26 +188,9 @@ class Server:
             self._standby.dismiss()
             self._link.say("refused", order=order.get("order"), why=why)
         elif not is_fork:
-            if not order.get("until"):
-                self._know_gate()
             with contextlib.suppress(OSError):  # the next order will say so
                 is_fork = self._standby.fork()
         return self._awaited() if is_fork else None
-
-    def _keep_gate(self):
-        paths = [os.path.join(self._spec["root"], path) for path in self._gate]
-        if sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) <= _MOST_GATE_BYTES:
-            self._guard.proof.keep(paths)
-
-    def _know_gate(self):
-        """Compile, once and while the first check runs, what later forks need not compile again.
-
-        A template that only goes on to the next point makes no check of its own, and has no use for it.
-        """
-        if self.until == "F1" and not self._is_gate_known:
-            self._is_gate_known = True
-            self._guard.proof.know()
-            gc.freeze()
 
     def _awaited(self):
         """Wait for this fork's order, and return it; a fork that gets none, or cannot follow it, ends."""
