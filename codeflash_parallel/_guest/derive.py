@@ -31,6 +31,8 @@ _LEAST_TRY_S = 0.3
 _WAITED_NS = 500_000_000
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
 _RAISING = 0.25
+#: Said of inputs that break a relation and that the project's own code objects to (see `behavior.values`).
+OBJECTED = "what its own code objects to"
 _MEMORY_BYTES = 512 << 20
 #: The instruction of `raise` and of assertions.
 _RAISE = opcode.opmap["RAISE_VARARGS"]
@@ -211,11 +213,11 @@ class _Trial:
     def _is_wanted(self, error, meta):
         """Say whether the target was seen to raise this or means to, and there is room for one more of them.
 
-        What the project's own code objects to decides, whatever relation it breaks.
+        What the project's own code objects to counts as that, whatever relation it breaks.
         """
         meta["raises"] = type_name(type(error))
         if self._is_meant(error):
-            meta["breaks"] = ""
+            meta["breaks"] = meta["breaks"] and OBJECTED
         elif meta["raises"] not in self._normal:
             return False
         outside = bool(meta["breaks"])

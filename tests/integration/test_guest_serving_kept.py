@@ -98,30 +98,6 @@ async def test_a_template_does_not_grow(lab: ServingLab) -> None:
 MANY = "".join(f"def f{n}(x): return x + {n}\n" for n in range(3000))
 
 
-async def test_what_later_checks_need_is_compiled_while_the_first_one_runs(lab: ServingLab) -> None:
-    lab.write(mod=MODULE + MANY, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        start = server.rss_bytes()
-        second = await server.advance("F2", 60)
-        await waiting(server)
-        before = server.rss_bytes()
-        await lab.fork(server)
-        await waiting(server)
-        assert before - start < 2**20 < server.rss_bytes() - before
-        await second.close()
-
-
-async def test_of_a_large_file_nothing_is_compiled_ahead(lab: ServingLab) -> None:
-    about = "# about\n" * 64 * 1024
-    lab.write(mod=MODULE + MANY + about, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server() as server:
-        before = server.rss_bytes()
-        for _ in range(2):
-            assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
-        await waiting(server)
-        assert server.rss_bytes() - before < 2**20
-
-
 async def test_the_next_fork_waits_for_its_order_and_ends_with_its_template(lab: ServingLab) -> None:
     lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
     async with lab.server() as server:

@@ -16,7 +16,7 @@ from codeflash_parallel.behavior.compare import (
 )
 from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.behavior.report import GuestReport, read_report
-from codeflash_parallel.behavior.values import compare_calls
+from codeflash_parallel.behavior.values import OBJECTED, compare_calls
 from codeflash_parallel.model.outcome import Code, Level
 
 TARGETS = ("m.py::f",)
@@ -231,3 +231,18 @@ def test_reading_what_servers_and_watches_say() -> None:
     )
     assert (report.served, report.spawned, report.modules) == ("F1", ("a", "b"), ("json", "numpy"))
     assert report.unswappable == "a decorator"
+
+
+def test_who_drops_a_check_is_rejected_and_another_error_in_its_place_is_a_hint() -> None:
+    raises = call(index=3, kind="raise", type="m.CycleError", digest="")
+    baseline = replace(known({0: call()}), derived={3: raises}, breaks={3: OBJECTED})
+
+    def told(other: CallOutcome) -> GuestReport:
+        return GuestReport(finished=True, calls=(call(), other))
+
+    assert compare_calls(baseline, told(raises)).code is Code.OK
+    dropped = compare_calls(baseline, told(call(index=3)))
+    assert dropped.code is Code.VALUE_DIFFERS
+    another = compare_calls(baseline, told(replace(raises, type="builtins.KeyError")))
+    assert another.code is Code.OK
+    assert len(another.hints) == 1
