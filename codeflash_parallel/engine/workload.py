@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import struct
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -39,10 +34,6 @@ _PATIENCE_S = 10.0
 _SLOWER = 3
 #: Text of a file that cannot be imported.
 _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
-#: Before each entry of the file of captured calls: the lengths of its head and its pickle (`_guest.inputs`).
-_LENGTHS = struct.Struct(">IQ")
-#: Index of an entry that is no call.
-_NO_CALL = -1
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -138,25 +129,13 @@ async def choose_workload(context: RunContext) -> Workload:
 def captured_calls(baseline: Baseline) -> Workload:
     """Return the calls that the tests make, one of those with equal inputs; there must be some."""
     callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
-    inputs, sizes = baseline.inputs_of, sizes_of(Path(baseline.inputs))
+    inputs, copies_ns = baseline.inputs_of, baseline.copies_ns
     calls = [
-        CallCost(index, callers[index], ns, inputs.get(index, ""), sizes.get(index, 0))
+        CallCost(index, callers[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
         for index, ns in baseline.costs_ns.items()
     ]
     why = "they are the calls that the tests make"
     return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
-
-
-def sizes_of(inputs: Path) -> dict[int, int]:
-    """Return the size of each captured call's pickle by index, by their file; load none."""
-    found: dict[int, int] = {}
-    with suppress(OSError, ValueError, struct.error), inputs.open("rb") as file:
-        while lengths := file.read(_LENGTHS.size):
-            head, size = _LENGTHS.unpack(lengths)
-            meta = json.loads(file.read(head))
-            found[meta.get("i", _NO_CALL)] = size
-            file.seek(size, os.SEEK_CUR)
-    return found
 
 
 def _whole_tests(baseline: Baseline) -> Workload:

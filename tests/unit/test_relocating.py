@@ -9,6 +9,7 @@ import pytest
 from digests import encode
 
 from codeflash_parallel._guest import pickling, relocating
+from codeflash_parallel._guest.walk import Walk
 
 ROOM = 1 << 20
 
@@ -118,3 +119,18 @@ def test_letters_beyond_ascii_are_no_hindrance():
         return [encode(value).full for value in (root, os.fsencode(root), Path(root) / "x", [f"{root}/y"])]
 
     assert digests(0) == digests(1)
+
+
+@pytest.mark.parametrize("size", [0, 1 << 17])
+def test_values_that_name_the_slot_have_the_same_digest_in_every_slot(size: int):
+    found = set()
+    for number in (0, 1):
+        text = f"{settle(number)}/x" + "z" * size
+        found.add((digest([text]), digest(text.encode()), digest({"a": (text, 1)})))
+    assert len(found) == 1
+
+
+def digest(value: object) -> str:
+    walk = Walk("refuse")
+    walk.run(value)
+    return str(walk.digest())
