@@ -1,7 +1,7 @@
 """Rounds of identical arms, recorded through the real guest, from which campaigns are drawn again.
 
 One sitting is what a race does between two starts of its processes: a layout with all arms, as the race has
-it, and then layouts of one round with few arms, as the confirmation has them. Nothing is decided meanwhile,
+it, and then layouts of two rounds with few arms, as the confirmation has them. Nothing is decided meanwhile,
 so that no arm is dropped. Sittings are kept in the format of a run's own records.
 """
 
@@ -35,8 +35,8 @@ RACING = 8
 #: A leader, one that ties with it, and one that stands in for the null arm.
 CONFIRMING = 3
 
-#: Layouts of one round in a sitting: as many rounds as the layout with all arms has.
-CONFIRMATIONS = 6
+#: Such layouts in a sitting: with as many rounds as the layout with all arms has.
+CONFIRMATIONS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

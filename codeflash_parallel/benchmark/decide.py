@@ -8,10 +8,9 @@ holds the true speedup at all looks together with at least the confidence that i
 Under which condition: that chance favours both sides alike, given the rounds before. The logarithm of
 baseline time over candidate time scatters around the truth as often and as far up as down. Nothing else is
 assumed: heavy tails, bursts and drifts across rounds do no harm. Rounds are made such that this holds: the
-arms of a round share a core and a few hundredths of a second, their order is drawn and then mirrored. It
-does not quite hold in the race, where six rounds share a process and with it an accident of addresses that
-may favour one arm by some per cent; therefore the race only finds the leaders, and the confirmation, where
-every round has processes of its own, makes the claim.
+arms of a round share a core and a few hundredths of a second, their order is drawn and then mirrored. Rounds
+of one set of processes share its accidents, which are small (arms are forked off one interpreter); the race
+only finds the leaders, and a confirmation with new sets of processes makes the claim.
 
 Decisions that only cost power (an arm is not worth timing on, the field is cut, an arm may be confirmed) have
 an error of their own, `giving_up`: they may lose a gain near the target, or cost a confirmation that fails,

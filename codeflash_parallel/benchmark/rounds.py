@@ -94,12 +94,10 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
     candidates = [arm for arm in play.units if arm != BASELINE]
     for group in turns(scales, random):
         scale = scales[group]
-        order = block_order(candidates, random)
-        if scale.is_lean and play.place.together:
-            job = _timed(group, scale, random)
-            await play.together(random.sample([*play.units], len(play.units)), job, scale)
+        if scale.is_lean:
+            await play.once(group, scale, random)
             continue
-        for arm in order[: len(order) // 2] if scale.is_lean else order:
+        for arm in block_order(candidates, random):
             more = 1 if arm in {BASELINE, NULL} else scale.more
             await play.block(arm, _timed(group, scale, random, more), scale)
     await play.end(scales)
@@ -162,6 +160,12 @@ class _Play:
         told_apart = [*halves, replace(halves[-1], kind=BlockKind.AGAIN)]
         for job in told_apart if claims else [whole]:
             await self.block(arm, job, scale)
+
+    async def once(self, group: int, scale: Scale, random: Random) -> None:
+        """Run one block of every arm: the project's own caches would answer a second one of the baseline."""
+        job, arms = _timed(group, scale, random), random.sample([*self.units], len(self.units))
+        for some in [arms] if self.place.together else [[arm] for arm in arms]:
+            await self.together(some, job, scale)
 
     async def remind(self, group: int, scale: Scale, random: Random) -> None:
         """Let all arms see every input again, once in a block.

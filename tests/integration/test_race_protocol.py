@@ -46,7 +46,9 @@ async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
     assert seen[-1].speedup == pytest.approx(exp(centre(raced.tracks["fast"])))
     assert 0 < seen[-1].seconds_left < seen[0].seconds_left < 300
     assert NULL in confirmations[0].tracks
-    assert len({r.layout for r in confirmations[0].rounds}) == len(confirmations[0].rounds)
+    assert [r.layout for r in confirmations[0].rounds] == [
+        n // 2 for n in range(len(confirmations[0].rounds))
+    ]
 
 
 ACTS = {
@@ -233,3 +235,15 @@ def _bytes(path):
         return path.read_bytes()
     except OSError:
         return b""
+
+
+async def test_calls_that_the_baseline_itself_remembers_are_timed_once_a_round_where_they_are_long(tmp_path):
+    """Of four arms the baseline had two blocks a round: the second one found everything in its own cache."""
+    async with open_stadium(tmp_path) as stadium:
+        long = 60 * LOOPS
+        arms = [stadium.arm(name, long, "cache") for name in ("one", "two", "three")]
+        plan = replace(stadium.plan, max_rounds=1)
+        raced = await stadium.race(*arms, baseline=stadium.arm("baseline", long, "cache"), plan=plan)
+    assert not raced.rounds[0].together
+    assert len([*blocks_of(raced.rounds, BASELINE, BlockKind.TIMED)]) == 1
+    assert all(1 / 2 < exp(raced.tracks[arm.id].total[0]) < 2 for arm in arms)
