@@ -14,6 +14,7 @@ from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.naming import benchmark_text
 from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
@@ -158,20 +159,8 @@ def _pooled(workload: Workload) -> Workload:
 
 def _callable(context: RunContext, place: str) -> Workload:
     path, _, name = place.partition("::")
-    source = context.mirror.read(context.snapshot, path)
-    if source is None:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which the snapshot does not have.",
-            "The path is relative to the repository's root.",
-        )
-    if path in {target.path for target in context.targets}:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which holds a target: no candidate's code would be timed.",
-            "Put the benchmark into a file of its own that imports the target.",
-        )
-    given = {"path": path, "name": name, "source": source.decode("utf-8", "surrogateescape")}
+    text = benchmark_text(place, context.mirror.read(context.snapshot, path), context.targets)
+    given = {"path": path, "name": name, "source": text}
     group = Group(name=place, ns=_UNKNOWN_NS)
     return Workload(
         work=Work.CALLABLE, why="--benchmark names it", groups=(group,), fields={"callable": given}
