@@ -56,6 +56,7 @@ class Template:
     def __init__(self, arm: Arm, channel: Channel, work: Work) -> None:
         self.arm, self.work = arm.id, work
         self.cycles: tuple[int, ...] = ()
+        self.why_fewer = ""  # why the first call that is left out cannot be made
         self.helpers = 0
         self._channel = channel
         self._workspace = arm.workspace
@@ -69,6 +70,7 @@ class Template:
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles = _numbers(answer, "calls")
+        self.why_fewer = next(iter(answer.get("skipped", {}).values()), "")
         try:
             self._seat = seat_of(self._channel.pid, self._workspace)
         except ProcessGone:

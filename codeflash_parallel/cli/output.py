@@ -162,8 +162,10 @@ class Output:
         A message goes to standard error in the form for people, and where the document goes to a file.
         """
         had_file = self._path is not None
-        nowhere = not had_file and error.code == _UNWRITABLE
-        if self.form == Format.TEXT or had_file or nowhere:
+        is_of_place = error.code == _UNWRITABLE
+        nowhere = is_of_place and not had_file
+        # That the file cannot be written is said when it is tried for the document.
+        if self.form == Format.TEXT or had_file != is_of_place:
             print_error(error)
         if self.form == Format.TEXT or nowhere or self._has_written(error):
             return
