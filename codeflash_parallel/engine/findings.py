@@ -182,7 +182,7 @@ class Stability:
     Attributes:
         calls: outcomes of those that were replayed and are the same each time, by index.
         repeats: tests of the calls that were left out since they repeat one of `calls`, by index.
-        unstable: how many differ from replay to replay.
+        unstable: how many give something else from replay to replay.
         bound: why others are not compared: they cannot be replayed, give another outcome than inside their
             test, or one that cannot be encoded; by index.
     """
@@ -219,7 +219,7 @@ def stable(
             repeats[index] = seen.test
         else:
             calls[index] = outcome
-    return Stability(calls=calls, repeats=repeats, unstable=unstable, bound=bound)
+    return Stability(calls=without_unkept(calls), repeats=repeats, unstable=unstable, bound=bound)
 
 
 #: Of a call that cannot be made again, or ends otherwise than in its test.
@@ -237,14 +237,38 @@ def _replayed(
         return SURROUNDINGS
     if why := first.unencodable or second.unencodable:
         return why
-    if (first.essence, first.type) != (second.essence, second.type):
+    if (first.kind, first.digest, first.type) != (second.kind, second.digest, second.type):
         return None
+    if first.after != second.after:
+        second = _without_arguments(second)
     # Inside its test an iterator in a result is left to the test: less is known of that result there.
     known = bool(seen.digest) and not seen.opaque
     if seen.kind and (seen.kind != second.kind or (known and seen.digest != second.digest)):
         return SURROUNDINGS
     told = replace(second, test=seen.test, target=seen.target, args=seen.args or second.args)
     return replace(told, traces=stable_traces(first.traces, second.traces))
+
+
+#: Why the state of a target's arguments after its calls is not compared.
+UNKEPT = "the arguments afterwards: the baseline's own replays leave them in different states"
+
+
+def _without_arguments(call: CallOutcome) -> CallOutcome:
+    return replace(call, after="", opaque=call.opaque or UNKEPT)
+
+
+def without_unkept(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:
+    """Return stable calls without the arguments afterwards, where the baseline does not repeat a call's.
+
+    Of no call of that target: objects that remember what was asked of them (assumptions that are worked out
+    when they are needed, say) do so in all of them, and two replays tell of some only. Where no call gives
+    anything, its arguments are what the target is for.
+    """
+    giving = {call.target for call in calls.values() if call.type != "builtins.NoneType"}
+    unkept = {call.target for call in calls.values() if call.opaque == UNKEPT} & giving
+    return {
+        index: _without_arguments(call) if call.target in unkept else call for index, call in calls.items()
+    }
 
 
 def stable_globals(replays: Sequence[GuestReport]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.derivation import Derived, Replays
-from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable
+from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable, without_unkept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +123,7 @@ def _joined(best: Replayed, saved: Stability) -> Replayed:
     repeats = {index: test for index, test in saved.repeats.items() if index not in found.repeats}
     every = {**found.calls, **calls}
     joined = Stability(
-        calls={index: every[index] for index in sorted(every)},
+        calls=without_unkept({index: every[index] for index in sorted(every)}),
         repeats={**found.repeats, **repeats},
         unstable=found.unstable,
         bound={i: why for i, why in found.bound.items() if i not in calls and i not in repeats},

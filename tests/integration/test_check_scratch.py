@@ -257,3 +257,44 @@ async def test_derived_inputs_are_compared_in_the_same_way(tmp_path: Path) -> No
             outcome = await tried(lab, name)
             assert (outcome.code, len(outcome.hints)) == (code, code is Code.OK), (name, outcome)
             assert outcome.values.derived > 10
+
+
+#: An object that works something out when it is asked, in the order of a set: that of the hash seed.
+REMEMBERING = """
+class Term:
+    def __init__(self, number):
+        self.number, self.known = number, {}
+
+    def ask(self, name):
+        self.known.setdefault(name, self.number % len(name) == 0)
+
+
+def sign(term):
+    for name in ("odd",) if term.number == 0 else {"odd", "even", "prime", "perfect", "square"}:
+        term.ask(name)
+    return term.number > 0
+
+
+def fill(term):
+    sign(term)
+"""
+FORGETFUL = {
+    "sign": REMEMBERING.replace("        term.ask(name)", "        pass"),
+    "fill": REMEMBERING.replace("    sign(term)\n", "    return None\n"),
+}
+
+
+@pytest.mark.parametrize(("target", "code"), [("sign", Code.OK), ("fill", Code.INPUT_MUTATED)])
+async def test_what_arguments_remember_is_not_compared_where_the_baseline_does_not_repeat_it(
+    tmp_path: Path, target: str, code: Code
+) -> None:
+    calls = "\n".join(f"def test_{n}():\n    {target}(Term({n}))\n" for n in range(4))
+    files = {"shop/sums.py": REMEMBERING, "tests/test_sums.py": f"from shop.sums import *\n\n{calls}"}
+    places = (f"shop/sums.py::{target}",)
+    async with open_check_lab(tmp_path, files=files, targets=places, derives=True) as lab:
+        assert len(lab.baseline.calls) == 4
+        forgetful = lab.candidate(shop__sums=FORGETFUL[target])
+        assert (await lab.check(forgetful, SomeServers(lab.servers))).code is code
+        wrong = lab.candidate(shop__sums=REMEMBERING.replace("number > 0", "number > 1"))
+        wanted = Code.VALUE_DIFFERS if target == "sign" else Code.OK
+        assert (await lab.check(wrong, SomeServers(lab.servers))).code is wanted
