@@ -9,9 +9,10 @@ breaks goes with it.
 import copy
 import decimal
 import fractions
+import operator
 import sys
 
-from .drawing import Drawer
+from .drawing import MOST_SIGNS, Drawer
 from .mending import mend
 from .positions import ITEMS, KEYS, VALUES, children, is_record, rebuilt
 
@@ -86,6 +87,10 @@ class Deriver:
             return self._permuted(value)
         if way == "resize":
             return self._resized(value, path)
+        if way == "case":
+            return self._random.choice(_CASES)(value)
+        if way == "pad":
+            return self._padded(value, path)
         return self._drawer.drawn(path, value)
 
     def _changed_inside(self, value, path, depth):
@@ -112,6 +117,17 @@ class Deriver:
         parts = list(value.items()) if type(value) is dict else list(value)
         self._random.shuffle(parts)
         return rebuilt(type(value), parts)
+
+    def _padded(self, value, path):
+        """Return a text with many signs before it, behind it or both: what it says stands elsewhere."""
+        summary = self._known.places.get(path)
+        if summary is None or not value or summary.lengths[0] == summary.lengths[1]:
+            return value
+        signs = sorted(summary.alphabet)
+        sign = self._random.choice([*value, self._random.choice(signs), _blank(value, signs)])
+        count = min(self._drawer.grown(max(len(value), summary.lengths[1] // 2)), MOST_SIGNS)
+        filler = bytes([sign]) * count if type(value) is bytes else sign * count
+        return self._random.choice((filler + value, filler + value, value + filler, filler + value + filler))
 
     def _resized(self, value, path):
         parts = list(value.items()) if type(value) is dict else list(value)
@@ -184,6 +200,14 @@ _WAYS = {
     frozenset: ("resize", "draw"),
     tuple: ("inside", "inside", "permute", "resize"),
     dict: ("inside", "inside", "resize", "permute"),
-    str: ("permute", "resize", "draw"),
-    bytes: ("permute", "resize", "draw"),
+    str: ("permute", "resize", "draw", "case", "pad"),
+    bytes: ("permute", "resize", "draw", "case", "pad"),
 }
+#: Texts and bytes have these methods.
+_CASES = tuple(map(operator.methodcaller, ("upper", "lower", "swapcase", "title")))
+
+
+def _blank(value, signs):
+    """Return a blank as a sign of a text or of bytes, where it may stand there."""
+    blank = 32 if type(value) is bytes else " "
+    return blank if blank in signs else signs[0]
