@@ -32,15 +32,16 @@ class Drawer:
         low, high = summary.lengths if summary is not None and summary.lengths else (current, current)
         low = 0 if self.wild else low
         if low < high and self._random.random() < _LARGE:
-            return min(self.grown(max(high // 2, 1)), _MOST_ITEMS)
+            return min(self.grown(high // 2, 2), _MOST_ITEMS)
         # Small ones more often than large ones: the smallest example is shown.
         power = self._random.choice((1, 2))
         length = low + int((high - low + 1) * self._random.random() ** power)
         return min(length, _MOST_ITEMS)
 
-    def grown(self, length):
-        """Return a length between twice and a hundred times another one, any order of size as often."""
-        return int(length * math.exp(self._random.uniform(math.log(2), math.log(GROWTH))))
+    def grown(self, length, least):
+        """Return a length up to a hundred times another one, `least` times at least; any order as often."""
+        low, high = math.log(max(1, least * length)), math.log(GROWTH * max(1, length))
+        return int(math.exp(self._random.uniform(low, high)))
 
     def drawn(self, path, like=None):
         """Return a new value for a position, of the kind of one that was observed there."""

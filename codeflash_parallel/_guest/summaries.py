@@ -17,9 +17,9 @@ GROWTH = 100
 _SIGNS = (frozenset(string.ascii_letters), frozenset(string.digits), frozenset(" \n"))
 
 #: What is known of one position. `low`, `high`: of numbers; `step`: (remainder, modulus) of integers;
-#: `decimals`: of floats, or None; `lengths`: usual ones as (low, high), equal where all have one; `alphabet`: of texts;
-#: `form`: the runs of signs that all texts have, or None; `closed`: the only allowed values, or None; `keys`:
-#: of dicts, or None; `names`: properties; `pool`: values that were observed.
+#: `decimals`: of floats, or None; `lengths`: usual ones as (low, high), equal where all have one;
+#: `alphabet`: of texts; `form`: the runs of signs that all texts have, or None; `closed`: the only allowed
+#: values, or None; `keys`: of dicts, or None; `names`: properties; `pool`: values that were observed.
 Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
     "Summary", "types low high step decimals lengths alphabet form closed keys names pool"
 )
@@ -85,7 +85,7 @@ def _decimals(floats):
 
 
 def _lengths(values, many):
-    """Return the lengths that are drawn: up to twice the largest where they vary, else the one that was seen."""
+    """Return usual lengths: up to twice the largest where they vary, else the one that was seen."""
     lengths = {len(v) for v in values if type(v) in SIZED}
     if not lengths:
         return None
