@@ -9,9 +9,10 @@ breaks goes with it.
 import copy
 import decimal
 import fractions
+import operator
 import sys
 
-from .drawing import Drawer
+from .drawing import MOST_SIGNS, Drawer
 from .mending import mend
 from .positions import ITEMS, KEYS, VALUES, children, is_record, rebuilt
 
@@ -78,15 +79,18 @@ class Deriver:
         array = _array_type(value)
         if array is not None:
             return self._changed_array(value)
-        ways = _WAYS.get(type(value), ("draw",))
+        ways = _WAYS.get(type(value), ("drawn",))
         way = self._random.choice(ways)
         if way == "inside" and depth:
             return self._changed_inside(value, path, depth)
-        if way == "permute":
-            return self._permuted(value)
-        if way == "resize":
-            return self._resized(value, path)
+        change = getattr(self, "_" + way, self._drawn)
+        return change(value, path)
+
+    def _drawn(self, value, path):
         return self._drawer.drawn(path, value)
+
+    def _recased(self, value, _path):
+        return self._random.choice(_CASES)(value)
 
     def _changed_inside(self, value, path, depth):
         """Change some parts of a container."""
@@ -108,10 +112,21 @@ class Deriver:
     def _few(self, count):
         return self._random.randint(1, count) if count else 0
 
-    def _permuted(self, value):
+    def _permuted(self, value, _path):
         parts = list(value.items()) if type(value) is dict else list(value)
         self._random.shuffle(parts)
         return rebuilt(type(value), parts)
+
+    def _padded(self, value, path):
+        """Return a text with many signs before it, behind it or both: what it says stands elsewhere."""
+        summary = self._known.places.get(path)
+        if summary is None or not value or summary.lengths[0] == summary.lengths[1]:
+            return value
+        signs = sorted(summary.alphabet)
+        sign = self._random.choice([*value, self._random.choice(signs), _blank(value, signs)])
+        count = min(self._drawer.grown(len(value), 0), MOST_SIGNS)
+        filler = bytes([sign]) * count if type(value) is bytes else sign * count
+        return self._random.choice((filler + value, filler + value, value + filler, filler + value + filler))
 
     def _resized(self, value, path):
         parts = list(value.items()) if type(value) is dict else list(value)
@@ -177,13 +192,21 @@ def _taken(others, top):
     return [args[top]] if top < len(args) else []
 
 
-_CONTAINER_WAYS = ("inside", "inside", "permute", "resize", "draw")
+_CONTAINER_WAYS = ("inside", "inside", "permuted", "resized", "drawn")
 _WAYS = {
     list: _CONTAINER_WAYS,
-    set: ("resize", "draw"),
-    frozenset: ("resize", "draw"),
-    tuple: ("inside", "inside", "permute", "resize"),
-    dict: ("inside", "inside", "resize", "permute"),
-    str: ("permute", "resize", "draw"),
-    bytes: ("permute", "resize", "draw"),
+    set: ("resized", "drawn"),
+    frozenset: ("resized", "drawn"),
+    tuple: ("inside", "inside", "permuted", "resized"),
+    dict: ("inside", "inside", "resized", "permuted"),
+    str: ("permuted", "resized", "drawn", "recased", "padded"),
+    bytes: ("permuted", "resized", "drawn", "recased", "padded"),
 }
+#: Texts and bytes have these methods.
+_CASES = tuple(map(operator.methodcaller, ("upper", "lower", "swapcase", "title")))
+
+
+def _blank(value, signs):
+    """Return a blank as a sign of a text or of bytes, where it may stand there."""
+    blank = 32 if type(value) is bytes else " "
+    return blank if blank in signs else signs[0]

@@ -1,11 +1,15 @@
 """New values for a position, drawn by what was observed there."""
 
 import copy
+import math
 
 from .positions import ITEMS, KEYS, VALUES, children, is_record, rebuilt
+from .summaries import GROWTH
 
-#: Containers get no longer than this.
-_MOST_ITEMS = 2_000
+#: Containers get no longer than this, and texts.
+_MOST_ITEMS, MOST_SIGNS = 2_000, 100_000
+#: Of the lengths that are drawn, so many are far beyond the observed ones.
+_LARGE = 0.1
 
 
 class Drawer:
@@ -27,10 +31,17 @@ class Drawer:
         summary = self._known.places.get(path)
         low, high = summary.lengths if summary is not None and summary.lengths else (current, current)
         low = 0 if self.wild else low
+        if low < high and self._random.random() < _LARGE:
+            return min(self.grown(high // 2, 2), _MOST_ITEMS)
         # Small ones more often than large ones: the smallest example is shown.
         power = self._random.choice((1, 2))
         length = low + int((high - low + 1) * self._random.random() ** power)
         return min(length, _MOST_ITEMS)
+
+    def grown(self, length, least):
+        """Return a length up to a hundred times another one, `least` times at least; any order as often."""
+        low, high = math.log(max(1, least * length)), math.log(GROWTH * max(1, length))
+        return int(math.exp(self._random.uniform(low, high)))
 
     def drawn(self, path, like=None):
         """Return a new value for a position, of the kind of one that was observed there."""

@@ -225,8 +225,6 @@ _TESTS = {
     "neighbours are keys": _neighbours,
     "power of two": _power_of_two,
     "not zero": _not_zero,
-    "lower case": _text(lambda text: text == text.lower()),
-    "upper case": _text(lambda text: text == text.upper()),
     "digits": _text(str.isdigit),
     "an identifier": _text(str.isidentifier),
     "a number": _text(_is_number),

@@ -1,6 +1,7 @@
 """What all values of a position have in common: types, range, lengths, alphabet, keys, properties. Pure."""
 
 import math
+import string
 from collections import namedtuple
 
 from . import properties
@@ -10,11 +11,15 @@ from .positions import MAX_ITEMS, NUMBERS, SIZED
 _MAX_DECIMALS = 6
 #: Fewer different integers say nothing about their remainders.
 _LEAST_DIFFERENT = 3
+#: Where lengths vary, longer ones than observed are allowed, up to so many times: cuts hide behind them.
+GROWTH = 100
+#: Where one of these signs was seen, all may stand: prefilters hide behind case and alphabet.
+_SIGNS = (frozenset(string.ascii_letters), frozenset(string.digits), frozenset(" \n"))
 
 #: What is known of one position. `low`, `high`: of numbers; `step`: (remainder, modulus) of integers;
-#: `decimals`: of floats, or None; `lengths`: allowed ones as (low, high); `alphabet`: of texts;
-#: `form`: the runs of signs that all texts have, or None; `closed`: the only allowed values, or None; `keys`:
-#: of dicts, or None; `names`: properties; `pool`: values that were observed.
+#: `decimals`: of floats, or None; `lengths`: usual ones as (low, high), equal where all have one;
+#: `alphabet`: of texts; `form`: the runs of signs that all texts have, or None; `closed`: the only allowed
+#: values, or None; `keys`: of dicts, or None; `names`: properties; `pool`: values that were observed.
 Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
     "Summary", "types low high step decimals lengths alphabet form closed keys names pool"
 )
@@ -37,7 +42,7 @@ def summary_of(values, constants, many):
         step=_step({v for v in numbers if type(v) is int}),
         decimals=_decimals([v for v in numbers if type(v) is float]),
         lengths=_lengths(values, many),
-        alphabet=frozenset().union(*texts) if texts else frozenset(),
+        alphabet=_alphabet(texts),
         form=_form(texts),
         closed=_closed(values, constants, many),
         keys=_keys([v for v in values if type(v) is dict]),
@@ -80,13 +85,21 @@ def _decimals(floats):
 
 
 def _lengths(values, many):
-    """Return the allowed lengths: up to twice the largest where they vary, else the one that was seen."""
+    """Return usual lengths: up to twice the largest where they vary, else the one that was seen."""
     lengths = {len(v) for v in values if type(v) in SIZED}
     if not lengths:
         return None
     low, high = min(lengths), max(lengths)
     fixed = low == high and (many or any(type(v) is tuple for v in values))
     return (low, high) if fixed else (min(low, 1), 2 * high)
+
+
+def _alphabet(texts):
+    """Return the signs that may stand in texts: those that were seen, and ASCII's of the same kinds."""
+    seen = frozenset().union(*texts) if texts else frozenset()
+    is_bytes = any(type(sign) is int for sign in seen)
+    kinds = [frozenset(map(ord, kind)) if is_bytes else kind for kind in _SIGNS]
+    return seen.union(*(kind for kind in kinds if not kind.isdisjoint(seen)))
 
 
 def _form(texts):
@@ -122,7 +135,7 @@ def broken_by(summary, value):
 
 def _broken_container(summary, value):
     kind = type(value)
-    if kind in SIZED and not summary.lengths[0] <= len(value) <= summary.lengths[1]:
+    if kind in SIZED and not _is_length(summary, len(value)):
         return "length" if value else "non-empty"
     if kind in (str, bytes) and not summary.alphabet.issuperset(value):
         return "alphabet"
@@ -131,6 +144,11 @@ def _broken_container(summary, value):
     if kind is dict and summary.keys is not None and frozenset(value) != summary.keys:
         return "key set"
     return ""
+
+
+def _is_length(summary, length):
+    low, high = summary.lengths
+    return low <= length <= (high if low == high else GROWTH * high)
 
 
 def _broken_number(summary, value):
