@@ -8,7 +8,7 @@ import time
 
 from . import aftereffects, current, importing, inputs, instrument, manners, reduction, scratch
 from .allowance import TooSlow, limited
-from .encode import digest_raise, digest_return, measure_raise, measure_return
+from .encode import digest_arguments, digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
 from .lasting import Lasting
 from .render import render_arguments
@@ -148,7 +148,9 @@ class Session:
 
         def returned(*seen):
             told = space.told(*seen)  # before the iterators are read
-            return dict(measure_return(*seen), space=told)
+            plain = _plain(seen[0]) if self._spec.get("judged") else {}
+            fields = dict(measure_return(*seen), space=told, **plain)
+            return dict(fields, arguments=digest_arguments(*seen[1:])) if plain else fields
 
         fields.update(self._observed(function, args, kwargs, meta, returned, measure_raise))
         left = render_arguments(args, kwargs)
@@ -219,6 +221,16 @@ class Session:
     def close(self):
         """Let go of the event loop."""
         self._settler.close()
+
+
+def _plain(value):
+    """Return a result for the user's judge, as a JSON text, or why there is none."""
+    from . import plain
+
+    try:
+        return {"plain": json.dumps(plain.told(value))}
+    except plain.Untold as error:
+        return {"untold": str(error)}
 
 
 def seed_everything(seed):

@@ -79,7 +79,11 @@ class Replaying:
         if not wanted:
             return {}
         again = await self._replay(part, wanted)
-        return measure(part.known, session.report, again.report.calls, rules)
+        found = measure(part.known, session.report, again.report.calls, rules)
+        if not rules.judge or self.plan.judge is None:
+            return found
+        calls = [c for c in again.report.calls if c.index not in found or not found[c.index].is_accepted]
+        return {**found, **await self.plan.judge.measured(self.plan.baseline, part.known, calls)}
 
     async def _replay(self, part: Part, texts: tuple[int, ...], last: int | None = None) -> Session:
         """Make captured calls and those with derived inputs: all, or up to the last one that is wanted.

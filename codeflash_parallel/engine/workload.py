@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -13,6 +14,7 @@ from codeflash_parallel.benchmark.groups import CallCost, cost_groups, whole_tes
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.engine.callables import named_callable
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
@@ -157,21 +159,9 @@ def _pooled(workload: Workload) -> Workload:
 
 
 def _callable(context: RunContext, place: str) -> Workload:
-    path, _, name = place.partition("::")
-    source = context.mirror.read(context.snapshot, path)
-    if source is None:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which the snapshot does not have.",
-            "The path is relative to the repository's root.",
-        )
-    if path in {target.path for target in context.targets}:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which holds a target: no candidate's code would be timed.",
-            "Put the benchmark into a file of its own that imports the target.",
-        )
-    given = {"path": path, "name": name, "source": source.decode("utf-8", "surrogateescape")}
+    given = named_callable(
+        "benchmark", place, partial(context.mirror.read, context.snapshot), context.targets
+    )
     group = Group(name=place, ns=_UNKNOWN_NS)
     return Workload(
         work=Work.CALLABLE, why="--benchmark names it", groups=(group,), fields={"callable": given}

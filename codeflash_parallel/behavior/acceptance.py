@@ -1,0 +1,169 @@
+"""The user's judge for functions with several right answers: `accept(arguments, expected, actual)`.
+
+It runs in processes of the baseline's code and the run's isolation level, and gets results that were rebuilt
+from what their process told of them in plain JSON. It is asked about results that differ from the
+baseline's; an answer is remembered by call and digest of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import JUDGED, Known, Measured, call_code, other_trace
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.session import Guest, run_guest
+from codeflash_parallel.behavior.wording import outcome_text
+from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.workspace import Limits, Workspace
+
+#: Wall seconds that a process of the judge has, and more for each question: it bounds each answer itself.
+_START_S, _ANSWER_S = 60.0, 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A result that the judge is asked about.
+
+    Attributes:
+        call: number of the captured or derived call.
+        digest: of the result.
+        plain: the result as its process told it, a JSON text; empty: the baseline's own.
+    """
+
+    call: int
+    digest: str
+    plain: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judge:
+    """Asks the judge.
+
+    Attributes:
+        place: ``path::name``, for people.
+        given: `path`, `name` and `source`, the snapshot's text of that file.
+        workspace: the baseline's.
+        turn: on that workspace.
+        known: why a result was not accepted, by call and digest; empty: it was.
+    """
+
+    place: str
+    given: Mapping[str, str]
+    guest: Guest
+    workspace: Workspace
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    known: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    async def measured(
+        self, baseline: Baseline, known: Known, again: Iterable[CallOutcome]
+    ) -> dict[int, Measured]:
+        """Return what the judge says of calls that returned something else than the baseline's.
+
+        Args:
+            baseline: holds the inputs.
+            known: what the baseline's calls gave.
+            again: calls of a candidate, with their results told.
+        """
+        asked = [call for call in again if call.index in known.all and is_judged(known, call)]
+        await self.ask(baseline, [_question(call) for call in asked if not call.untold])
+        found = {}
+        for call in asked:
+            why = f"it holds {call.untold}" if call.untold else self.known[call.index, call.digest]
+            code = Code.NOT_ACCEPTED if why else _left_code(known.all[call.index], call)
+            found[call.index] = Measured(code=code, judge=self.place, why=why)
+        return found
+
+    async def ask(self, baseline: Baseline, questions: Iterable[Question]) -> None:
+        """Have results judged about which nothing is known.
+
+        Raises:
+            UsageError: `BAD_JUDGE`, it cannot be loaded.
+        """
+        new = {(q.call, q.digest): q for q in questions if (q.call, q.digest) not in self.known}
+        if not new:
+            return
+        cases = [_case(baseline, number, question) for number, question in enumerate(new.values())]
+        files = {"inputs": baseline.inputs, "derived": baseline.derived_inputs}
+        spec = self.guest.spec("accept", (), callable=dict(self.given), cases=cases, **files)
+        limits = Limits(wall_s=_START_S + _ANSWER_S * len(cases))
+        async with self.turn:
+            report = (await run_guest(self.guest, self.workspace, spec, limits)).report
+        if report.error_where == "accept":
+            raise UsageError("BAD_JUDGE", f"accept: {report.error}.")
+        silent = "the judge ended its process" if report.error else "the judge gives no answer in time"
+        self.known.update({key: report.accepted.get(i, silent) for i, key in enumerate(new)})
+
+    async def settled(self, baseline: Baseline) -> Baseline:
+        """Return a baseline with the derived calls whose own results are accepted.
+
+        Calls inside the tests cannot be judged: they are not compared.
+
+        Raises:
+            UsageError: `BAD_JUDGE`: it does not accept what the baseline itself gives for a captured call.
+        """
+        returned = [call for call in baseline.known.all.values() if call.kind == "return"]
+        await self.ask(baseline, [_own(call) for call in returned if call.plain])
+        unfit = {call.index: self._objection(call) for call in returned}
+        for index, call in baseline.calls.items():
+            if unfit.get(index):
+                raise UsageError("BAD_JUDGE", self._refused(baseline, call, unfit[index]), _HINT)
+        derived = {index: call for index, call in baseline.derived.items() if not unfit.get(index)}
+        breaks = {index: name for index, name in baseline.breaks.items() if index in derived}
+        unasked = () if baseline.calls else (f"{self.place} judges nothing: {_UNASKED}",)
+        warnings = (*baseline.warnings, *unasked)
+        return replace(baseline, derived=derived, breaks=breaks, observed={}, warnings=warnings)
+
+    def _objection(self, call: CallOutcome) -> str:
+        if call.untold or not call.plain:
+            return (
+                f"it holds {call.untold or 'nothing plain'}, which cannot be rebuilt in the judge's process"
+            )
+        return self.known[call.index, call.digest]
+
+    def _refused(self, baseline: Baseline, call: CallOutcome, why: str) -> str:
+        name = baseline.targets[call.target].rpartition("::")[2]
+        return (
+            f"accept: {self.place} does not accept the baseline's own result of {name}({_short(call.args)}), "
+            f"call {call.index} in {call.test}, which is {_short(outcome_text(call))}: {why}."
+        )
+
+
+_HINT = "It is called as accept(arguments, expected, actual), arguments by name, and returns True or False."
+_UNASKED = "no call of the targets can be made again outside its test; whole tests are compared."
+
+
+def is_judged(known: Known, call: CallOutcome) -> bool:
+    """Say whether a call has returned, as the baseline's, something else."""
+    expected = known.all[call.index]
+    return call.kind == expected.kind == "return" and call_code(expected, call) in JUDGED
+
+
+def _left_code(expected: CallOutcome, call: CallOutcome) -> Code:
+    """Return what else differs where the result is accepted."""
+    if call.arguments != expected.arguments:
+        return Code.INPUT_MUTATED
+    return Code.STATE_DIFFERS if other_trace(expected.traces, call.traces) else Code.OK
+
+
+def _question(call: CallOutcome) -> Question:
+    return Question(call=call.index, digest=call.digest, plain=call.plain)
+
+
+def _own(call: CallOutcome) -> Question:
+    return Question(call=call.index, digest=call.digest)
+
+
+def _case(baseline: Baseline, number: int, question: Question) -> Sequence[int | str]:
+    call = question.call
+    expected = baseline.expected_call(call)
+    file = "derived" if call in baseline.derived else "inputs"
+    return (number, file, call, expected.plain, question.plain)
+
+
+def _short(text: str, width: int = 100) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
