@@ -17,6 +17,9 @@ from .userwork import load_callable
 _MODULE = "codeflash_judge"
 #: Seconds that one answer may take.
 ANSWER_S = 10.0
+_SLOW = "the judge gives no answer within %d s" % ANSWER_S
+#: After so many answers that did not come the others are not asked for.
+_MOST_SLOW = 2
 #: How much of what the judge raised is told.
 _SAID_CHARS = 300
 
@@ -37,9 +40,13 @@ def run(spec, channel):
     proof.instrument = instrument.registering(spec, channel, [*calls.values()])
     targets = Targets(spec, instrument.REGISTRY)
     judge = load_callable(spec, "accept", _MODULE)
+    slow = 0
     for number, file, index, expected, actual in spec["cases"]:
         why = _why_not(judge, targets, calls[file, index], expected, actual or expected)
         channel.write("accepted", i=number, why=why)
+        slow += why == _SLOW
+        if slow >= _MOST_SLOW:
+            break  # what hangs need not hang hundreds of times
 
 
 def _calls(spec):
@@ -60,14 +67,14 @@ def _why_not(judge, targets, call, expected, actual):
         arguments = bound(targets.function(call.meta), *inputs.load(call))
         results = [rebuilt(json.loads(text)) for text in (expected, actual)]
     except Untold as error:
-        return "it holds %s, which cannot be rebuilt" % error
+        return "it holds %s, which cannot be rebuilt in the judge's process" % error
     except BaseException as error:
-        return _raised("its arguments cannot be made", error)
+        return _raised("the arguments cannot be made", error)
     try:
         with awaited(ANSWER_S):
             answer = judge(arguments, *results)
     except TooSlow:
-        return "the judge gives no answer within %d s" % ANSWER_S
+        return _SLOW
     except BaseException as error:
         return _raised("the judge raises", error)
     return _read(answer)
@@ -87,4 +94,4 @@ def _raised(what, error):
 def _read(answer):
     if type(answer) is not bool and type(answer).__name__ not in ("bool", "bool_"):
         return "the judge returns %s, no bool" % type(answer).__name__
-    return "" if answer else "the judge rejects it"
+    return "" if answer else "the judge returns False"

@@ -18,7 +18,7 @@ from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.session import Guest, run_guest
 from codeflash_parallel.behavior.wording import outcome_text
 from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.model.outcome import Code, Ended
 from codeflash_parallel.model.workspace import Limits, Workspace
 
 #: Wall seconds that a process of the judge has, and more for each question: it bounds each answer itself.
@@ -70,10 +70,10 @@ class Judge:
             again: calls of a candidate, with their results told.
         """
         asked = [call for call in again if call.index in known.all and is_judged(known, call)]
-        await self.ask(baseline, [_question(call) for call in asked if not call.untold])
+        await self.ask(baseline, [_question(call) for call in asked if call.plain])
         found = {}
         for call in asked:
-            why = f"it holds {call.untold}" if call.untold else self.known[call.index, call.digest]
+            why = self._objection(call)
             code = Code.NOT_ACCEPTED if why else _left_code(known.all[call.index], call)
             found[call.index] = Measured(code=code, judge=self.place, why=why)
         return found
@@ -92,11 +92,14 @@ class Judge:
         spec = self.guest.spec("accept", (), callable=dict(self.given), cases=cases, **files)
         limits = Limits(wall_s=_START_S + _ANSWER_S * len(cases))
         async with self.turn:
-            report = (await run_guest(self.guest, self.workspace, spec, limits)).report
+            session = await run_guest(self.guest, self.workspace, spec, limits)
+        report, keys = session.report, tuple(new)
         if report.error_where == "accept":
             raise UsageError("BAD_JUDGE", f"accept: {report.error}.")
-        silent = "the judge ended its process" if report.error else "the judge gives no answer in time"
-        self.known.update({key: report.accepted.get(i, silent) for i, key in enumerate(new)})
+        self.known.update({keys[number]: why for number, why in report.accepted.items()})
+        if not report.finished and len(report.accepted) < len(keys):
+            is_late = session.exit.ended is Ended.WALL_DEADLINE
+            self.known[keys[len(report.accepted)]] = _NO_ANSWER if is_late else _ENDED
 
     async def settled(self, baseline: Baseline) -> Baseline:
         """Return a baseline with the derived calls whose own results are accepted.
@@ -108,33 +111,40 @@ class Judge:
         """
         returned = [call for call in baseline.known.all.values() if call.kind == "return"]
         await self.ask(baseline, [_own(call) for call in returned if call.plain])
-        unfit = {call.index: self._objection(call) for call in returned}
+        unfit = {call.index: why for call in returned if (why := self._objection(call))}
         for index, call in baseline.calls.items():
-            if unfit.get(index):
-                raise UsageError("BAD_JUDGE", self._refused(baseline, call, unfit[index]), _HINT)
-        derived = {index: call for index, call in baseline.derived.items() if not unfit.get(index)}
-        breaks = {index: name for index, name in baseline.breaks.items() if index in derived}
+            if index in unfit:
+                raise _refused(self.place, baseline, call, unfit[index])
         unasked = () if baseline.calls else (f"{self.place} judges nothing: {_UNASKED}",)
-        warnings = (*baseline.warnings, *unasked)
-        return replace(baseline, derived=derived, breaks=breaks, observed={}, warnings=warnings)
-
-    def _objection(self, call: CallOutcome) -> str:
-        if call.untold or not call.plain:
-            return (
-                f"it holds {call.untold or 'nothing plain'}, which cannot be rebuilt in the judge's process"
-            )
-        return self.known[call.index, call.digest]
-
-    def _refused(self, baseline: Baseline, call: CallOutcome, why: str) -> str:
-        name = baseline.targets[call.target].rpartition("::")[2]
-        return (
-            f"accept: {self.place} does not accept the baseline's own result of {name}({_short(call.args)}), "
-            f"call {call.index} in {call.test}, which is {_short(outcome_text(call))}: {why}."
+        return replace(
+            baseline,
+            derived={index: call for index, call in baseline.derived.items() if index not in unfit},
+            breaks={index: name for index, name in baseline.breaks.items() if index not in unfit},
+            observed={},
+            warnings=(*baseline.warnings, *unasked),
         )
 
+    def _objection(self, call: CallOutcome) -> str:
+        """Return why a result is not accepted; empty: it is."""
+        if not call.plain:
+            return f"it holds {call.untold}, which cannot be rebuilt in the judge's process"
+        return self.known.get((call.index, call.digest), _NO_ANSWER)
 
-_HINT = "It is called as accept(arguments, expected, actual), arguments by name, and returns True or False."
+
+_NO_ANSWER, _ENDED = "the judge gives no answer in time", "the judge ends its process"
 _UNASKED = "no call of the targets can be made again outside its test; whole tests are compared."
+_HINT = "It is called as accept(arguments, expected, actual), arguments by name, and returns True or False."
+_KINDS = (
+    "What can be rebuilt: builtins, numpy's arrays and scalars, decimals, fractions, enumerations, "
+    "named tuples and dataclasses."
+)
+
+
+def _refused(place: str, baseline: Baseline, call: CallOutcome, why: str) -> UsageError:
+    name = baseline.targets[call.target].rpartition("::")[2]
+    what = f"what the baseline returns in call {call.index}, {name}({_short(call.args)}) in {call.test}"
+    message = f"accept: {place} does not accept {what}, which is {_short(outcome_text(call))}: {why}."
+    return UsageError("BAD_JUDGE", message, _HINT if call.plain else _KINDS)
 
 
 def is_judged(known: Known, call: CallOutcome) -> bool:
