@@ -81,6 +81,12 @@ class CallOutcome:
         """Return what must be equal for two outcomes to be the same."""
         return (self.kind, self.digest, self.after)
 
+    def repeats(self, first: CallOutcome) -> bool:
+        """Say whether the baseline gave the same before; of what is judged results may differ."""
+        if self.plain and first.plain:
+            return self.arguments == first.arguments
+        return (self.essence, self.type) == (first.essence, first.type)
+
 
 class Answer(NamedTuple):
     """What a replay says of a call of which only the digests were wanted; as in `CallOutcome`.
