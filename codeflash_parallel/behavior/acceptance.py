@@ -101,6 +101,10 @@ class Judge:
             is_late = session.exit.ended is Ended.WALL_DEADLINE
             self.known[keys[len(report.accepted)]] = _NO_ANSWER if is_late else _ENDED
 
+    def why_not(self, call: int, digest: str) -> str:
+        """Return why a result is not accepted that was asked about; empty: it is."""
+        return self.known.get((call, digest), _NO_ANSWER)
+
     async def settled(self, baseline: Baseline) -> Baseline:
         """Return a baseline with the derived calls whose own results are accepted.
 
@@ -128,7 +132,7 @@ class Judge:
         """Return why a result is not accepted; empty: it is."""
         if not call.plain:
             return f"it holds {call.untold}, which cannot be rebuilt in the judge's process"
-        return self.known.get((call.index, call.digest), _NO_ANSWER)
+        return self.why_not(call.index, call.digest)
 
 
 _NO_ANSWER, _ENDED = "the judge gives no answer in time", "the judge ends its process"

@@ -18,12 +18,12 @@ from codeflash_parallel.behavior.floats import Tolerance
 from codeflash_parallel.behavior.plan import CheckPlan
 from codeflash_parallel.behavior.session import Guest, SelectedRun, hashed, run_guest, selected_run_spec
 from codeflash_parallel.engine.baselines import load, one_learner, save
-from codeflash_parallel.engine.callables import named_callable
 from codeflash_parallel.engine.demands import Absent
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import environment_stamp
 from codeflash_parallel.engine.isolating import explained, key_of
+from codeflash_parallel.engine.naming import named_callable
 from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.setup import Setup
@@ -220,7 +220,8 @@ class Learner:
         place = self._setup.settings.accept
         if not place or not guest.targets:
             return None
-        given = named_callable("accept", place, partial(self._setup.mirror.read, snapshot), guest.targets)
+        source = self._setup.mirror.read(snapshot, place.partition("::")[0])
+        given = named_callable("accept", place, source, guest.targets)
         workspace = hashed(pool.baseline.workspace, HASH_SEEDS[0])
         return Judge(place=place, given=given, guest=guest, workspace=workspace, turn=pool.baselines_turn)
 

@@ -18,20 +18,57 @@ from codeflash_parallel.worktrees.repository import Repository
 from codeflash_parallel.worktrees.wanted import resolve
 
 
-def must_have_functions(repository: Repository, settings: Settings) -> None:
-    """Look whether the functions that the user named are there, before any lock is waited for.
+def must_have_named(repository: Repository, settings: Settings) -> None:
+    """Look whether what the user named is there, before any lock is waited for.
 
     What cannot be seen without a snapshot is left to `must_be_there`.
 
     Raises:
-        UsageError: `BAD_FUNCTION` or `NO_SUCH_FUNCTION`, as `run` has them.
+        UsageError: `BAD_FUNCTION`, `NO_SUCH_FUNCTION`, `BAD_BENCHMARK` or `BAD_JUDGE`, as `run` has them.
     """
     commit = resolve(repository, settings.base) if settings.base else ""
-    for target in map(Target.parse, settings.functions):
+    targets = [*map(Target.parse, settings.functions)]
+    for setting, place in (("benchmark", settings.benchmark), ("accept", settings.accept)):
+        if place:
+            source = _source(repository, commit, place.partition("::")[0])
+            named_callable(setting, place, source, targets)
+    for target in targets:
         source = _source(repository, commit, target.path)
         if commit and source is not None and not _is_python(source):
             continue  # git keeps it in another form than the disk has it: a filter
         must_be_there(target, source, partial(_paths, repository, commit))
+
+
+#: By setting that names a callable: the code of an error, and what is wrong with one in the file of a target.
+_CALLABLES = {
+    "benchmark": ("BAD_BENCHMARK", "no candidate's code would be timed"),
+    "accept": ("BAD_JUDGE", "candidates would change their own judge"),
+}
+
+
+def named_callable(
+    setting: str, place: str, source: bytes | None, targets: Iterable[Target]
+) -> dict[str, str]:
+    """Return what a guest's spec says of a callable that the user names: `path`, `name` and `source`.
+
+    Args:
+        setting: `benchmark` or `accept`.
+        place: `path::name`.
+        source: what the file holds; `None`: there is no such file.
+        targets: of the run.
+
+    Raises:
+        UsageError: `BAD_BENCHMARK` or `BAD_JUDGE`, with what to do.
+    """
+    path, _, name = place.partition("::")
+    code, why = _CALLABLES[setting]
+    if source is None:
+        hint = "The path is relative to the repository's root."
+        raise UsageError(code, f"{setting} names {path}, which the snapshot does not have.", hint)
+    if path in {target.path for target in targets}:
+        message = f"{setting} names {path}, which holds a target: {why}."
+        raise UsageError(code, message, "Put it into a file of its own that imports the target.")
+    return {"path": path, "name": name, "source": source.decode("utf-8", "surrogateescape")}
 
 
 def _source(repository: Repository, commit: str, path: str) -> bytes | None:
