@@ -34,7 +34,7 @@ class RaceJury:
         for result in results:
             if why := self._objection(result):
                 test = self.baseline.expected_call(result.call).test
-                what = f"{self.judge.place} does not accept a result of its timed calls (of {test})"
+                what = f"a timed call (of {test}) gives a result that {self.judge.place} does not accept"
                 refused.setdefault(result.arm, f"{what}: {why}")
         return refused
 
