@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from .naming import type_name
+from .shapes import Spent
 
 #: Of one value: parts that are told at most, and how deep they lie.
 MOST_PARTS, MOST_DEEP = 1_000_000, 200
@@ -72,6 +73,8 @@ class _Teller:
         return self._special(kind, value, depth)
 
     def _special(self, kind, value, depth):
+        if kind is Spent:  # an iterator, of which the caller has read what there was
+            raise Untold(value.name)
         if kind in _PARTS:
             return [kind.__name__, *_PARTS[kind](value)]
         if enum.Enum in kind.__mro__:

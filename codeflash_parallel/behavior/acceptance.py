@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.calls import JUDGED, Known, Measured, call_code, other_trace
+from codeflash_parallel.behavior.calls import Known, Measured, other_trace
 from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Guest, run_guest
+from codeflash_parallel.behavior.values import judged_calls
 from codeflash_parallel.behavior.wording import outcome_text
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.outcome import Code, Ended
 from codeflash_parallel.model.workspace import Limits, Workspace
 
 #: Wall seconds that a process of the judge has, and more for each question: it bounds each answer itself.
-_START_S, _ANSWER_S = 60.0, 1.0
+START_S, ANSWER_S = 60.0, 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,20 +62,23 @@ class Judge:
     known: dict[tuple[int, str], str] = field(default_factory=dict)
 
     async def measured(
-        self, baseline: Baseline, known: Known, again: Iterable[CallOutcome]
+        self, baseline: Baseline, known: Known, got: GuestReport, again: Iterable[CallOutcome]
     ) -> dict[int, Measured]:
         """Return what the judge says of calls that returned something else than the baseline's.
 
         Args:
             baseline: holds the inputs.
             known: what the baseline's calls gave.
-            again: calls of a candidate, with their results told.
+            got: the candidate's replay.
+            again: calls of it made once more, with their results told: what counts is what they give now.
         """
-        asked = [call for call in again if call.index in known.all and is_judged(known, call)]
-        await self.ask(baseline, [_question(call) for call in asked if call.plain])
+        wanted = judged_calls(known, got)
+        asked = [call for call in again if call.index in wanted and call.kind == "return"]
+        others = [call for call in asked if call.digest != known.all[call.index].digest]
+        await self.ask(baseline, [_question(call) for call in others if call.plain])
         found = {}
         for call in asked:
-            why = self._objection(call)
+            why = self._objection(call) if call in others else ""
             code = Code.NOT_ACCEPTED if why else _left_code(known.all[call.index], call)
             found[call.index] = Measured(code=code, judge=self.place, why=why)
         return found
@@ -90,7 +95,7 @@ class Judge:
         cases = [_case(baseline, number, question) for number, question in enumerate(new.values())]
         files = {"inputs": baseline.inputs, "derived": baseline.derived_inputs}
         spec = self.guest.spec("accept", (), callable=dict(self.given), cases=cases, **files)
-        limits = Limits(wall_s=_START_S + _ANSWER_S * len(cases))
+        limits = Limits(wall_s=START_S + ANSWER_S * len(cases))
         async with self.turn:
             session = await run_guest(self.guest, self.workspace, spec, limits)
         report, keys = session.report, tuple(new)
@@ -149,12 +154,6 @@ def _refused(place: str, baseline: Baseline, call: CallOutcome, why: str) -> Usa
     what = f"what the baseline returns in call {call.index}, {name}({_short(call.args)}) in {call.test}"
     message = f"accept: {place} does not accept {what}, which is {_short(outcome_text(call))}: {why}."
     return UsageError("BAD_JUDGE", message, _HINT if call.plain else _KINDS)
-
-
-def is_judged(known: Known, call: CallOutcome) -> bool:
-    """Say whether a call has returned, as the baseline's, something else."""
-    expected = known.all[call.index]
-    return call.kind == expected.kind == "return" and call_code(expected, call) in JUDGED
 
 
 def _left_code(expected: CallOutcome, call: CallOutcome) -> Code:

@@ -242,7 +242,7 @@ def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
     codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
     spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
     scratch = [one.index for one in found if one.code is Code.INPUT_MUTATED and uses(one.expected, spaces)]
-    judged = [one.index for one in found if rules.judge and _returns(one) and one.code in JUDGED]
+    judged = judged_calls(known, got) if rules.judge else ()
     skipped = {*scratch, *judged}
     others = [one for one in found if one.index not in skipped and (rules.strict or not one.is_hint(rules))]
     if any(one.code not in codes and one.index in known.calls for one in others):
@@ -253,8 +253,10 @@ def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*figures, *scratch, *judged)))
 
 
-def _returns(one: Differing) -> bool:
-    return one.got is not None and one.got.kind == one.expected.kind == "return"
+def judged_calls(known: Known, got: GuestReport) -> tuple[int, ...]:
+    """Return the calls that returned something else than the baseline's: the user's judge is asked."""
+    found = [one for one in differing(known, got, {}) if one.got and one.code in JUDGED]
+    return tuple(one.index for one in found if one.got and one.got.kind == one.expected.kind == "return")
 
 
 def measure(
