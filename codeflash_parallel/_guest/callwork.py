@@ -25,6 +25,10 @@ VALUES, FLOATLESS, RETURNS, JUDGED = "values", "floatless", "returns", "judged"
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
 
 
+#: Characters of the reason for which a call cannot be made.
+_WHY = 300
+
+
 class Raised:
     """An exception in the place of a result."""
 
@@ -49,7 +53,7 @@ class CallWork:
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
-        self.skipped = []
+        self.skipped = {}
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self.sizes = [len(group) for group in self._groups]
 
@@ -62,8 +66,8 @@ class CallWork:
                 function = targets.function(call.meta)
                 # Imports whatever the arguments need; a unit must not pay for that.
                 inputs.load(call)
-            except BaseException:  # a pickle runs the project's code
-                self.skipped.append(index)
+            except BaseException as error:  # a pickle runs the project's code
+                self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:_WHY]
             else:
                 usable.append((function, call))
         return usable

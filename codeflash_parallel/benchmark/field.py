@@ -130,7 +130,8 @@ async def _ready_all(field: Field, arms: Sequence[Arm]) -> None:
 def _compare(template: Template, baseline: Template) -> None:
     """Refuse an arm that loaded other work than the baseline did, or that has others work for it."""
     if template.cycles != baseline.cycles:
-        raise ArmLost(f"could load {sum(template.cycles)} of {sum(baseline.cycles)} inputs")
+        counts = f"{sum(template.cycles)} of {sum(baseline.cycles)}"
+        raise ArmLost(f"could load {counts} inputs ({template.why_fewer})")
     if template.helpers > baseline.helpers:
         # What they do is on no clock of ours, and they remember from one unit to the next.
         raise ArmLost("its import starts processes, which the baseline's does not")

@@ -64,6 +64,7 @@ class Template:
         self.arm, self.work, self.jury = arm.id, work, jury
         self.results: list[Result] = []
         self.cycles: tuple[int, ...] = ()
+        self.why_fewer = ""  # why the first call that is left out cannot be made
         self.helpers = 0
         self._channel = channel
         self._workspace = arm.workspace
@@ -77,6 +78,7 @@ class Template:
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles = _numbers(answer, "calls")
+        self.why_fewer = next(iter(answer.get("skipped", {}).values()), "")
         try:
             self._seat = seat_of(self._channel.pid, self._workspace)
         except ProcessGone:

@@ -43,6 +43,16 @@ def test_paths_become_those_of_another_slot():
     assert type(moved(Path(before) / "y")) is type(Path())
 
 
+def test_a_function_without_a_name_is_made_again_in_a_slot_whose_path_has_another_length():
+    settle(0)
+    code = compile("lambda x: (lambda y: (x, y, len))", f"{settle(0)}/test_it.py", "eval")
+    blob = pickling.dumps(eval(code, {}), ROOM)
+    root = settle(10)
+    made = relocating.load(blob)
+    assert made(1)(2) == (1, 2, len)
+    assert made.__code__.co_filename == made(1).__code__.co_filename == f"{root}/test_it.py"
+
+
 @pytest.mark.parametrize("cut", ["ree", "/0/tree", "abcdef/0/tree"])
 def test_a_path_that_was_cut_is_known_as_another_slot_s(cut: str):
     root = settle(0)
