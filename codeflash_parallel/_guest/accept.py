@@ -65,14 +65,13 @@ def _why_not(judge, targets, call, expected, actual):
     try:
         # The function first: it imports the classes that results are made of.
         arguments = bound(targets.function(call.meta), *inputs.load(call))
-        results = [rebuilt(json.loads(text)) for text in (expected, actual)]
-    except Untold as error:
-        return "it holds %s, which cannot be rebuilt in the judge's process" % error
     except BaseException as error:
         return _raised("the arguments cannot be made", error)
     try:
         with awaited(ANSWER_S):
-            answer = judge(arguments, *results)
+            answer = judge(arguments, *[rebuilt(json.loads(text)) for text in (expected, actual)])
+    except Untold as error:
+        return "it holds %s, which cannot be rebuilt in the judge's process" % error
     except TooSlow:
         return _SLOW
     except BaseException as error:

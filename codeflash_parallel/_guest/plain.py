@@ -29,7 +29,7 @@ _PARTS = {
     complex: lambda value: (value.real, value.imag),
     range: lambda value: (value.start, value.stop, value.step),
     Decimal: lambda value: (str(value),),
-    Fraction: lambda value: (str(value),),
+    Fraction: lambda value: (hex(value.numerator), hex(value.denominator)),
 }
 _KINDS = {kind: name for name, kind in (*_ROWS.items(), *_BYTES.items(), *_MAPPINGS.items())}
 
@@ -194,7 +194,7 @@ _SPECIAL = {
     "complex": complex,
     "range": range,
     "Decimal": Decimal,
-    "Fraction": Fraction,
+    "Fraction": lambda above, below: Fraction(int(above, 16), int(below, 16)),
     "ndarray": _array,
     "generic": lambda dtype, text: _array(dtype, [1], text)[0],
 }

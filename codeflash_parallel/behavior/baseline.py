@@ -135,11 +135,12 @@ class Baseline:
         """Return how long the setups, calls and teardowns of some tests take."""
         return sum(self.durations_ns.get(test, 0) for test in tests) / 1e9
 
-    def expected_call(self, index: int) -> CallOutcome:
-        """Return what the baseline gave in a captured or derived call; a repetition gave what another did."""
+    def expected_call(self, index: int) -> CallOutcome | None:
+        """Return what the baseline gave in a captured call; one that repeats another gave what that did."""
         if index in self.repeats:
-            index = next(i for i in self.calls if self.inputs_of.get(i) == self.inputs_of[index])
-        return self.calls[index] if index in self.calls else self.derived[index]
+            inputs = self.inputs_of.get(index)
+            index = next((i for i in self.calls if self.inputs_of.get(i) == inputs), index)
+        return self.calls.get(index)
 
     @property
     def changed_order(self) -> tuple[str, ...]:

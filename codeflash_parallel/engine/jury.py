@@ -21,6 +21,8 @@ class RaceJury:
     def accepts(self, call: int, digest: str, /) -> bool:
         """Say whether a result was accepted before, or is the baseline's."""
         expected = self.baseline.expected_call(call)
+        if expected is None:
+            return False
         return digest == expected.digest or not self.judge.why_not(expected.index, digest)
 
     async def refused(self, results: Sequence[Result], /) -> Mapping[str, str]:
@@ -29,23 +31,25 @@ class RaceJury:
         Raises:
             UsageError: `BAD_JUDGE`.
         """
-        await self.judge.ask(self.baseline, [self._question(result) for result in results if result.plain])
-        refused: dict[str, str] = {}
-        for result in results:
-            if why := self._objection(result):
-                test = self.baseline.expected_call(result.call).test
-                what = f"a timed call (of {test}) gives a result that {self.judge.place} does not accept"
-                refused.setdefault(result.arm, f"{what}: {why}")
-        return refused
+        await self.judge.ask(self.baseline, filter(None, map(self._question, results)))
+        found = {result.arm: why for result in reversed(results) if (why := self._objection(result))}
+        return {
+            arm: f"a timed call gives a result that {self.judge.place} {why}" for arm, why in found.items()
+        }
 
-    def _question(self, result: Result) -> Question:
-        call = self.baseline.expected_call(result.call).index
-        return Question(call=call, digest=result.digest, plain=result.plain)
+    def _question(self, result: Result) -> Question | None:
+        expected = self.baseline.expected_call(result.call)
+        if expected is None or not result.plain:
+            return None
+        return Question(call=expected.index, digest=result.digest, plain=result.plain)
 
     def _objection(self, result: Result) -> str:
-        if not result.plain:
-            return f"it holds {result.untold}, which cannot be rebuilt in the judge's process"
-        return self.judge.why_not(self.baseline.expected_call(result.call).index, result.digest)
+        """Return why a result is not accepted; empty: it is."""
+        expected = self.baseline.expected_call(result.call)
+        if expected is None or not result.plain:
+            return f"cannot be given: it holds {result.untold or 'nothing'}"
+        why = self.judge.why_not(expected.index, result.digest)
+        return why and f"does not accept ({expected.test}): {why}"
 
 
 def jury_of(context: RunContext) -> RaceJury | None:

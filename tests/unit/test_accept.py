@@ -62,3 +62,4 @@ def test_what_goes_wrong_is_told(ask: Any) -> None:
     assert ask(lambda *_: Odd() == 1) == "the judge raises (ValueError: 1)"
     assert ask(lambda *_: time.sleep(9)).startswith("the judge gives no answer within")
     assert ask(lambda *_: True, actual='["dataclass", "os", "system", 1]').startswith("it holds os.system")
+    assert ask(lambda *_: True, actual='["Fraction", "1e999999999"]').startswith("it holds what cannot")
