@@ -35,7 +35,7 @@ class Run(GuestRun):
     def essence(self) -> list[dict[str, Any]]:
         """The records without what differs between any two runs."""
         return [
-            {name: _steady(value) for name, value in record.items() if name not in {"ns", "pid"}}
+            {name: _steady(value) for name, value in record.items() if name not in {"ns", "copy_ns", "pid"}}
             for record in self.records
             if record["t"] not in {"timing", "served"}
         ]

@@ -75,7 +75,7 @@ def test_a_job_whose_daemon_dies_each_time_is_dead_and_one_that_was_drained_is_n
             2,
             "DAEMON_DIED: the daemon died while it ran",
         )
-        assert future.job_id in client.daemon.last_fault
+        until(lambda: future.job_id in client.daemon.last_fault)
         until(lambda: future.job_id in place.results())
         assert place.results()[future.job_id]["state"] == "dead"
 
