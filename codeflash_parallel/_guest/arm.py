@@ -164,6 +164,10 @@ def _serve_blocks(control, work, state):
             control.send_line(batch.done() if hasattr(batch, "done") else _DONE)
         elif order["op"] == "check":
             control.send("checked", **batch.check())
+        elif order["op"] == "look":
+            control.send("looked", outcomes=batch.look(order["places"]))
+        elif order["op"] == "tell":
+            control.send("told", **batch.tell(order["number"]))
         else:
             work.close()
             return

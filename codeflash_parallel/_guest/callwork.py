@@ -6,6 +6,7 @@ import os
 import time
 from collections import deque
 from itertools import islice
+from json import dumps
 from types import CoroutineType
 
 from . import inputs, instrument
@@ -16,8 +17,9 @@ from .replay import seed_everything
 from .targets import Settler, Targets, items_read, laziness
 
 #: What of outcomes is compared (the field `compare` of the spec): all of them, all but floats (where some
-#: distance is tolerated: the check has measured it), or only whether calls return.
-VALUES, FLOATLESS, RETURNS = "values", "floatless", "returns"
+#: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
+#: judge is asked about the types of exceptions; results are told one by one.
+VALUES, FLOATLESS, RETURNS, JUDGED = "values", "floatless", "returns", "judged"
 
 #: Results of these types need no forcing; more are added as they are met.
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
@@ -83,7 +85,9 @@ class CallWork:
             self._settler.open_loop()
         seed_everything(self._seed)
         lot = (group, calls, start)
-        return batch_of(entries, len(members), lot, self._settler, waits=waits, compare=self._compare)
+        batch = batch_of(entries, len(members), lot, self._settler, waits=waits, compare=self._compare)
+        batch.numbers = [members[(start + i) % len(members)][1].meta["i"] for i in range(len(members))]
+        return batch
 
     def close(self):
         """Let go of the event loop."""
@@ -131,7 +135,12 @@ class Batch:
         offset: number of calls before those of which the results are kept.
         settler: forces lazy results.
         compare: what goes into the digest.
+
+    Attributes:
+        numbers: of captured calls, those of one cycle.
     """
+
+    numbers = ()
 
     def __init__(self, entries, distinct, offset, settler, compare=VALUES):
         end = offset + distinct
@@ -175,17 +184,39 @@ class Batch:
         """Return the digest of the kept outcomes, in order, and what encoding them cost."""
         started = time.process_time_ns()
         digest = hashlib.sha256()
-        for result in self._results[self._turn :] + self._results[: self._turn]:
+        self._results = self._results[self._turn :] + self._results[: self._turn]
+        self._outcomes = []
+        for result in self._results:
             # Encoded in any case: what a result leaves for later is worked off, and charged.
             outcome = _outcome(result, self._compare)
+            self._outcomes.append(outcome)
             if self._compare == RETURNS:
                 outcome = "raises" if type(result) is Raised else "returns"
+            elif self._compare == JUDGED and type(result) is not Raised:
+                outcome = "returns"
             digest.update(outcome.encode("utf-8", "surrogatepass") + b"\n")
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
         raised = bool(self.raised())
         checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self._results)}
         return dict(checked, ns=time.process_time_ns() - started)
+
+    def look(self, places):
+        """Return the numbers of some calls that were checked, and digests of what they returned."""
+        return [
+            [self.numbers[place], self._outcomes[place]]
+            for place in places
+            if place < len(self._results) and type(self._results[place]) is not Raised
+        ]
+
+    def tell(self, number):
+        """Return what a call gave that was checked, in plain form, or why it has none."""
+        from . import plain
+
+        try:
+            return {"plain": dumps(plain.told(self._results[self.numbers.index(number)])), "untold": ""}
+        except plain.Untold as error:
+            return {"plain": "", "untold": str(error)}
 
 
 class AsyncBatch(Batch):

@@ -101,6 +101,11 @@ def digest_return(value, args, kwargs, iterators=EXHAUST, floats=None):
     return fields
 
 
+def digest_arguments(args, kwargs):
+    """Return a digest of the arguments alone; empty where they cannot be encoded."""
+    return _after(Walk(EXHAUST), args, kwargs)["after"]
+
+
 def observe_raise(error, args, kwargs, iterators=EXHAUST, floats=None):
     """Return the fields of a "call" record for a call that raised: its digests, and a text for people."""
     return dict(digest_raise(error, args, kwargs, iterators, floats), text=render(error))

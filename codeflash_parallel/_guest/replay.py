@@ -8,7 +8,7 @@ import time
 
 from . import aftereffects, current, importing, inputs, instrument, manners, reduction, scratch
 from .allowance import TooSlow, limited
-from .encode import digest_raise, digest_return, measure_raise, measure_return
+from .encode import digest_arguments, digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
 from .lasting import Lasting
 from .render import render_arguments
@@ -19,6 +19,8 @@ from .targets import Settler, Targets, Unresolvable, items_read
 _ANSWER = '{"t": "answer", "of": [%d, "%s", %s, "%s", "%s", "%s", "%s", "%s", %d]}\n'
 #: After so many calls with derived inputs that were ended the others are not made.
 _MOST_SLOW = 2
+#: Characters of results that are told for the user's judge.
+_MOST_PLAIN = 64 << 20
 _UNLIMITED = contextlib.nullcontext()
 _ANSWERED = ("digest", "floatless", "typeless", "after", "traces", "ns")
 
@@ -106,6 +108,7 @@ class Session:
         self._surroundings = Surroundings(spec["project"])
         self._lasting = None
         self.slow = 0
+        self._plain_left = _MOST_PLAIN
         self._copy_ns = 0  # of the last call's inputs
         self._spec = spec
 
@@ -148,7 +151,9 @@ class Session:
 
         def returned(*seen):
             told = space.told(*seen)  # before the iterators are read
-            return dict(measure_return(*seen), space=told)
+            plain = self._plain(seen[0]) if self._spec.get("judged") else {}
+            fields = dict(measure_return(*seen), space=told, **plain)
+            return dict(fields, arguments=digest_arguments(*seen[1:])) if plain else fields
 
         fields.update(self._observed(function, args, kwargs, meta, returned, measure_raise))
         left = render_arguments(args, kwargs)
@@ -156,6 +161,17 @@ class Session:
         why = fields.pop("unencodable", "")
         channel.write("call", thread=False, copy_ns=self._copy_ns, **fields)
         return why
+
+    def _plain(self, value):
+        """Return a result for the user's judge, as a JSON text, or why there is none."""
+        from . import plain
+
+        try:
+            text = json.dumps(plain.told(value))
+        except plain.Untold as error:
+            return {"untold": str(error)}
+        self._plain_left -= len(text)
+        return {"plain": text} if self._plain_left >= 0 else {"untold": "more than is told in one process"}
 
     def _answer(self, function, args, kwargs, meta, channel):
         fields = self._observed(function, args, kwargs, meta, digest_return, digest_raise)

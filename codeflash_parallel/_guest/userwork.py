@@ -38,7 +38,7 @@ class CallableWork:
         self._seed = spec.get("seed", 0)
         self._compare = spec.get("compare", callwork.VALUES)
         self._settler = Settler()
-        self._function = _load(spec)
+        self._function = load_callable(spec, "benchmark", _MODULE)
         self._waits = _is_async(self._function)
 
     def prepare(self, group, calls, start):  # noqa: ARG002 - there is one group with one input
@@ -55,22 +55,30 @@ class CallableWork:
         self._settler.close()
 
 
-def _load(spec):
+def load_callable(spec, where, module_name):
+    """Return a callable that the user names, from the snapshot's text of its file: `spec["callable"]`.
+
+    Args:
+        where: which part of the guest has failed where that fails.
+        module_name: of the module that holds it.
+
+    Raises:
+        GuestFailure: the text raises, or holds no such callable.
+    """
     given = spec["callable"]
     file = os.path.join(spec["root"], given["path"])
     # As an interpreter does that is given a script.
     sys.path.insert(0, os.path.dirname(file))
-    module = sys.modules[_MODULE] = types.ModuleType(_MODULE)
+    module = sys.modules[module_name] = types.ModuleType(module_name)
     module.__file__ = file
-    where = "%s::%s" % (given["path"], given["name"])
     try:
         exec(compile(given["source"], file, "exec", dont_inherit=True), vars(module))
     except BaseException as error:
         message = "%s cannot be imported (%s: %s)" % (given["path"], type(error).__name__, error)
-        raise GuestFailure("benchmark", message) from error
+        raise GuestFailure(where, message) from error
     found = getattr(module, given["name"], None)
     if not callable(found):
-        raise GuestFailure("benchmark", "%s is no callable" % where)
+        raise GuestFailure(where, "%s::%s is no callable" % (given["path"], given["name"]))
     return found
 
 

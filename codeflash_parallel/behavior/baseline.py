@@ -135,6 +135,13 @@ class Baseline:
         """Return how long the setups, calls and teardowns of some tests take."""
         return sum(self.durations_ns.get(test, 0) for test in tests) / 1e9
 
+    def expected_call(self, index: int) -> CallOutcome | None:
+        """Return what the baseline gave in a captured call; one that repeats another gave what that did."""
+        if index in self.repeats:
+            inputs = self.inputs_of.get(index)
+            index = next((i for i in self.calls if self.inputs_of.get(i) == inputs), index)
+        return self.calls.get(index)
+
     @property
     def changed_order(self) -> tuple[str, ...]:
         """Return the order of screening where it is not that of collection."""

@@ -23,12 +23,14 @@ class Rules:
     Attributes:
         strict: hints reject, too.
         watched: the calls are of watched functions: another state of their arguments is a hint.
+        judge: place of the user's judge, which is asked about other results; empty: there is none.
         unkept: names of traces that the baseline itself does not repeat: they are not compared.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     strict: bool = False
     watched: bool = False
+    judge: str = ""
     unkept: frozenset[str] = frozenset()
 
 
@@ -91,11 +93,16 @@ class Measured:
     Attributes:
         gap: how far its floats lie apart; they are all that differs.
         is_scratch: only arguments that the baseline uses as scratch space are in another state.
+        code: what the call counts as, now that the user's judge was asked; `None`: it was not.
+        judge, why: its place, and why it does not accept the result.
     """
 
     gap: Gap | None = None
     is_accepted: bool = False
     is_scratch: bool = False
+    code: Code | None = None
+    judge: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,9 +141,18 @@ def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) 
     return [
         Differing(code=code, expected=call, got=answers.get(index), measured=measured.get(index, Measured()))
         for index, call in known.all.items()
-        if (code := call_code(call, answers.get(index))) is not Code.OK
-        and not (index in measured and measured[index].is_accepted)
+        if (code := _code(call, answers.get(index), measured.get(index))) is not Code.OK
     ]
+
+
+def _code(expected: CallOutcome, got: CallOutcome | Answer | None, measured: Measured | None) -> Code:
+    if measured is not None and (measured.is_accepted or measured.code is not None):
+        return Code.OK if measured.is_accepted else measured.code or Code.OK
+    return call_code(expected, got)
+
+
+#: How results differ that the user's judge is asked about.
+JUDGED = frozenset({Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.FLOAT_DIFFERS})
 
 
 def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:

@@ -37,6 +37,8 @@ class CallOutcome:
         traces: what else the call left behind, as ``name=text;...``; of the baseline those that are stable.
         floats, skeleton: of a call that was measured: all floats in result and arguments, packed, and the
             digest of everything else.
+        plain: the result as JSON, for the user's judge; empty where nobody judges, or with why in `untold`.
+        arguments: digest of the arguments alone after the call, for a result that is judged.
         left: the arguments after the call, in words; empty where they are as before.
         space: of arguments that may be scratch space, as `_guest.scratch` tells it; empty: there are none.
         ns: CPU time of the call.
@@ -59,6 +61,9 @@ class CallOutcome:
     floats: str = ""
     skeleton: str = ""
     space: Mapping[str, str] = field(default_factory=dict)
+    plain: str = ""
+    untold: str = ""
+    arguments: str = ""
     text: str = ""
     args: str = ""
     left: str = ""
@@ -75,6 +80,12 @@ class CallOutcome:
     def essence(self) -> tuple[str, str, str]:
         """Return what must be equal for two outcomes to be the same."""
         return (self.kind, self.digest, self.after)
+
+    def repeats(self, first: CallOutcome) -> bool:
+        """Say whether the baseline gave the same before; of what is judged results may differ."""
+        if self.plain and first.plain:
+            return self.arguments == first.arguments
+        return (self.essence, self.type) == (first.essence, first.type)
 
 
 class Answer(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from codeflash_parallel.behavior.acceptance import Judge
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.points import Serving
@@ -68,6 +69,7 @@ class CheckPlan:
         front: tests that are run before all others: they pass on the baseline when they are run alone.
         by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
         rules: what a difference of values has to be to count.
+        judge: the user's, which is asked about other results; `None`: there is none.
     """
 
     guest: Guest
@@ -81,6 +83,7 @@ class CheckPlan:
     front: tuple[str, ...] = ()
     by_edits: Serving | None = None
     rules: Rules = field(default_factory=Rules)
+    judge: Judge | None = None
 
     @property
     def watches(self) -> bool:

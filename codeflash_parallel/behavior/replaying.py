@@ -79,7 +79,12 @@ class Replaying:
         if not wanted:
             return {}
         again = await self._replay(part, wanted)
-        return measure(part.known, session.report, again.report.calls, rules)
+        found = measure(part.known, session.report, again.report.calls, rules)
+        if not rules.judge or self.plan.judge is None:
+            return found
+        calls = [c for c in again.report.calls if c.index not in found or not found[c.index].is_accepted]
+        judge, baseline = self.plan.judge, self.plan.baseline
+        return {**found, **await judge.measured(baseline, part.known, session.report, calls)}
 
     async def _replay(self, part: Part, texts: tuple[int, ...], last: int | None = None) -> Session:
         """Make captured calls and those with derived inputs: all, or up to the last one that is wanted.

@@ -50,6 +50,7 @@ class GuestReport:
         manners: how values told what they hold, and what was still to come after the calls.
         derived: by the number of a derived input: the call that it was made from, the relation that it
             breaks, and the type of exception that the baseline raised.
+        accepted: of the user's judge: by the number of a question, why a result is not accepted.
         derivations: what came of deriving, by target.
         sources: digests of the bytes compiled for each proven path.
         outside: modules that only the user's own checkout could provide.
@@ -80,6 +81,7 @@ class GuestReport:
     changed_globals: Mapping[str, str] = field(default_factory=dict)
     manners: frozenset[str] = frozenset()
     derived: Mapping[int, tuple[int, str, str]] = field(default_factory=dict)
+    accepted: Mapping[int, str] = field(default_factory=dict)
     derivations: tuple[Derivation, ...] = ()
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outside: tuple[tuple[str, str], ...] = ()
@@ -143,6 +145,7 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
             whole_number(r["i"]): (whole_number(r["base"]), str(r["breaks"]), str(r["raises"]))
             for r in by_type["derived"]
         },
+        accepted={whole_number(r["i"]): str(r["why"]) for r in by_type["accepted"]},
         derivations=tuple(map(_derivation, by_type["deriving"])),
         sources=_sources(by_type["source"]),
         outside=tuple((str(r.get("module", "")), str(r.get("path", ""))) for r in by_type["outside"]),
@@ -276,6 +279,9 @@ def _call(
         floats=str(get("floats") or ""),
         skeleton=str(get("skeleton") or ""),
         space=_texts(get("space")),
+        plain=str(get("plain") or ""),
+        untold=str(get("untold") or ""),
+        arguments=str(get("arguments") or ""),
         text=str(get("text") or ""),
         args=str(get("args") or ""),
         captured=bool(get("captured", False)),

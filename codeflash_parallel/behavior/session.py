@@ -86,6 +86,7 @@ class Guest:
         seed: of random state; drawn from the run's seed.
         overlaid: folders of tests that come on top, relative to the workspace's root.
         encoders: files and names of functions that take values of the user's own types apart.
+        judged: results are told in plain form, for the user's judge.
     """
 
     runner: Runner
@@ -95,6 +96,7 @@ class Guest:
     seed: int
     overlaid: tuple[str, ...] = ()
     encoders: tuple[tuple[str, str], ...] = ()
+    judged: bool = False
 
     def spec(self, mode: str, prove: Sequence[str], **more: Any) -> dict[str, Any]:
         """Return the common part of a spec."""
@@ -104,6 +106,7 @@ class Guest:
             "prove": sorted({*prove, *(t.path for t in self.targets)}),
             "seed": self.seed,
             **({"encoders": [list(encoder) for encoder in self.encoders]} if self.encoders else {}),
+            **({"judged": True} if self.judged else {}),
             **more,
         }
 

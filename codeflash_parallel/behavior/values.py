@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from codeflash_parallel.behavior.calls import (
+    JUDGED,
     Differing,
     Known,
     Measured,
@@ -31,7 +32,14 @@ from codeflash_parallel.model.outcome import Code, Level
 
 #: How grave a differing call is, the gravest first; the code of a candidate is its gravest.
 _GRAVEST_FIRST = (
-    *(Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.INPUT_MUTATED, Code.STATE_DIFFERS, Code.FLOAT_DIFFERS),
+    *(
+        Code.VALUE_DIFFERS,
+        Code.NOT_ACCEPTED,
+        Code.TYPE_DIFFERS,
+        Code.INPUT_MUTATED,
+        Code.STATE_DIFFERS,
+        Code.FLOAT_DIFFERS,
+    ),
 )
 #: Codes of calls that may differ in nothing but floats: the arguments afterwards may hold some, too.
 _MAYBE_FLOATS = frozenset({Code.FLOAT_DIFFERS, Code.INPUT_MUTATED})
@@ -78,7 +86,7 @@ def compare_calls(
     rules = rules or Rules()
     found = _sorted(differing(known, got, measured or {}), known, rules)
     outside = first_difference(found.beyond[0], known, got) if found.beyond else None
-    counts = _counts(known, len(found.observed), found.inside, found.beyond)
+    counts = _with_accepted(_counts(known, len(found.observed), found.inside, found.beyond), measured or {})
     judged = partial(ValueComparison, counts=counts, outside=outside)
     name = _changed_global(known, got)
     if name and not found.observed:
@@ -140,11 +148,13 @@ def _sorted(found: Iterable[Differing], known: Known, rules: Rules) -> _Sorted:
 
 def together(first: ValueComparison, second: ValueComparison) -> ValueComparison:
     """Add what another replay says to that of one in which nothing differed."""
-    level = second.counts.level if first.counts.level is Level.TESTS else first.counts.level
+    levels = (second.counts.level, first.counts.level)
+    level = levels[0] if Level.ACCEPTED in levels[:1] or levels[1] is Level.TESTS else levels[1]
     counts = replace(
         first.counts,
         compared=first.counts.compared + second.counts.compared,
         differing=first.counts.differing + second.counts.differing,
+        accepted=first.counts.accepted + second.counts.accepted,
         level=level,
     )
     reason = _all_equal(counts) if second.code is Code.OK else second.reason
@@ -187,6 +197,12 @@ def _counts(
     )
 
 
+def _with_accepted(counts: ValueCounts, measured: Mapping[int, Measured]) -> ValueCounts:
+    """Count the results that the user's judge has accepted."""
+    accepted = sum(one.code not in {None, Code.NOT_ACCEPTED} for one in measured.values())
+    return replace(counts, accepted=accepted, level=Level.ACCEPTED) if accepted else counts
+
+
 def _changed_global(known: Known, got: GuestReport) -> str:
     """Return the first global that was not left as the baseline leaves it; empty if there is none."""
     for name in sorted(known.globals):
@@ -220,18 +236,27 @@ def _all_equal(counts: ValueCounts) -> str:
 
 
 def to_measure(known: Known, got: GuestReport, rules: Rules) -> tuple[int, ...]:
-    """Return the calls whose floats are wanted: those that may differ in nothing else."""
+    """Return the calls that are to be measured: those that may differ in floats only, or are judged."""
     found = differing(known, got, {})
     exact = rules.tolerance.is_exact
     codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
     spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
     scratch = [one.index for one in found if one.code is Code.INPUT_MUTATED and uses(one.expected, spaces)]
-    others = [one for one in found if one.index not in scratch and (rules.strict or not one.is_hint(rules))]
+    judged = judged_calls(known, got) if rules.judge else ()
+    skipped = {*scratch, *judged}
+    others = [one for one in found if one.index not in skipped and (rules.strict or not one.is_hint(rules))]
     if any(one.code not in codes and one.index in known.calls for one in others):
         return ()  # it is decided already
     wanted = [one.index for one in found if one.code in codes and one.expected.floats]
     captured = [index for index in wanted if index in known.calls]
-    return (*(wanted if not exact or not captured else captured[:_MOST_FIGURES]), *scratch)
+    figures = wanted if not exact or not captured else captured[:_MOST_FIGURES]
+    return tuple(dict.fromkeys((*figures, *scratch, *judged)))
+
+
+def judged_calls(known: Known, got: GuestReport) -> tuple[int, ...]:
+    """Return the calls that returned something else than the baseline's: the user's judge is asked."""
+    found = [one for one in differing(known, got, {}) if one.got and one.code in JUDGED]
+    return tuple(one.index for one in found if one.got and one.got.kind == one.expected.kind == "return")
 
 
 def measure(

@@ -139,12 +139,16 @@ def sentence(one: Differing, difference: FirstDifference, count: int) -> str:
 
 
 def _what(one: Differing) -> str:
+    if one.code is Code.NOT_ACCEPTED:
+        return f"gives a result that {one.measured.judge} does not accept"
     if one.code is Code.STATE_DIFFERS:
         return f"gives {_left(one.trace)},"
     return _WHAT[one.code]
 
 
 def _figures(one: Differing) -> str:
+    if one.code is Code.NOT_ACCEPTED:
+        return f": {one.measured.why}"
     if one.code is not Code.FLOAT_DIFFERS:
         return ""
     return f" ({one.gap.words})" if one.gap else " (too many floats to say how far apart)"

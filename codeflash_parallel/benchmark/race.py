@@ -31,6 +31,7 @@ from codeflash_parallel.benchmark.tracks import Track, track
 from codeflash_parallel.benchmark.unit import SECOND
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.events import RaceProgress
+from codeflash_parallel.model.outcome import Code, Status
 from codeflash_parallel.process.machine import read_machine
 
 #: Fewer rounds than this bound nothing at the default confidence; a race that cannot have them is not begun.
@@ -164,6 +165,7 @@ class _Race:
             self._round_ns.append(self._mark_ns - began)
             self._take_lost(field, len(self._rounds))
             self._take_wrong()
+            await self._take_refused(field)
             self._looks = after_round(self._looks, self._rounds, self._plan, self._out)
             await self._clear(field)
             told()
@@ -266,6 +268,18 @@ class _Race:
     def _take_wrong(self) -> None:
         timed = self._timed
         self._out.update({arm: out for arm, out in misconduct(self._rounds).items() if arm in timed})
+
+    async def _take_refused(self, field: Field) -> None:
+        """Take out the candidates of which the user's judge does not accept a result of this round."""
+        results = [result for template in field.templates.values() for result in template.results]
+        for template in field.templates.values():
+            template.results.clear()
+        mine = [result for result in results if result.arm in self._timed]
+        refused = await self._bench.jury.refused(mine) if self._bench.jury and mine else {}
+        for arm, why in refused.items():
+            self._out[arm] = Out(
+                status=Status.REJECTED, code=Code.NOT_ACCEPTED, reason=why, left_in=len(self._rounds)
+            )
 
     async def _clear(self, field: Field) -> None:
         """Close the processes of arms that race no longer."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.benchmark.jury import Jury
 from codeflash_parallel.benchmark.lost import ArmLost, ArmNotStarted, explained
-from codeflash_parallel.benchmark.plan import Arm, RacePlan
+from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Template
 from codeflash_parallel.model.workspace import (
     Command,
@@ -28,11 +29,13 @@ class Bench:
         runner: starts their processes.
         guest_dir: what `install_guest` returned.
         limits: of each arm's processes; their times are replaced by the race's own.
+        jury: judges results of captured calls; `None`: digests are compared.
     """
 
     runner: Runner
     guest_dir: Path
     limits: Limits
+    jury: Jury | None = None
 
 
 async def start_fork_server(bench: Bench, arm: Arm, plan: RacePlan, hash_seed: int) -> ForkServer:
@@ -69,7 +72,7 @@ async def start_template(
         channel = await server.open(_command(bench, arm, spec, plan, hash_seed))
     except ServerGone as error:
         raise _no_server(error) from error
-    return Template(arm, channel, plan.work)
+    return Template(arm, channel, plan.work, bench.jury if plan.work is Work.CALLS else None)
 
 
 def _command(bench: Bench, arm: Arm, spec: Mapping[str, Any], plan: RacePlan, hash_seed: int) -> Command:

@@ -13,8 +13,10 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import Any
 
+from codeflash_parallel.benchmark.jury import Jury, Result
 from codeflash_parallel.benchmark.leftovers import Leftovers
 from codeflash_parallel.benchmark.lost import ArmLate, ArmLost, ArmSlow
 from codeflash_parallel.benchmark.plan import Arm, Work
@@ -49,12 +51,18 @@ GRAIN_S = 0.01
 #: Nanoseconds in a second.
 SECOND = 1_000_000_000
 
+#: Results of a block that a jury is asked about: enough in a dozen rounds for a call in ten that is wrong.
+DRAWN_RESULTS = 4
+#: No seed: an arm could know that.
+_RANDOM = SystemRandom()
+
 
 class Template:
     """A warm process of one arm, from which its units are forked. Made by `start_template`."""
 
-    def __init__(self, arm: Arm, channel: Channel, work: Work) -> None:
-        self.arm, self.work = arm.id, work
+    def __init__(self, arm: Arm, channel: Channel, work: Work, jury: Jury | None = None) -> None:
+        self.arm, self.work, self.jury = arm.id, work, jury
+        self.results: list[Result] = []
         self.cycles: tuple[int, ...] = ()
         self.why_fewer = ""  # why the first call that is left out cannot be made
         self.helpers = 0
@@ -145,6 +153,13 @@ def _numbers(answer: Mapping[str, Any], name: str) -> tuple[int, ...]:
     return tuple(found)
 
 
+def _pairs(answer: Mapping[str, Any]) -> list[tuple[int, str]]:
+    found = answer.get("outcomes")
+    if not isinstance(found, list) or not all(isinstance(p, list) and len(p) == 2 for p in found):  # noqa: PLR2004
+        raise ArmLost("does not keep to the protocol: no outcomes")
+    return [(_number({"of": number}, "of"), str(digest)) for number, digest in found]
+
+
 def _unexpected(answer: object, expected: str) -> str:
     if isinstance(answer, dict) and answer.get("t") == "reaped":
         return f"ended with status {answer.get('status')} while it was timed"
@@ -194,6 +209,7 @@ class Unit:
         self._forked_bytes = self._witness.memory().now
         self._reaped_before_ns = template.reaped_ns()
         self._commands_ns = 0
+        self._kept = 0
         self.said = ""
 
     async def block(self, job: Job, deadline_s: float) -> Block:
@@ -221,7 +237,7 @@ class Unit:
         queued_ns = after.queued_ns - before.queued_ns + own_queued_ns() - own_queued
         queued_ns += max(0, _number(told, "queued_ns", 0))
         digest = await self._checked(deadline_s) if job.is_checked else ""
-        return Block(
+        block = Block(
             arm=template.arm,
             kind=job.kind,
             group=job.group,
@@ -237,6 +253,26 @@ class Unit:
             reads=after.reads - before.reads,
             children=children,
         )
+        if job.is_checked and template.jury is not None:
+            template.results += await self._results(template.jury, deadline_s)
+        return block
+
+    async def _results(self, jury: Jury, deadline_s: float) -> list[Result]:
+        """Draw some results of the last block, and return those about which the jury knows nothing."""
+        places = _RANDOM.sample(range(self._kept), min(self._kept, DRAWN_RESULTS))
+        await self._template.say({"op": "look", "places": places})
+        looked = await self._template.hear("looked", SMALL_S + deadline_s)
+        return [
+            await self._told(number, digest, deadline_s)
+            for number, digest in _pairs(looked)
+            if not jury.accepts(number, digest)
+        ]
+
+    async def _told(self, number: int, digest: str, deadline_s: float) -> Result:
+        await self._template.say({"op": "tell", "number": number})
+        told = await self._template.hear("told", SMALL_S + deadline_s)
+        plain, untold = (str(told.get(name, "")) for name in ("plain", "untold"))
+        return Result(arm=self._template.arm, call=number, digest=digest, plain=plain, untold=untold)
 
     async def _done(self, deadline_s: float, cpu: int, queued_ns: int) -> dict[str, Any]:
         """Wait until the calls are done; for what an arm spends in line behind others' it is not blamed.
@@ -261,6 +297,7 @@ class Unit:
         await self._template.say({"op": "check"})
         checked = await self._template.hear("checked", SMALL_S + deadline_s)
         self.said = str(checked.get("said", ""))
+        self._kept = _number(checked, "inputs", 0)
         return str(checked.get("digest", ""))
 
     async def end(self) -> Ending:

@@ -35,6 +35,7 @@ _METAVARS: Mapping[str, str] = {
     "require_isolation": "LEVEL",
     "allow_write": "PATH",
     "compare": "|".join(Compare),
+    "accept": "PATH::NAME",
     "encoders": "PATH::NAME|MODULE:NAME",
     "ranking": "ORDER",
     "benchmark": "PATH::NAME",

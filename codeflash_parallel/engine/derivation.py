@@ -189,7 +189,7 @@ def sorted_out(
 def _agree(first: CallOutcome | None, second: CallOutcome | None) -> bool:
     if first is None or second is None or first.unencodable or second.unencodable:
         return False
-    return (first.essence, first.type) == (second.essence, second.type)
+    return second.repeats(first)
 
 
 def bounded(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:

@@ -11,17 +11,19 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel import __version__
+from codeflash_parallel.behavior.acceptance import Judge
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.floats import Tolerance
 from codeflash_parallel.behavior.plan import CheckPlan
-from codeflash_parallel.behavior.session import Guest, SelectedRun, run_guest, selected_run_spec
+from codeflash_parallel.behavior.session import Guest, SelectedRun, hashed, run_guest, selected_run_spec
 from codeflash_parallel.engine.baselines import load, one_learner, save
 from codeflash_parallel.engine.demands import Absent
 from codeflash_parallel.engine.findings import Choice
 from codeflash_parallel.engine.fleet import Fleet
 from codeflash_parallel.engine.interpreter import environment_stamp
 from codeflash_parallel.engine.isolating import explained, key_of
+from codeflash_parallel.engine.naming import named_callable
 from codeflash_parallel.engine.preflight import Depth, Preflight
 from codeflash_parallel.engine.scheduling import Room, slots_used
 from codeflash_parallel.engine.setup import Setup
@@ -33,7 +35,7 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.settings import Compare
 from codeflash_parallel.model.variables import withheld_names
 from codeflash_parallel.model.workspace import Limits
-from codeflash_parallel.process.environment import identity
+from codeflash_parallel.process.environment import HASH_SEEDS, identity
 from codeflash_parallel.worktrees.pool import Pool
 from codeflash_parallel.worktrees.snapshot import Snapshot
 
@@ -88,7 +90,9 @@ class Learner:
                 found = await anyio.to_thread.run_sync(load, folder)
                 found = found or await self._learn(demand, folder)
         # Not this run's seed where another run has made it: what is random came out otherwise there.
-        plan = self._plan(replace(demand.guest, seed=found.seed), demand.snapshot, found)
+        guest = replace(demand.guest, seed=found.seed)
+        judge = self._judge(guest, demand.snapshot, demand.pool)
+        plan = self._plan(guest, demand.snapshot, found, judge)
         fleet = await self._ready(plan, demand, folder)
         self._known[folder.name] = found
         return plan, fleet
@@ -138,6 +142,7 @@ class Learner:
             warmth=warmth,
             steps=demand.steps,
             depth=demand.depth,
+            judge=self._judge(guest, snapshot, demand.pool),
             choice=Choice.ALL if self._setup.settings.no_select else Choice.NOTICING,
             absent=self._absent(snapshot),
             files=tuple(self._setup.mirror.paths(snapshot)),
@@ -185,7 +190,9 @@ class Learner:
 
     # --- what follows from the setup -------------------------------------------------------------------
 
-    def _plan(self, guest: Guest, snapshot: Snapshot, baseline: Baseline) -> CheckPlan:
+    def _plan(
+        self, guest: Guest, snapshot: Snapshot, baseline: Baseline, judge: Judge | None = None
+    ) -> CheckPlan:
         settings = self._setup.settings
         memory_bytes = memory_limit_of(self._setup.shares, settings, baseline.rss_bytes)
         cpu_s = settings.timeout + _CPU_FACTOR * baseline.longest_cpu_ns / 1e9
@@ -196,8 +203,27 @@ class Learner:
             compare_values=settings.compare is Compare.VALUES,
             sources=self._sources(guest, snapshot),
             fresh=settings.fresh,
-            rules=Rules(tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol), strict=settings.strict),
+            rules=Rules(
+                tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol),
+                strict=settings.strict,
+                judge=settings.accept,
+            ),
+            judge=judge,
         )
+
+    def _judge(self, guest: Guest, snapshot: Snapshot, pool: Pool) -> Judge | None:
+        """Return the user's judge, if there is one.
+
+        Raises:
+            UsageError: `BAD_JUDGE`.
+        """
+        place = self._setup.settings.accept
+        if not place or not guest.targets:
+            return None
+        source = self._setup.mirror.read(snapshot, place.partition("::")[0])
+        given = named_callable("accept", place, source, guest.targets)
+        workspace = hashed(pool.baseline.workspace, HASH_SEEDS[0])
+        return Judge(place=place, given=given, guest=guest, workspace=workspace, turn=pool.baselines_turn)
 
     def _absent(self, snapshot: Snapshot) -> Absent:
         withheld = withheld_names(os.environ, self._setup.settings.pass_env)
@@ -226,4 +252,5 @@ class Learner:
             identity(os.environ, setup.settings.pass_env),
             key_of(setup.isolation.policy),
             guest.encoders,
+            setup.settings.accept,
         )

@@ -24,13 +24,14 @@ def must_have_named(repository: Repository, settings: Settings) -> None:
     What cannot be seen without a snapshot is left to `must_be_there`.
 
     Raises:
-        UsageError: `BAD_FUNCTION`, `NO_SUCH_FUNCTION` or `BAD_BENCHMARK`, as `run` has them.
+        UsageError: `BAD_FUNCTION`, `NO_SUCH_FUNCTION`, `BAD_BENCHMARK` or `BAD_JUDGE`, as `run` has them.
     """
     commit = resolve(repository, settings.base) if settings.base else ""
     targets = [*map(Target.parse, settings.functions)]
-    if settings.benchmark:
-        source = _source(repository, commit, settings.benchmark.partition("::")[0])
-        benchmark_text(settings.benchmark, source, targets)
+    for setting, place in (("benchmark", settings.benchmark), ("accept", settings.accept)):
+        if place:
+            source = _source(repository, commit, place.partition("::")[0])
+            named_callable(setting, place, source, targets)
     for target in targets:
         source = _source(repository, commit, target.path)
         if commit and source is not None and not _is_python(source):
@@ -38,31 +39,36 @@ def must_have_named(repository: Repository, settings: Settings) -> None:
         must_be_there(target, source, partial(_paths, repository, commit))
 
 
-def benchmark_text(place: str, source: bytes | None, targets: Iterable[Target]) -> str:
-    """Return the text of the file of a benchmark that the user names.
+#: By setting that names a callable: the code of an error, and what is wrong with one in the file of a target.
+_CALLABLES = {
+    "benchmark": ("BAD_BENCHMARK", "no candidate's code would be timed"),
+    "accept": ("BAD_JUDGE", "candidates would change their own judge"),
+}
+
+
+def named_callable(
+    setting: str, place: str, source: bytes | None, targets: Iterable[Target]
+) -> dict[str, str]:
+    """Return what a guest's spec says of a callable that the user names: `path`, `name` and `source`.
 
     Args:
+        setting: `benchmark` or `accept`.
         place: `path::name`.
         source: what the file holds; `None`: there is no such file.
         targets: of the run.
 
     Raises:
-        UsageError: `BAD_BENCHMARK`, with what to do.
+        UsageError: `BAD_BENCHMARK` or `BAD_JUDGE`, with what to do.
     """
-    path = place.partition("::")[0]
+    path, _, name = place.partition("::")
+    code, why = _CALLABLES[setting]
     if source is None:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which the snapshot does not have.",
-            "The path is relative to the repository's root.",
-        )
+        hint = "The path is relative to the repository's root."
+        raise UsageError(code, f"{setting} names {path}, which the snapshot does not have.", hint)
     if path in {target.path for target in targets}:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which holds a target: no candidate's code would be timed.",
-            "Put the benchmark into a file of its own that imports the target.",
-        )
-    return source.decode("utf-8", "surrogateescape")
+        message = f"{setting} names {path}, which holds a target: {why}."
+        raise UsageError(code, message, "Put it into a file of its own that imports the target.")
+    return {"path": path, "name": name, "source": source.decode("utf-8", "surrogateescape")}
 
 
 def _source(repository: Repository, commit: str, path: str) -> bytes | None:

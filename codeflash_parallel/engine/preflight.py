@@ -21,6 +21,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from codeflash_parallel.behavior.acceptance import Judge
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.outcomes import CallOutcome
@@ -107,6 +108,7 @@ class Preflight:
         sources: the snapshot's text of each target file.
         inputs: file for the captured inputs; made by a guest, read by guests only.
         warmth: the servers that candidates will be judged by.
+        judge: the user's, which has to accept the baseline's own results.
         depth: what is wanted.
         choice: which tests candidates run.
         absent: what the tests have to do without, for the hint on a red baseline.
@@ -120,6 +122,7 @@ class Preflight:
     inputs: Path
     warmth: Warmth
     steps: Steps
+    judge: Judge | None = None
     depth: Depth = Depth.CALLS
     choice: Choice = Choice.NOTICING
     absent: Absent = field(default_factory=Absent)
@@ -287,7 +290,11 @@ class Preflight:
             is_sheltered = part.known.calls.keys() <= set(got.sheltered)
             for replay in got.others if is_sheltered else got.replays:
                 must_be_ours(replay, self.sources, part.known.paths & draft.loaded.keys())
-        return settled
+        return settled if self.judge is None else await self._judged(self.judge, settled)
+
+    async def _judged(self, judge: Judge, settled: Baseline) -> Baseline:
+        self.steps.begin("the judge is asked about the baseline's own results")
+        return await judge.settled(settled)
 
     async def _is_noticed(self, draft: Baseline) -> bool:
         """Say whether a test fails when the targets raise."""

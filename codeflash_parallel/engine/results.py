@@ -18,6 +18,9 @@ from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, Fault, RunResult
 from codeflash_parallel.model.settings import Compare
 
+#: Of candidates that are equivalent to the baseline.
+_EQUAL = frozenset({Status.WON, Status.TIED, Status.LOST, Status.UNDECIDED})
+
 
 def of_nobody(account: Account) -> RunResult:
     """Return the result of a run without candidates."""
@@ -33,7 +36,18 @@ def judged(account: Account) -> RunResult:
         summary += f" {account.context.baseline.left_out}"
     if account.setup.settings.compare is Compare.PASS_FAIL:
         summary += " Only test outcomes were compared (pass-fail), no values."
-    return _result(account, verdict, summary)
+    return _result(account, verdict, f"{summary}{_accepted(account)}")
+
+
+def _accepted(account: Account) -> str:
+    """Say of whose results the user's judge has accepted some; of the leaders, where there are any."""
+    judge, leaders = account.setup.settings.accept, account.finding.leaders
+    equal = [entry.result for entry in account.ledger if entry.result and entry.result.status in _EQUAL]
+    named = [r for r in equal if r.values.accepted and (r.id in leaders or not leaders)]
+    if not named:
+        return ""
+    who = ", ".join(f"{result.id} on {result.values.accepted} calls" for result in named)
+    return f" Where results differ they were accepted by your judge {judge}: {who}."
 
 
 def interrupted(account: Account, code: str) -> RunResult:
@@ -112,12 +126,18 @@ def _baseline(context: RunContext) -> dict[str, Any]:
         "base": context.snapshot.base,
         "python": baseline.python,
         "tests_selected": len(baseline.selected),
-        "level": baseline.level if values else Level.TESTS,
+        "level": _level(context) if values else Level.TESTS,
         "derivation": dict(baseline.derivation),
         "quarantined": baseline.quarantined,
         "slots": {"kind": slot.kind.value, "bytes": slot.cost.bytes, "inodes": slot.cost.inodes},
         "warm": {} if context.fleet.off else _warm(context.fleet),
     }
+
+
+def _level(context: RunContext) -> Level:
+    """Return how deep candidates could be compared; with a judge, other results could be accepted."""
+    level = context.baseline.level
+    return Level.ACCEPTED if context.plan.judge and level is not Level.TESTS else level
 
 
 def _warm(fleet: Fleet) -> dict[str, Any]:

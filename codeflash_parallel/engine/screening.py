@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-import anyio
-
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.check import check, evidence
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
@@ -57,9 +55,8 @@ class Screening:
     ) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._changes = changes
-        baselines_slot = anyio.Lock()
-        self._watched = Watched(context, changes, baselines_slot)
-        self._shrinking = Shrinking(context, baselines_slot)
+        self._watched = Watched(context, changes)
+        self._shrinking = Shrinking(context)
         self._selected = frozenset(context.baseline.selected)
         self._narrowing = _narrowing_of(context, changes, ledger.warn)
         self._tried: set[str] = set()

@@ -72,7 +72,10 @@ class Setup:
         """Return what snapshots are taken of."""
         settings = self.settings
         ignored, extra = settings.include_ignored, settings.extra_tests
-        return SnapshotRequest(base=settings.base, include_ignored=ignored, extra_tests=extra)
+        judge = (settings.accept.partition("::")[0],) if settings.accept else ()
+        return SnapshotRequest(
+            base=settings.base, include_ignored=ignored, extra_tests=extra, protected=judge
+        )
 
     def environment(self, private: Path, number: int) -> Mapping[str, str]:
         """Return the environment of the slot of a number.
@@ -96,6 +99,7 @@ class Setup:
             encoders=copied_encoders(
                 settings.encoders, self.project, self.interpreter, self.home / "encoders"
             ),
+            judged=bool(settings.accept),
         )
 
 

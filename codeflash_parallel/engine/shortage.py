@@ -32,6 +32,7 @@ _BEHIND = frozenset(
         Code.TESTS_MISSING,
         Code.VALUE_DIFFERS,
         Code.TYPE_DIFFERS,
+        Code.NOT_ACCEPTED,
         Code.CRASHED,
         Code.WRONG_SOURCE,
         Code.INFRA_SLOT,

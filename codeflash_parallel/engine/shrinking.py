@@ -60,14 +60,10 @@ class _Example:
 
 
 class Shrinking:
-    """Looks for smaller examples, for one run.
+    """Looks for smaller examples, for one run."""
 
-    Args:
-        lock: on the baseline's slot.
-    """
-
-    def __init__(self, context: RunContext, lock: anyio.Lock) -> None:
-        self._context, self._lock = context, lock
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
 
     async def smaller(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:
         """Add a smaller example to what differs, if there is one. Cancelling kills what runs.
@@ -127,7 +123,7 @@ class Shrinking:
         context, baseline = self._context, self._context.baseline
         base = (example.source, example.index)
         spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, TRIES)
-        async with self._lock:
+        async with context.pool.baselines_turn:
             slot = context.pool.baseline
             workspace = hashed(slot.workspace, HASH_SEEDS[1])
             async with without(slot, baseline.aside):

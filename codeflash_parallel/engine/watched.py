@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -58,14 +57,10 @@ _SAME = ("python", "pytest", "plugins", "rootdir", "inifile", "plain_status", "l
 
 
 class Watched:
-    """Compares the calls of watched functions, for one run.
+    """Compares the calls of watched functions, for one run."""
 
-    Args:
-        lock: on the baseline's slot.
-    """
-
-    def __init__(self, context: RunContext, changes: Changes, lock: anyio.Lock) -> None:
-        self._context, self._changes, self._lock = context, changes, lock
+    def __init__(self, context: RunContext, changes: Changes) -> None:
+        self._context, self._changes = context, changes
         self._known: dict[tuple[Target, ...], Baseline] = {}
 
     async def judged(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:
@@ -79,14 +74,14 @@ class Watched:
         functions = self._functions(candidate)
         if outcome.code is not Code.OK or not functions:
             return outcome
-        async with self._lock:
+        async with self._context.pool.baselines_turn:
             if functions not in self._known:
                 self._known[functions] = await self._learned(functions)
         baseline, context = self._known[functions], self._context
         uncompared = {str(target) for target in self._changes.touched(candidate)} & baseline.uncaptured.keys()
         got = CheckOutcome(code=Code.OK, reason="")
         if baseline.calls:
-            rules = replace(context.plan.rules, watched=True, unkept=context.fleet.unkept)
+            rules = replace(context.plan.rules, watched=True, judge="", unkept=context.fleet.unkept)
             plan = replace(context.plan, guest=self._guest(functions), baseline=baseline, rules=rules)
             got = await replays_alone(plan, slot.workspace, candidate, slot)
         return with_watched(outcome, got, sorted(uncompared))

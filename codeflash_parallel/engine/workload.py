@@ -14,7 +14,8 @@ from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.context import RunContext
-from codeflash_parallel.engine.naming import benchmark_text
+from codeflash_parallel.engine.jury import jury_of
+from codeflash_parallel.engine.naming import named_callable
 from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
@@ -158,9 +159,8 @@ def _pooled(workload: Workload) -> Workload:
 
 
 def _callable(context: RunContext, place: str) -> Workload:
-    path, _, name = place.partition("::")
-    text = benchmark_text(place, context.mirror.read(context.snapshot, path), context.targets)
-    given = {"path": path, "name": name, "source": text}
+    source = context.mirror.read(context.snapshot, place.partition("::")[0])
+    given = named_callable("benchmark", place, source, context.targets)
     group = Group(name=place, ns=_UNKNOWN_NS)
     return Workload(
         work=Work.CALLABLE, why="--benchmark names it", groups=(group,), fields={"callable": given}
@@ -238,7 +238,12 @@ _UNSTEADY = "its outcome differs from call to call and is not compared."
 
 def bench_of(context: RunContext) -> Bench:
     """Return what arms are run with."""
-    return Bench(runner=context.runner, guest_dir=context.guest.directory, limits=context.limits)
+    return Bench(
+        runner=context.runner,
+        guest_dir=context.guest.directory,
+        limits=context.limits,
+        jury=jury_of(context),
+    )
 
 
 def arm(
@@ -258,8 +263,12 @@ def arm(
 def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
     """Return the fields of a guest's spec that say which outcomes are compared.
 
-    An exception where the baseline returns always counts.
+    An exception where the baseline returns always counts. What the user's judge is asked about need not be
+    equal; other work than the targets' calls is none of it.
     """
+    if settings.accept:
+        compared = "judged" if workload.work is Work.CALLS else "returns"
+        return {"compare": compared, "unsteady": workload.unsteady}
     alone = workload.work in {Work.CALLABLE, Work.COMMAND}
     lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
     near = "floatless" if settings.rtol or settings.atol else "values"

@@ -39,6 +39,7 @@ class ValueCounts:
     Attributes:
         compared: calls that were made again.
         differing: of those.
+        accepted: calls, captured and derived, whose other result the user's judge has accepted.
         repeated: captured calls that were not: their inputs and outcomes are those of two that were.
         unstable: captured calls that were not: the baseline disagrees with itself.
         derived: derived inputs that keep all relations of the observed ones; the call was made with each.
@@ -54,6 +55,7 @@ class ValueCounts:
 
     compared: int = 0
     differing: int = 0
+    accepted: int = 0
     repeated: int = 0
     unstable: int = 0
     derived: int = 0

@@ -66,6 +66,8 @@ class Code(StrEnum):
     VALUE_DIFFERS = "VALUE_DIFFERS"
     #: A captured call gives an equal-looking value of another type.
     TYPE_DIFFERS = "TYPE_DIFFERS"
+    #: The user's judge (`--accept`) does not accept what a call gives.
+    NOT_ACCEPTED = "NOT_ACCEPTED"
     #: The values differ in floats only.
     FLOAT_DIFFERS = "FLOAT_DIFFERS"
     #: The arguments are not what they are after a call of the baseline.
@@ -166,6 +168,8 @@ class Level(StrEnum):
     CAPTURED = "captured"
     #: Values of calls derived from the captured ones as well.
     DERIVED = "derived"
+    #: The same, and other results than the baseline's were accepted by the user's judge (`--accept`).
+    ACCEPTED = "accepted"
 
 
 class FlagKind(StrEnum):

@@ -97,6 +97,11 @@ class Settings:
         "module:name; may be repeated.",
         flag="--encoder",
     )
+    accept: str = _setting(
+        "",
+        "Your judge of results that differ, for functions with several right answers: "
+        "accept(arguments, expected, actual) -> bool, path.py::name.",
+    )
     include_ignored: tuple[str, ...] = _setting(
         list(INCLUDE_IGNORED), "Patterns of git-ignored files that are part of the snapshot."
     )
@@ -243,11 +248,14 @@ class Settings:
                 raise _bad(f"{name} must be one of {words}, not {getattr(self, name)}.")
 
     def _check_benchmark(self) -> None:
-        path, separator, name = self.benchmark.partition("::")
-        if self.benchmark and not (path.endswith(".py") and separator and name.isidentifier()):
-            raise _bad(f"benchmark must name a callable as path.py::name, not {self.benchmark!r}.")
+        for setting, place in (("benchmark", self.benchmark), ("accept", self.accept)):
+            path, separator, name = place.partition("::")
+            if place and not (path.endswith(".py") and separator and name.isidentifier()):
+                raise _bad(f"{setting} must name a callable as path.py::name, not {place!r}.")
         if self.benchmark and self.benchmark_command:
             raise _bad("benchmark and benchmark_command cannot both be given: give one of them.")
+        if self.accept and self.compare == Compare.PASS_FAIL:
+            raise _bad("accept judges values, and compare is pass-fail: give one of them.")
 
     def _check_encoders(self) -> None:
         for encoder in self.encoders:

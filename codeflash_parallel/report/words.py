@@ -51,6 +51,7 @@ def compared_words(values: ValueCounts) -> str:
     derived = f"{values.derived} of {values.derived_wanted} wanted derived inputs"
     parts = [f"{values.compared} captured calls", derived]
     counts = (
+        (values.accepted, "with other results that your judge accepts"),
         (values.outside, "inputs unlike all observed"),
         (values.beside, "calls of watched functions"),
         (values.repeated, "repetitions left out"),

@@ -27,7 +27,7 @@ _RED = "RED_BASELINE"
 #: Codes of the differential check.
 VALUES = (
     *("VALUE_DIFFERS", "TYPE_DIFFERS", "FLOAT_DIFFERS", "INPUT_MUTATED", "STATE_DIFFERS"),
-    "DIFFERS_OUTSIDE_OBSERVED",
+    *("NOT_ACCEPTED", "DIFFERS_OUTSIDE_OBSERVED"),
 )
 
 #: Code → the part of the gate that gives it.

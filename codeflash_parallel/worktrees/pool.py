@@ -39,6 +39,7 @@ class Pool:
 
     Attributes:
         baseline: the baseline's own slot, never given to a candidate.
+        baselines_turn: held by whoever runs something there beside a preflight or a race.
         warnings: what a person should know, one sentence each.
     """
 
@@ -46,6 +47,7 @@ class Pool:
         self, maker: SlotMaker, baseline: Slot, slots: Sequence[Slot], warnings: Sequence[str]
     ) -> None:
         self.baseline = baseline
+        self.baselines_turn = anyio.Lock()
         self.warnings = list(warnings)
         self._maker = maker
         self._line = Line(slots)

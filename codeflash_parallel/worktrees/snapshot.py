@@ -83,7 +83,7 @@ class Taking:
             tree=tree,
             base=base,
             ignored_left_out=listing.left_out,
-            protected=(f"{place}/",) if place else (),
+            protected=(*((f"{place}/",) if place else ()), *self.request.protected),
             extra_tests=place,
         )
 

@@ -16,11 +16,13 @@ class SnapshotRequest(NamedTuple):
         base: a ref of the user's repository; empty: the tree as it is on disk.
         include_ignored: patterns of ignored files that are wanted.
         extra_tests: folder of tests that are overlaid; empty: none.
+        protected: paths that candidates may not touch.
     """
 
     base: str = ""
     include_ignored: tuple[str, ...] = ()
     extra_tests: str = ""
+    protected: tuple[str, ...] = ()
 
 
 def no_work_tree(repository: Repository) -> UsageError:

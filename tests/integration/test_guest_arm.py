@@ -311,3 +311,24 @@ def test_single_tests_of_several_groups_take_turns(lab: Lab) -> None:
     assert not any(block["raised"] for _, block in blocks)
     assert len({(group, block["digest"]) for group, block in blocks}) == 2
     assert (lab.project / "undone").read_text() == "x" * 2 * len(blocks)
+
+
+def test_results_for_a_judge_are_looked_at_and_told_after_a_block(lab: Lab) -> None:
+    calls = [lab.call(lab.target("work"), f"[3, 1, {n}]") for n in range(2)]
+    failing = lab.call(lab.target("fail"), "1")
+    lazy = lab.call(lab.target("lazy"), "1")
+    with lab.arm([group(*calls, failing, lazy)], compare="judged") as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        first, second = arm.block(0, 9), arm.block(0, 9, start=3)
+        looked = arm.ask(op="look", places=[0, 1, 2, 3, 4])["outcomes"]
+        assert [number for number, _ in looked] == [
+            lazy,
+            *calls,
+        ]  # from the third one on, without what raised
+        assert len({digest for _, digest in looked}) == 3
+        assert first["digest"] != second["digest"]  # where it raises is compared
+        told = [arm.ask(op="tell", number=number) for number in (calls[0], lazy)]
+        assert told[0] == {"t": "told", "plain": '["list", 0, 1, 3]', "untold": ""}
+        assert told[1]["plain"] == ""
+        assert "type" in told[1]["untold"]

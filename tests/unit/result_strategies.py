@@ -92,6 +92,7 @@ values = st.builds(
     ValueCounts,
     compared=count,
     differing=count,
+    accepted=count,
     repeated=count,
     unstable=count,
     derived=count,

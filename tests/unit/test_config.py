@@ -43,6 +43,7 @@ OWN = {
     "require_isolation": ("L1", "L1", '"L1"'),
     "pass_env": ("TOKEN DB_*", ("TOKEN", "DB_*"), '["TOKEN", "DB_*"]'),
     "encoders": ("own.py::encode", ("own.py::encode",), '["own.py::encode"]'),
+    "accept": ("tests/judge.py::accept", "tests/judge.py::accept", '"tests/judge.py::accept"'),
     "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
     "executor": ("queue", "queue", '"queue"'),
 }
@@ -155,6 +156,8 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
+        ({"accept": "judge.py"}, "accept must name a callable as path.py::name"),
+        ({"accept": "judge.py::f", "compare": Compare.PASS_FAIL}, "accept judges values"),
         ({"encoders": ("own.py",)}, "path.py::name or module:name, not 'own.py'"),
         ({"encoders": ("own-er:f",)}, "module:name, not"),
         ({"encoders": ("own:",)}, "module:name, not"),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.calls import Differing, Known
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import GuestReport, read_report
-from codeflash_parallel.behavior.values import compare_calls
+from codeflash_parallel.behavior.values import compare_calls, judged_calls, to_measure
 from codeflash_parallel.behavior.wording import first_difference, reworded
 from codeflash_parallel.engine.findings import repetitions, stable
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.engine.jury import RaceJury
+from codeflash_parallel.model.outcome import Code, Level
 
 CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",
@@ -24,6 +27,10 @@ CALL = CallOutcome(
 ANSWER = Answer(
     call=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty", after="a", traces="",
     ns=7,
+)  # fmt: skip
+BASELINE = Baseline(
+    targets=("m.py::f",), python="3", pytest="8", plugins=(), rootdir=".", inifile="", selected=(),
+    expected={}, executing=(),
 )  # fmt: skip
 KNOWN = Known(calls={0: CALL}, targets=("m.py::f",))
 
@@ -138,3 +145,64 @@ def test_the_path_to_what_differs_in_an_argument_is_told(before: str, after: str
     difference = compare_calls(KNOWN, GuestReport(answers=(raised,))).difference
     assert difference is not None
     assert difference.got == "raises KeyError"
+
+
+@pytest.mark.parametrize(
+    ("answer", "judged"),
+    [
+        (ANSWER, ()),
+        (ANSWER._replace(digest="x", floatless="x", typeless="x"), (0,)),
+        (ANSWER._replace(digest="x"), (0,)),
+        (ANSWER._replace(after="x"), ()),
+        (ANSWER._replace(kind="raise", digest="x"), ()),
+    ],
+)
+def test_a_judge_is_asked_about_other_results(answer: Answer, judged: tuple[int, ...]) -> None:
+    got = GuestReport(answers=(answer,))
+    assert judged_calls(KNOWN, got) == judged
+    assert (0 in to_measure(KNOWN, got, Rules(judge="j.py::f"))) == bool(judged)
+
+
+@pytest.mark.parametrize(
+    ("code", "accepted", "level"),
+    [
+        (Code.OK, 1, Level.ACCEPTED),
+        (Code.NOT_ACCEPTED, 0, Level.CAPTURED),
+        (Code.INPUT_MUTATED, 1, Level.ACCEPTED),
+    ],
+)
+def test_what_a_judge_says_counts(code: Code, accepted: int, level: Level) -> None:
+    got = GuestReport(answers=(ANSWER._replace(digest="x", floatless="x", typeless="x"),))
+    said = Measured(code=code, judge="j.py::f", why="the judge returns False")
+    found = compare_calls(KNOWN, got, Rules(judge="j.py::f"), {0: said})
+    assert (found.code, found.counts.accepted, found.counts.level) == (code, accepted, level)
+    if code is Code.NOT_ACCEPTED:
+        asked = "f gives a result that j.py::f does not accept for (0) in call 0"
+        assert found.reason == f"{asked}: the judge returns False."
+
+
+@pytest.mark.parametrize(
+    ("plain", "arguments", "unstable"), [("1", "same", 0), ("1", "changed", 1), ("", "same", 1)]
+)
+def test_results_that_are_judged_may_differ_on_the_baseline(
+    plain: str, arguments: str, unstable: int
+) -> None:
+    call = replace(CALL, plain=plain, arguments="same")
+    other = replace(call, digest="x", after="x", arguments=arguments)
+    found = stable({0: CALL}, [GuestReport(calls=(call,)), GuestReport(calls=(other,))], {})
+    assert (found.unstable, len(found.calls)) == (unstable, 1 - unstable)
+
+
+def test_in_a_race_a_result_is_known_by_what_was_accepted_before() -> None:
+    calls = captured("aaab", plain="1", arguments="same")
+    baseline = replace(
+        BASELINE,
+        calls={i: calls[i] for i in (1, 3)},
+        repeats={0: "t0"},
+        inputs_of={0: "a", 1: "a", 3: "b"},
+    )
+    known = {(1, "good"): "", (3, "bad"): "the judge returns False"}
+    judge = SimpleNamespace(place="j.py::f", why_not=lambda *key: known.get(key, "no answer"))
+    jury = RaceJury(judge=judge, baseline=baseline)  # type: ignore[arg-type]
+    asked = [(0, "d"), (0, "good"), (1, "good"), (3, "good"), (3, "bad"), (9, "d")]
+    assert [jury.accepts(*one) for one in asked] == [True, True, True, False, False, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -77,19 +78,21 @@ def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> N
 
 
 @pytest.mark.parametrize(
-    ("compare", "work", "unsteady", "expected"),
+    ("given", "work", "unsteady", "expected"),
     [
-        (Compare.VALUES, Work.CALLS, (), "values"),
-        (Compare.PASS_FAIL, Work.CALLS, (), "returns"),
-        (Compare.VALUES, Work.COMMAND, ("g0",), "returns"),
-        (Compare.VALUES, Work.BENCHMARKS, ("t0",), "values"),
+        ({}, Work.CALLS, (), "values"),
+        ({"compare": Compare.PASS_FAIL}, Work.CALLS, (), "returns"),
+        ({}, Work.COMMAND, ("g0",), "returns"),
+        ({}, Work.BENCHMARKS, ("t0",), "values"),
+        ({"accept": "judge.py::f"}, Work.CALLS, (), "judged"),
+        ({"accept": "judge.py::f"}, Work.BENCHMARKS, (), "returns"),
     ],
 )
 def test_values_are_compared_unless_nobody_wants_it_or_the_baseline_does_not_repeat_them(
-    compare: Compare, work: Work, unsteady: tuple[str, ...], expected: str
+    given: dict[str, Any], work: Work, unsteady: tuple[str, ...], expected: str
 ) -> None:
     timed = replace(workload(1, work=work), unsteady=unsteady)
-    assert comparing(Settings(compare=compare), timed) == {"compare": expected, "unsteady": unsteady}
+    assert comparing(Settings(**given), timed) == {"compare": expected, "unsteady": unsteady}
 
 
 @pytest.mark.parametrize(
