@@ -36,7 +36,7 @@ _COUNTED = frozenset({Work.CALLS, Work.CALLABLE})
 #: What a standing that ended an arm's race means, one clause.
 _DROPPED = {
     Standing.FUTILE: "not faster by as much as is worth finding",
-    Standing.HOPELESS: "much slower in its first rounds",
+    Standing.HOPELESS: "slower in its first rounds",
     Standing.REGRESSES: "slower than allowed in a group of tests",
     Standing.BEATEN: "another candidate is faster",
     Standing.BEHIND: "others were ahead when the field was cut to save time",
