@@ -42,6 +42,9 @@ SPRINT_ROUNDS = 2
 HOPELESS = -log(1.10)
 LAGGING = log(1.18)
 
+#: Blocks of a gain beyond this are so short that nobody is taken to lag behind in them.
+TOO_SHORT = log(30)
+
 #: So many that are plainly faster need not be told apart by the race: the confirmation does it as well.
 CONFIRMED_TOGETHER = 3
 
@@ -207,7 +210,7 @@ def _lagging(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[
     if plan.stage is not RaceStage.RACE or not state.living:
         return []
     first = tracks[max(state.living, key=lambda c: centre(tracks[c]))]
-    gaps = {c: _gaps(first, tracks[c])[:SPRINT_ROUNDS] for c in state.living}
+    gaps = {c: _gaps(first, tracks[c])[:SPRINT_ROUNDS] for c in state.living if centre(tracks[c]) < TOO_SHORT}
     return [c for c, found in gaps.items() if len(found) == SPRINT_ROUNDS and min(found) > LAGGING]
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log1p
+from math import exp, log, log1p
 from statistics import median
 
-from codeflash_parallel.benchmark.caches import claimed, is_unknown, remembers
 from codeflash_parallel.benchmark.decide import (
     Standing,
     beats,
@@ -20,12 +19,16 @@ from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd, visible_gain
 from codeflash_parallel.benchmark.plan import NULL, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.suspicion import ABSURD_GAIN, suspicion
+from codeflash_parallel.benchmark.suspicion import suspicion
 from codeflash_parallel.benchmark.tracks import Track
+from codeflash_parallel.benchmark.unseen import claimed, is_only_seen
 from codeflash_parallel.model.result import Speedup
 
 #: Nanoseconds in a second.
 SECOND = 1e9
+
+#: Of gains beyond this a clock sees hardly more than its own error.
+ABSURD_GAIN = log(10)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +48,7 @@ class Entry:
     @classmethod
     def of(cls, raced: Raced, arm: str) -> Entry:
         """Return an arm's entry."""
-        track = claimed(raced, arm)
+        track = claimed(raced.tracks, arm, raced.plan)
         return cls(id=arm, raced=raced, track=track, bound=bounds(track.total, raced.error))
 
     @property
@@ -70,9 +73,15 @@ class Entry:
         return suspicion(self.raced, self.id, self.bound)
 
     @property
-    def may_cache(self) -> bool:
-        """Whether it is doubted since it seems to remember inputs, or nobody can tell; that scatters."""
-        return bool(self.doubt) and (remembers(self.raced, self.id) or is_unknown(self.raced, self.id))
+    def gains_only_seen(self) -> bool:
+        """Whether it gains on inputs that the tests know, and not on others."""
+        goal = log1p(self.raced.plan.min_speedup)
+        is_less = is_only_seen(self.raced.tracks, self.id, self.raced.plan)
+        return is_less and self._seen > goal >= self.bound.low
+
+    @property
+    def _seen(self) -> float:
+        return bounds(self.raced.tracks[self.id].total, self.raced.error).estimate
 
     @property
     def times(self) -> str:
@@ -81,11 +90,12 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """That it caches and what that gains, to be appended to a sentence; empty unless it does."""
-        if not remembers(self.raced, self.id):
-            return ""
-        hot = bounds(self.raced.tracks[self.id].total, self.raced.error).estimate
-        return f"; caches: {exp(hot):.2f}x on inputs seen before, which is not counted"
+        """Its figures on the tests' inputs and on unseen ones, to be appended to a sentence."""
+        unseen = self.raced.tracks[self.id].unseen
+        if not unseen:
+            return "; there are no unseen inputs to time"
+        figure = bounds(unseen, self.raced.error).estimate
+        return f"; {exp(self._seen):.2f}x on the tests' calls, {exp(figure):.2f}x on unseen ones"
 
     @property
     def slowed(self) -> str:

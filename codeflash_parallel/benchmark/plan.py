@@ -67,6 +67,7 @@ class Group:
         tests: ids of the tests it stands for.
         ns: what all of it costs the baseline, before sampling: the group's weight.
         pass_ns: what one pass over `calls` costs, copies included; 0: as much as all of it.
+        twins: indices in the file of twins, by block: as many of each call, other values of the same shape.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Group:
     calls: tuple[int, ...] = ()
     tests: tuple[str, ...] = ()
     pass_ns: int = 0
+    twins: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +113,7 @@ class RacePlan:
         max_rounds: rounds at most.
         dear: one call is long, or the budget short: the field is cut while the race goes on.
         together: long calls of all arms may run at once from the first round on.
+        count_repeats: what is gained on inputs seen before is credited, whatever is gained on others.
         share: part of the error budget `1 - confidence` that this race may spend.
         cores: the cores that rounds may be put on; empty: the arms are not pinned.
     """
@@ -133,6 +136,7 @@ class RacePlan:
     max_rounds: int = 72
     dear: bool = False
     together: bool = False
+    count_repeats: bool = False
     share: float = 1.0
     cores: tuple[int, ...] = ()
 

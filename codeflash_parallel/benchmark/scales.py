@@ -47,12 +47,6 @@ FITTING_SHARE = 0.5
 #: short.
 MAKING_NS = 30_000_000
 
-#: Where a pass is short, known inputs are timed once in a block so often, and for so long in all: a block of
-#: 20 microseconds scatters by as much as a small gain.
-MOST_KNOWN = 8
-KNOWN_NS = 4_000_000
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
     """How much work one block of a group is.
@@ -64,6 +58,8 @@ class Scale:
         palindromes: how often every arm's blocks are run in both orders in a round.
         more: so many times as many calls make a block of a candidate.
         making_ns: CPU time of making the inputs of such a block of the baseline.
+        twin_calls: calls of one block of twins.
+        twin_blocks: such blocks of every arm in a round.
     """
 
     cycle: int
@@ -72,17 +68,13 @@ class Scale:
     palindromes: int = 1
     more: int = 1
     making_ns: int = 0
+    twin_calls: int = 0
+    twin_blocks: int = 0
 
     @property
     def is_lean(self) -> bool:
         """Return whether one pass is so long that nothing is repeated."""
         return self.block_ns * self.cycle > LEAN_CYCLE_NS * self.calls
-
-    @property
-    def known_passes(self) -> int:
-        """Return how often known inputs are timed once in a block, in a unit of a confirmation."""
-        once_ns = self.block_ns * self.cycle // self.calls
-        return max(1, min(MOST_KNOWN, KNOWN_NS // max(1, once_ns)))
 
     @property
     def deadline_s(self) -> float:
@@ -130,7 +122,15 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     making_ns = block.prepared_ns * cycle // block.calls
     final = max(1, min(round(plan.block_ns / max(took_ns, 1)), MAKING_NS // max(making_ns, 1)))
     block_ns = max(1, took_ns * final)
-    scale = Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns, making_ns=making_ns * final)
+    twins = plan.groups[group].twins
+    scale = Scale(
+        cycle=cycle,
+        calls=cycle * final,
+        block_ns=block_ns,
+        making_ns=making_ns * final,
+        twin_calls=len(twins[0]) if twins else 0,
+        twin_blocks=len(twins),
+    )
     return with_more(scale, plan)
 
 
@@ -164,10 +164,8 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
     total = 0
     for scale in scales:
         total += _turn_ns(scale, arms) * scale.palindromes
-        if not scale.is_lean:
-            passes = 1 + scale.known_passes
-            once_ns = (scale.block_ns + scale.making_ns) * scale.cycle // scale.calls
-            total += passes * (arms + 1) * once_ns
+        calls = scale.twin_calls * scale.twin_blocks + (0 if scale.is_lean else scale.cycle)
+        total += calls * (arms + 1) * (scale.block_ns + scale.making_ns) // scale.calls
     return total
 
 

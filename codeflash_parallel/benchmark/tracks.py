@@ -4,7 +4,7 @@ A round gives, per arm and group, blocks that each ran the same calls. Each bloc
 one baseline block nearest to it in its palindrome; the median of the logarithms of these ratios is a round's
 value, above zero where the arm is faster. One against one, because exchanging the two then exchanges the sign
 and nothing else: without a true difference a round's value is as likely to be above zero as below, by any
-amount. The median, because a block now and then takes twice as long for reasons of the machine: it halves the
+amount. (A block of twins is set against the baseline's block of the same ones.) The median, because a block now and then takes twice as long for reasons of the machine: it halves the
 spread of a round. An arm whose own blocks differ (it does in some what others put off) gets the ratio of
 means instead.
 """
@@ -47,6 +47,7 @@ class Track:
         deferred_ns: work beside the clock, before or after it, that was charged to the arm, per call.
         is_uneven: the arm does in some blocks what it puts off in others.
         calls_ns: what a call of the baseline takes, by group.
+        unseen: like `total`, on inputs that nobody has seen; empty where there are none.
     """
 
     total: tuple[float, ...]
@@ -55,6 +56,7 @@ class Track:
     deferred_ns: float = 0.0
     is_uneven: bool = False
     calls_ns: tuple[float, ...] = ()
+    unseen: tuple[float, ...] = ()
 
 
 def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
@@ -74,6 +76,7 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     cost = channel_cost(counted)
     lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
     rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
+    unseen = [list(row) for row in zip(*(lane.unseen for lane in lanes), strict=True)]
     charges = [lane.charge_ns for lane in lanes]
     return Track(
         total=tuple(pooled(row, plan) for row in rows),
@@ -82,6 +85,7 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
         deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
         is_uneven=any(lane.is_uneven for lane in lanes),
         calls_ns=tuple(lane.call_ns for lane in lanes),
+        unseen=tuple(pooled(row, plan) for row in unseen) if any(g.twins for g in plan.groups) else (),
     )
 
 
@@ -94,12 +98,14 @@ class _Lane:
         charge_ns: work beside the clock that is charged to each call.
         is_uneven: its log-ratios are those of means.
         call_ns: what a call of the baseline takes, median.
+        unseen: like `log_ratios`, of twins; the same where the group has none.
     """
 
     log_ratios: tuple[float, ...]
     charge_ns: float
     is_uneven: bool
     call_ns: float
+    unseen: tuple[float, ...]
 
 
 def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost) -> _Lane:
@@ -108,7 +114,12 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     uneven = is_uneven(pairs)
     value = _of_means if uneven else _of_medians
     call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
-    return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven, call_ns=call_ns)
+    log_ratios = tuple(map(value, pairs))
+    twins = [_twins(round_, arm, group, clock, cost, charge) for round_ in rounds]
+    unseen = tuple(_of_medians(met) if met else own for met, own in zip(twins, log_ratios, strict=True))
+    return _Lane(
+        log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen
+    )
 
 
 class Pair(NamedTuple):
@@ -157,6 +168,14 @@ def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost,
                 base = net_ns(near, cost, clock) / near.calls
                 pairs.append(Pair(base, net_ns(block, cost, clock) / block.calls + charge))
     return pairs
+
+
+def _twins(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float) -> list[Pair]:
+    """Return an arm's blocks of twins, each with the baseline's block of the same ones."""
+    blocks = [b for b in round_.blocks if b.kind is BlockKind.TWIN and b.group == group]
+    baseline = {b.start: net_ns(b, cost, clock) / b.calls for b in blocks if b.arm == BASELINE}
+    own = [(b.start, net_ns(b, cost, clock) / b.calls + charge) for b in blocks if b.arm == arm]
+    return [Pair(baseline[start], ns) for start, ns in own]
 
 
 def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:

@@ -56,6 +56,7 @@ class Template:
     def __init__(self, arm: Arm, channel: Channel, work: Work) -> None:
         self.arm, self.work = arm.id, work
         self.cycles: tuple[int, ...] = ()
+        self.twins: tuple[int, ...] = ()
         self.helpers = 0
         self._channel = channel
         self._workspace = arm.workspace
@@ -68,7 +69,7 @@ class Template:
             ArmLost: it does not come up.
         """
         answer = await self.hear("ready", deadline_s)
-        self.cycles = _numbers(answer, "calls")
+        self.cycles, self.twins = _numbers(answer, "calls"), _numbers(answer, "twins")
         try:
             self._seat = seat_of(self._channel.pid, self._workspace)
         except ProcessGone:
@@ -202,7 +203,8 @@ class Unit:
         """
         template, witness = self._template, self._witness
         idle = self._cpu_ns()
-        await template.say({"op": "block", "group": job.group, "calls": job.calls, "start": job.start})
+        order = {"op": "block", "group": job.group, "calls": job.calls, "start": job.start}
+        await template.say(order | {"twins": job.kind is BlockKind.TWIN})
         await template.hear("armed", SMALL_S)
         before, own_queued = witness.counts(), own_queued_ns()
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()

@@ -82,6 +82,8 @@ class Judge:
     def _words(self, entry: Entry) -> tuple[Code, str]:
         if any(entry.id == winner.id for winner in self._winners):
             return Code.OK, self._of_winner(entry)
+        if entry.gains_only_seen:
+            return Code.GAIN_ONLY_ON_SEEN_INPUTS, f"gains only on inputs that the tests know{entry.label}"
         if entry.standing in {Standing.FUTILE, Standing.HOPELESS}:
             return Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
         if entry.standing is Standing.REGRESSES or self._seems_slower(entry):
@@ -223,6 +225,8 @@ def summary(
         return f"{doubted.id} looks faster, but is {doubted.reason}."
     if unsure := first(Code.BUDGET_TOO_SMALL) or first(*_UNDECIDED):
         return f"The race could not decide: {unsure.id}: {unsure.reason}."
+    if known := first(Code.GAIN_ONLY_ON_SEEN_INPUTS):
+        return f"No candidate is faster on inputs that the tests do not know: {known.id} {known.reason}."
     if vetoed := first(Code.REGRESSES_TEST):
         return f"No candidate is faster without slowing tests too much: {vetoed.id}: {vetoed.reason}."
     return "No candidate is measurably faster than the baseline."
@@ -248,5 +252,5 @@ def _claim(entry: Entry, plan: RacePlan, merits: Mapping[str, Merit]) -> str:
     review = f"; to be reviewed: {hints[0].rstrip('.')}{more}" if hints else ""
     return (
         f"is {gain.estimate:.2f} times as fast as the baseline ({100 * plan.confidence:g} % interval "
-        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time){review}"
+        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time){entry.label}{review}"
     )

@@ -6,14 +6,15 @@ import json
 import os
 import shlex
 import struct
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
+from codeflash_parallel.behavior.session import SelectedRun, hashed, run_guest, selected_run_spec
 from codeflash_parallel.benchmark.groups import CallCost, cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
@@ -22,7 +23,8 @@ from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
-from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import HASH_SEEDS
 
 #: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
 _LEAST_BUDGET_NS = 45_000_000_000
@@ -43,6 +45,13 @@ _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run
 _LENGTHS = struct.Struct(">IQ")
 #: Index of an entry that is no call.
 _NO_CALL = -1
+#: Of the process that makes twins, which bounds itself.
+_MAKING_TWINS = Limits(wall_s=60.0, cpu_s=40.0)
+#: A group's calls that have twins take this share of its time at least, or it is timed without.
+_TWINNED_SHARE = 0.8
+#: Blocks of twins of one group, at most.
+TWIN_BLOCKS = 4
+_NO_TWINS = "The gain could not be held against unseen inputs: no other values of the same shape were found."
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -132,7 +141,7 @@ async def choose_workload(context: RunContext) -> Workload:
         return workload
     if benchmarks := [test for test in baseline.benchmarks if baseline.expected.get(test) == "passed"]:
         return _pooled(await _tried(context, _benchmarks(benchmarks)))
-    return captured_calls(baseline) if baseline.calls else _whole_tests(baseline)
+    return await with_twins(context, captured_calls(baseline)) if baseline.calls else _whole_tests(baseline)
 
 
 def captured_calls(baseline: Baseline) -> Workload:
@@ -149,14 +158,47 @@ def captured_calls(baseline: Baseline) -> Workload:
 
 def sizes_of(inputs: Path) -> dict[int, int]:
     """Return the size of each captured call's pickle by index, by their file; load none."""
-    found: dict[int, int] = {}
+    return {meta.get("i", _NO_CALL): size for meta, size in _heads(inputs)}
+
+
+def _heads(inputs: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield the head of every entry of a file of calls, and the size of its pickle."""
     with suppress(OSError, ValueError, struct.error), inputs.open("rb") as file:
         while lengths := file.read(_LENGTHS.size):
             head, size = _LENGTHS.unpack(lengths)
-            meta = json.loads(file.read(head))
-            found[meta.get("i", _NO_CALL)] = size
+            yield json.loads(file.read(head)), size
             file.seek(size, os.SEEK_CUR)
-    return found
+
+
+async def with_twins(context: RunContext, workload: Workload) -> Workload:
+    """Return captured calls with twins, made and tried on the baseline; without any a note says so."""
+    path = context.run_dir / "twins" / "calls"  # in a folder of its own, which the guest may write to
+    path.parent.mkdir(exist_ok=True)
+    groups = [{"calls": list(group.calls)} for group in workload.groups]
+    spec = context.guest.spec("twins", (), inputs=context.baseline.inputs, twins=str(path), groups=groups)
+    context.steps.begin("twins of the timed calls are made")
+    workspace = hashed(context.pool.baseline.workspace, HASH_SEEDS[0])
+    await run_guest(context.guest, workspace, spec, _MAKING_TWINS)
+    found: dict[int, list[int]] = defaultdict(list)
+    for meta, _ in _heads(path):
+        found[meta["base"]].append(meta["i"])
+    with_them = tuple(_twinned(group, found, context.baseline.costs_ns) for group in workload.groups)
+    whole = sum(group.ns for group in with_them)
+    if 2 * sum(group.ns for group in with_them if group.twins) < whole:
+        return replace(workload, notes=(*workload.notes, _NO_TWINS))
+    return replace(workload, groups=with_them, fields={**workload.fields, "twins": str(path)})
+
+
+def _twinned(group: Group, found: Mapping[int, Sequence[int]], costs_ns: Mapping[int, int]) -> Group:
+    """Return a group with its twins in blocks, unless too much of its time has none."""
+    having = [call for call in group.calls if call in found]
+    known_ns, whole_ns = (sum(costs_ns.get(call, 0) for call in calls) for calls in (having, group.calls))
+    if not having or known_ns < _TWINNED_SHARE * whole_ns:
+        return group
+    count = min(len(found[call]) for call in having)
+    size = -(-count // min(count, TWIN_BLOCKS))
+    blocks = [range(first, first + size) for first in range(0, count - size + 1, size)]
+    return replace(group, twins=tuple(tuple(found[c][v] for v in block for c in having) for block in blocks))
 
 
 def _whole_tests(baseline: Baseline) -> Workload:
