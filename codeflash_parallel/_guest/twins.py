@@ -25,10 +25,12 @@ from .targets import Settler, Targets, items_read
 
 #: Calls of one target from which relations are read.
 _MOST_OBSERVED = 300
-#: A twin's time on the baseline, as a multiple of its call's, and what a clock errs by.
-_LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 500
-#: Calls shorter than this are timed several at a time.
-_SHORT_NS, _AT_A_TIME = 50_000, 6
+#: A twin's time on the baseline, as a multiple of its call's, and what a clock errs by in so short calls.
+_LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 1_500
+#: Calls shorter than this are made several times; the fastest counts.
+_SHORT_NS, _TIMES = 50_000, 4
+#: Calls that take so much of their group's time have twins, or there are no more of the others either.
+_SHARE = 0.8
 #: Tries for one twin at each level of change.
 _TRIES = 4
 #: Twins of a group fill so many blocks, and take so long in all, where they can be made within the budget.
@@ -80,7 +82,7 @@ class _Maker:
         seeds = [seed for seed in map(self._seeded, indexes) if seed is not None]
         if not seeds:
             return []
-        pass_ns = sum(seed.ns for seed in seeds)
+        pass_ns = most_ns = sum(seed.ns for seed in seeds)
         if self._left_ns is None:
             self._left_ns = max(_MAKING_NS, _MAKING_PASSES * groups * pass_ns)
         end_ns = time.process_time_ns() + self._left_ns // groups
@@ -89,8 +91,10 @@ class _Maker:
         while len(found) < wanted and seeds:
             began = time.process_time_ns()
             variant = [self._twin(seed) for seed in seeds]
-            # What has no twin is left out of all variants.
+            # A call that has no other twin is left out of all variants, or else this variant is.
             kept = [place for place, twin in enumerate(variant) if twin is not None]
+            if sum(seeds[place].ns for place in kept) < _SHARE * most_ns:
+                break
             seeds = [seeds[place] for place in kept]
             found = [[one[place] for place in kept] for one in [*found, variant]]
             spent = time.process_time_ns() - began
@@ -105,9 +109,8 @@ class _Maker:
         with suppress(Exception, TooSlow):
             call = self._calls[index]
             seed = _Seed(call, self._targets.function(call.meta), self._relations(call.meta["target"]))
-            seed.kind, seed.ns = self._ended(call.blob, seed, _AT_A_TIME)
-            if seed.ns > _SHORT_NS:
-                _, seed.ns = self._ended(call.blob, seed, 1)
+            seed.kind, seed.ns = self._ended(call.blob, seed)
+            seed.ns = self._ended(call.blob, seed)[1]
             return seed
         return None
 
@@ -144,33 +147,36 @@ class _Maker:
             blob = pickling.dumps((args, kwargs), _ALL_BYTES)
             if blob in self._seen:
                 return None
-            kind, ns = self._ended(blob, seed, _AT_A_TIME if seed.ns < _SHORT_NS else 1)
+            kind, ns = self._ended(blob, seed)
         except (Exception, TooSlow):  # objects of the project may object to whatever was changed
             return None
         is_like = _LEAST_RATIO * seed.ns - _GRAIN_NS <= ns <= _MOST_RATIO * seed.ns + _GRAIN_NS
         return blob if kind == seed.kind and is_like else None
 
-    def _ended(self, blob, seed, copies):
-        """Return how a call ends, and its CPU time."""
+    def _ended(self, blob, seed):
+        """Return how a call ends, and its CPU time; of a short one the least of some."""
+        kind, least_ns = self._made(blob, seed)
+        for _ in range(_TIMES - 1 if least_ns < _SHORT_NS else 0):
+            least_ns = min(least_ns, self._made(blob, seed)[1])
+        return kind, least_ns
+
+    def _made(self, blob, seed):
         meta, call = seed.call.meta, inputs.Call(seed.call.meta, blob)
-        entries = []
-        for _ in range(copies):
-            args, kwargs = inputs.load(call)
-            entries.append((seed.function, args, kwargs, items_read(meta)))
         waits = meta["shape"] in ("coroutine", "asyncgen")
         if waits:
             self._settler.open_loop()
-        batch = batch_of(entries, copies, (), self._settler, waits=waits)
+        entry = (seed.function, *inputs.load(call), items_read(meta))
+        batch = batch_of([entry], 1, (), self._settler, waits=waits)
         seed_everything(self._seed)
         gc.disable()
         try:
             with limited(), awaited():
                 started = time.thread_time_ns()
                 batch.run()
-                ns = (time.thread_time_ns() - started) // copies
+                ns = time.thread_time_ns() - started
         finally:
             gc.enable()
-        return _kind(batch.results[-1]), ns
+        return _kind(batch.results[0]), ns
 
 
 class _Seed:
@@ -178,7 +184,7 @@ class _Seed:
 
     def __init__(self, call, function, known):
         self.call, self.function, self.known = call, function, known
-        self.kind, self.ns, self.level = "", 0, 0
+        self.kind, self.ns, self.level = "", 0, 0  # `level`: of changes, see `_LEVELS`
         self.words = _words_of(call.meta["module"])
 
 
