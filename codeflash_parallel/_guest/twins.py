@@ -35,8 +35,8 @@ _SHARE = 0.8
 _TRIES = 4
 #: Twins of a group fill so many blocks, and take so long in all, where they can be made within the budget.
 _BLOCKS, _TWINS_NS = 4, 6_000_000
-#: Twins of one call at most; CPU seconds for making all, or so many passes over all calls; bytes of all.
-_MOST_TWINS, _MAKING_NS, _MAKING_PASSES, _ALL_BYTES = 200, 1_200_000_000, 8, 32 << 20
+#: Twins of one group at most; CPU time for making all, or so many passes over all calls; bytes of all.
+_MOST_TWINS, _MAKING_NS, _MAKING_PASSES, _ALL_BYTES = 3_000, 1_200_000_000, 8, 32 << 20
 _MEMORY_BYTES = 1 << 30
 _WORD = re.compile(r"[^\W_]+")
 
@@ -66,7 +66,7 @@ class _Maker:
         self._random = random.Random(spec["seed"])
         self._seen = {call.blob for call in calls.values()}
         self._left_ns, self._room, self._next = None, _ALL_BYTES, 0
-        self._known = {}
+        self._known, self._levels = {}, {}
 
     def close(self):
         """Let go of the event loop."""
@@ -86,11 +86,11 @@ class _Maker:
         if self._left_ns is None:
             self._left_ns = max(_MAKING_NS, _MAKING_PASSES * groups * pass_ns)
         end_ns = time.process_time_ns() + self._left_ns // groups
-        wanted = max(1, min(_MOST_TWINS, _TWINS_NS // max(1, pass_ns)))
+        wanted = max(1, min(_MOST_TWINS // len(seeds), _TWINS_NS // max(1, pass_ns)))
         found = []
         while len(found) < wanted and seeds:
             began = time.process_time_ns()
-            variant = [self._twin(seed) for seed in seeds]
+            variant = [self._twin(seed, end_ns) for seed in seeds]
             # A call that has no other twin is left out of all variants, or else this variant is.
             kept = [place for place, twin in enumerate(variant) if twin is not None]
             if sum(seeds[place].ns for place in kept) < _SHARE * most_ns:
@@ -124,12 +124,19 @@ class _Maker:
             self._known[target] = _freed(relations.infer(observed))
         return self._known[target]
 
-    def _twin(self, seed):
-        """Return (meta, blob) of a new twin; None if none is found."""
-        while seed.level < len(_LEVELS):
+    def _twin(self, seed, end_ns):
+        """Return (meta, blob) of a new twin; None if none is found in time.
+
+        Calls of one target begin at the level of change that did for the one before.
+        """
+        target = seed.call.meta["target"]
+        if seed.level is None:
+            seed.level = self._levels.get(target, 0)
+        while seed.level < len(_LEVELS) and time.process_time_ns() < end_ns:
             for _ in range(_TRIES):
                 blob = self._drawn(seed)
                 if blob is not None:
+                    self._levels[target] = seed.level
                     self._seen.add(blob)
                     self._room -= len(blob)
                     self._next += 1
@@ -184,7 +191,7 @@ class _Seed:
 
     def __init__(self, call, function, known):
         self.call, self.function, self.known = call, function, known
-        self.kind, self.ns, self.level = "", 0, 0  # `level`: of changes, see `_LEVELS`
+        self.kind, self.ns, self.level = "", 0, None  # `level`: of change, in `_LEVELS`
         self.words = _words_of(call.meta["module"])
 
 
@@ -219,9 +226,10 @@ def _words_of(module):
     return frozenset()
 
 
-#: Which words of texts are exchanged, the most telling first: all, those that the source does not have, one
-#: half of them, none (then numbers change, and the order of items).
-_LEVELS = ("all", "unknown", "half", "none")
+#: What is done to the words of texts, the most telling first: letters are exchanged in all of them, in those
+#: that the source does not have, in one half; they change places; nothing (but to numbers, and to the order of
+#: items).
+_LEVELS = ("all", "unknown", "half", "moved", "none")
 _SEQUENCES = (list, tuple, set, frozenset)
 
 
@@ -309,9 +317,9 @@ class _Change:
 
     def _other(self, value, path):
         if type(value) is str:
-            return _WORD.sub(self._word, value)
+            return self._text(value)
         if type(value) is bytes:
-            return _WORD.sub(self._word, value.decode("latin-1")).encode("latin-1")
+            return self._text(value.decode("latin-1")).encode("latin-1")
         summary = self._places.get(path)
         low, high = (summary.low, summary.high) if summary and summary.low is not None else (value, value)
         if type(value) is int:
@@ -320,6 +328,13 @@ class _Change:
             return min(max(moved, int(low)), int(high)) if low <= value <= high else moved
         moved = min(max(value * self._factor, low), high)
         return moved if summary is None or summary.decimals is None else round(moved, summary.decimals)
+
+    def _text(self, text):
+        if self._level != "moved":
+            return _WORD.sub(self._word, text)
+        others = [word for word in _WORD.findall(text) if word.lower() not in self._words]
+        self._chance.shuffle(others)
+        return _WORD.sub(lambda word: word[0] if word[0].lower() in self._words else others.pop(), text)
 
     def _word(self, match):
         word = match.group()

@@ -45,7 +45,7 @@ FITTING_SHARE = 0.5
 
 #: CPU time that making the inputs of a block of several passes may take: where copies are dear, blocks are
 #: short.
-MAKING_NS = 30_000_000
+MAKING_NS = 10_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
@@ -152,11 +152,18 @@ def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tu
     """
     once_ns = max(1, sum(_turn_ns(scale, arms) for scale in scales))
     fitting = FITTING_SHARE * plan.budget_ns / FITTING_ROUNDS[plan.stage] / once_ns
-    useful = [max(LEAST_PALINDROMES, TIMED_NS[plan.stage] / (2 * s.block_ns)) / len(scales) for s in scales]
+    useful = [_useful(scale, plan) / len(scales) for scale in scales]
     return tuple(
         scale if scale.is_lean else replace(scale, palindromes=max(1, int(min(ceil(wanted), fitting))))
         for scale, wanted in zip(scales, useful, strict=True)
     )
+
+
+def _useful(scale: Scale, plan: RacePlan) -> float:
+    """Return how many palindromes are useful; those of dear inputs fill twice the time, copies included."""
+    timed_ns = TIMED_NS[plan.stage]
+    wanted = max(LEAST_PALINDROMES, timed_ns / (2 * scale.block_ns))
+    return min(wanted, timed_ns / (scale.block_ns + scale.making_ns))
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
