@@ -48,7 +48,9 @@ class CallWork:
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
         self.skipped = []
-        twins = {call.meta["i"]: call for call in inputs.read_calls(spec["twins"])} if spec.get("twins") else {}
+        twins = (
+            {call.meta["i"]: call for call in inputs.read_calls(spec["twins"])} if spec.get("twins") else {}
+        )
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self._twins = [self._usable(targets, twins, group.get("twins", ())) for group in spec["groups"]]
         self.sizes = [len(group) for group in self._groups]
@@ -69,7 +71,7 @@ class CallWork:
                 usable.append((function, call))
         return usable
 
-    def prepare(self, group, calls, start, twins=False):
+    def prepare(self, group, calls, start, *, twins=False):
         """Return a batch of fresh copies of a group's inputs, or of its twins, cycled from `start` on."""
         members = (self._twins if twins else self._groups)[group]
         entries = []

@@ -105,7 +105,7 @@ class _Maker:
         return [twin for variant in found[: len(found) // max(1, blocks) * blocks] for twin in variant]
 
     def _seeded(self, index):
-        """Return a call with what it does on the baseline; None where it cannot be made or has no relations."""
+        """Return a call with what it does on the baseline; None where it cannot be made."""
         with suppress(Exception, TooSlow):
             call = self._calls[index]
             seed = _Seed(call, self._targets.function(call.meta), self._relations(call.meta["target"]))
@@ -220,15 +220,15 @@ def _freed(known):
 @functools.cache
 def _words_of(module):
     """Return the words in the source of a module: texts that the code may know."""
-    with suppress(OSError, AttributeError, UnicodeDecodeError):
+    try:
         with open(sys.modules[module].__file__, encoding="utf-8") as file:
             return frozenset(map(str.lower, _WORD.findall(file.read())))
-    return frozenset()
+    except (OSError, AttributeError, UnicodeDecodeError):
+        return frozenset()
 
 
 #: What is done to the words of texts, the most telling first: letters are exchanged in all of them, in those
-#: that the source does not have, in one half; they change places; nothing (but to numbers, and to the order of
-#: items).
+#: that the source does not have, in one half; they change places; nothing (but to numbers and orders).
 _LEVELS = ("all", "unknown", "half", "moved", "none")
 _SEQUENCES = (list, tuple, set, frozenset)
 
@@ -275,7 +275,7 @@ class _Change:
         return found
 
     def _sequence(self, value, path):
-        fields = type(value) is tuple and len(value) <= 12  # noqa: PLR2004 - as `positions` has it
+        fields = type(value) is tuple and len(value) <= 12
         parts = [self._value(part, (*path, at if fields else ITEMS)) for at, part in enumerate(value)]
         if type(value) is list:
             if self._orders:
@@ -305,13 +305,13 @@ class _Change:
             return
         order = list(range(array.shape[0]))
         self._chance.shuffle(order)
-        is_square = len(array.shape) == 2 and array.shape[0] == array.shape[1]  # noqa: PLR2004 - a matrix
+        is_square = len(array.shape) == 2 and array.shape[0] == array.shape[1]
         array[...] = array[order][:, order] if is_square else array[order]
 
     def _atom(self, value, path):
         key = (type(value), value)
         if key not in self._changed:
-            is_kept = value in self._kept or (type(value) is int and -3 < value < 3)  # noqa: PLR2004 - flags
+            is_kept = value in self._kept or (type(value) is int and -3 < value < 3)
             self._changed[key] = value if is_kept else self._other(value, path)
         return self._changed[key]
 

@@ -35,9 +35,9 @@ from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
 
-#: The sprint: an arm that is so much slower than the baseline, or than the leader, in each of its first rounds
-#: is dropped, and one that is so much faster than the baseline in all rounds may be confirmed. Between two
-#: arms without a difference rounds differ by 1 to 3 %. It costs power only.
+#: The sprint: an arm that is so much slower than the baseline, or than the leader, in each of its first
+#: rounds is dropped, and one that is so much faster than the baseline in all rounds may be confirmed. Between
+#: two arms without a difference rounds differ by 1 to 3 %. It costs power only.
 SPRINT_ROUNDS = 2
 HOPELESS = -log(1.10)
 LAGGING = log(1.18)

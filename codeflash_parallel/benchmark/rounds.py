@@ -126,9 +126,7 @@ def _twins(group: int, number: int, scale: Scale, random: Random) -> Job:
     """Return a block of twins; its outcomes are looked at in all arms, or in none."""
     is_checked = random.random() * scale.twin_blocks < CHECKED_TWINS
     start = number * scale.twin_calls
-    return Job(
-        kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start, is_checked=is_checked
-    )
+    return Job(kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start, is_checked=is_checked)
 
 
 class _Play:

@@ -29,11 +29,6 @@ BUSY_SHARE = 0.2
 #: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
 LONGEST_PASS = 4
 
-#: How long each arm's timed blocks of one round should be in all. What the machine does to a block
-#: lasts hardly longer than the block, so many short ones tell more than few long ones: half the spread, for
-#: the same time, at 1.5 ms as at 6. In a confirmation new processes for every round are the larger cost.
-TIMED_NS = {RaceStage.RACE: 24_000_000, RaceStage.CONFIRMATION: 36_000_000}
-
 #: All groups together have so many palindromes at least where nothing is so long that it is not repeated:
 #: fewer blocks than about a dozen leave each other's accidents standing ...
 LEAST_PALINDROMES = 6
@@ -45,7 +40,8 @@ FITTING_SHARE = 0.5
 
 #: CPU time that making the inputs of a block of several passes may take: where copies are dear, blocks are
 #: short.
-MAKING_NS = 10_000_000
+MAKING_NS = 30_000_000
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
@@ -161,9 +157,8 @@ def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tu
 
 def _useful(scale: Scale, plan: RacePlan) -> float:
     """Return how many palindromes are useful; those of dear inputs fill twice the time, copies included."""
-    timed_ns = TIMED_NS[plan.stage]
-    wanted = max(LEAST_PALINDROMES, timed_ns / (2 * scale.block_ns))
-    return min(wanted, timed_ns / (scale.block_ns + scale.making_ns))
+    wanted = max(LEAST_PALINDROMES, plan.timed_ns / (2 * scale.block_ns))
+    return min(wanted, plan.timed_ns / (scale.block_ns + scale.making_ns))
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:

@@ -4,9 +4,9 @@ A round gives, per arm and group, blocks that each ran the same calls. Each bloc
 one baseline block nearest to it in its palindrome; the median of the logarithms of these ratios is a round's
 value, above zero where the arm is faster. One against one, because exchanging the two then exchanges the sign
 and nothing else: without a true difference a round's value is as likely to be above zero as below, by any
-amount. (A block of twins is set against the baseline's block of the same ones.) The median, because a block now and then takes twice as long for reasons of the machine: it halves the
-spread of a round. An arm whose own blocks differ (it does in some what others put off) gets the ratio of
-means instead.
+amount. (A block of twins is set against the baseline's block of the same ones.) The median, because a block
+now and then takes twice as long for reasons of the machine: it halves the spread of a round. An arm whose own
+blocks differ (it does in some what others put off) gets the ratio of means instead.
 """
 
 from __future__ import annotations
@@ -117,9 +117,7 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     log_ratios = tuple(map(value, pairs))
     twins = [_twins(round_, arm, group, clock, cost, charge) for round_ in rounds]
     unseen = tuple(_of_medians(met) if met else own for met, own in zip(twins, log_ratios, strict=True))
-    return _Lane(
-        log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen
-    )
+    return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
 
 
 class Pair(NamedTuple):

@@ -18,7 +18,7 @@ from codeflash_parallel.benchmark.tracks import Track
 #: What a gain on seen inputs may seem to exceed that on unseen ones by in a race, which claims nothing.
 SEEMING_EXCESS = log(1.1)
 
-#: And by what it surely exceeds it in a confirmation: twins that are a little unlike their calls are no cache.
+#: And by what it surely exceeds it in a confirmation: twins are a little unlike their calls.
 SURE_EXCESS = log1p(0.02)
 
 

@@ -82,10 +82,8 @@ class Judge:
     def _words(self, entry: Entry) -> tuple[Code, str]:
         if any(entry.id == winner.id for winner in self._winners):
             return Code.OK, self._of_winner(entry)
-        if entry.gains_only_seen:
-            return Code.GAIN_ONLY_ON_SEEN_INPUTS, f"gains only on inputs that the tests know{entry.label}"
-        if entry.standing in {Standing.FUTILE, Standing.HOPELESS}:
-            return Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
+        if entry.standing in {Standing.FUTILE, Standing.HOPELESS} or entry.gains_only_seen:
+            return self._of_no_gain(entry)
         if entry.standing is Standing.REGRESSES or self._seems_slower(entry):
             return Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
         if doubt := self._doubt(entry):
@@ -93,6 +91,11 @@ class Judge:
         if self._winners:
             return self._beside(fastest_of(self._winners), entry)
         return self._of_open(entry) if entry.standing is Standing.OPEN else self._of_untried(entry)
+
+    def _of_no_gain(self, entry: Entry) -> tuple[Code, str]:
+        if entry.gains_only_seen:
+            return Code.GAIN_ONLY_ON_SEEN_INPUTS, f"gains only on inputs that the tests know{entry.label}"
+        return Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
 
     def _seems_slower(self, entry: Entry) -> bool:
         """Return whether an arm gains and is not credited, because a group of tests seems too slow."""
@@ -225,11 +228,11 @@ def summary(
         return f"{doubted.id} looks faster, but is {doubted.reason}."
     if unsure := first(Code.BUDGET_TOO_SMALL) or first(*_UNDECIDED):
         return f"The race could not decide: {unsure.id}: {unsure.reason}."
-    if known := first(Code.GAIN_ONLY_ON_SEEN_INPUTS):
-        return f"No candidate is faster on inputs that the tests do not know: {known.id} {known.reason}."
     if vetoed := first(Code.REGRESSES_TEST):
         return f"No candidate is faster without slowing tests too much: {vetoed.id}: {vetoed.reason}."
-    return "No candidate is measurably faster than the baseline."
+    known = first(Code.GAIN_ONLY_ON_SEEN_INPUTS)
+    more = f" on inputs that the tests do not know: {known.id} {known.reason}" if known else ""
+    return f"No candidate is measurably faster than the baseline{more}."
 
 
 def _chosen(order: Sequence[Merit]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.session import SelectedRun, hashed, run_guest, selected_run_spec
+from codeflash_parallel.behavior.session import Guest, SelectedRun, hashed, run_guest, selected_run_spec
 from codeflash_parallel.benchmark.groups import CallCost, cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
@@ -47,8 +47,6 @@ _LENGTHS = struct.Struct(">IQ")
 _NO_CALL = -1
 #: Of the process that makes twins, which bounds itself.
 _MAKING_TWINS = Limits(wall_s=60.0, cpu_s=40.0)
-#: A group's calls that have twins take this share of its time at least, or it is timed without.
-_TWINNED_SHARE = 0.8
 #: Blocks of twins of one group, at most.
 TWIN_BLOCKS = 4
 _NO_TWINS = "The gain could not be held against unseen inputs: no other values of the same shape were found."
@@ -174,31 +172,42 @@ async def with_twins(context: RunContext, workload: Workload) -> Workload:
     """Return captured calls with twins, made and tried on the baseline; without any a note says so."""
     path = context.run_dir / "twins" / "calls"  # in a folder of its own, which the guest may write to
     path.parent.mkdir(exist_ok=True)
-    groups = [{"calls": list(group.calls)} for group in workload.groups]
-    spec = context.guest.spec("twins", (), inputs=context.baseline.inputs, twins=str(path), groups=groups)
     context.steps.begin("twins of the timed calls are made")
-    workspace = hashed(context.pool.baseline.workspace, HASH_SEEDS[0])
-    await run_guest(context.guest, workspace, spec, _MAKING_TWINS)
+    inputs, workspace = Path(context.baseline.inputs), context.pool.baseline.workspace
+    groups = await twinned(context.guest, workspace, workload.groups, inputs, path)
+    if 2 * sum(group.ns for group in groups if group.twins) < sum(group.ns for group in groups):
+        return replace(workload, notes=(*workload.notes, _NO_TWINS))
+    return replace(workload, groups=groups, fields={**workload.fields, "twins": str(path)})
+
+
+async def twinned(
+    guest: Guest, workspace: Workspace, groups: Sequence[Group], inputs: Path, path: Path
+) -> tuple[Group, ...]:
+    """Return groups of captured calls with the twins that can be made.
+
+    Args:
+        guest: of the run.
+        workspace: the baseline's.
+        groups: without twins.
+        inputs: file of the calls.
+        path: file for the twins.
+    """
+    calls = [{"calls": list(group.calls)} for group in groups]
+    spec = guest.spec("twins", (), inputs=str(inputs), twins=str(path), groups=calls)
+    await run_guest(guest, hashed(workspace, HASH_SEEDS[0]), spec, _MAKING_TWINS)
     found: dict[int, list[int]] = defaultdict(list)
     for meta, _ in _heads(path):
         found[meta["base"]].append(meta["i"])
-    with_them = tuple(_twinned(group, found, context.baseline.costs_ns) for group in workload.groups)
-    whole = sum(group.ns for group in with_them)
-    if 2 * sum(group.ns for group in with_them if group.twins) < whole:
-        return replace(workload, notes=(*workload.notes, _NO_TWINS))
-    return replace(workload, groups=with_them, fields={**workload.fields, "twins": str(path)})
+    members = [[found[call] for call in group.calls if call in found] for group in groups]
+    return tuple(replace(group, twins=_blocks(own)) for group, own in zip(groups, members, strict=True))
 
 
-def _twinned(group: Group, found: Mapping[int, Sequence[int]], costs_ns: Mapping[int, int]) -> Group:
-    """Return a group with its twins in blocks, unless too much of its time has none."""
-    having = [call for call in group.calls if call in found]
-    known_ns, whole_ns = (sum(costs_ns.get(call, 0) for call in calls) for calls in (having, group.calls))
-    if not having or known_ns < _TWINNED_SHARE * whole_ns:
-        return group
-    count = min(len(found[call]) for call in having)
-    size = -(-count // min(count, TWIN_BLOCKS))
-    blocks = [range(first, first + size) for first in range(0, count - size + 1, size)]
-    return replace(group, twins=tuple(tuple(found[c][v] for v in block for c in having) for block in blocks))
+def _blocks(twins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the twins of some calls in blocks, as many of each call in each of them."""
+    count = min(map(len, twins), default=0)
+    size = -(-count // TWIN_BLOCKS)
+    starts = range(0, count - size + 1, size) if count else ()
+    return tuple(tuple(of[v] for v in range(start, start + size) for of in twins) for start in starts)
 
 
 def _whole_tests(baseline: Baseline) -> Workload:
