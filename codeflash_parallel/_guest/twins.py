@@ -31,8 +31,10 @@ _LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 1_500
 _SHORT_NS, _TIMES = 50_000, 4
 #: Calls that take so much of their group's time have twins, or there are no more of the others either.
 _SHARE = 0.8
-#: Tries for one twin at each level of change.
-_TRIES = 4
+#: By how much all whole numbers of a call are shifted; None: each by another.
+_REACHES = (1_000_000, 1_000, 32, None)
+#: Tries for one twin in each way.
+_TRIES = 2
 #: Twins of a group fill so many blocks, and take so long in all, where they can be made within the budget.
 _BLOCKS, _TWINS_NS = 4, 6_000_000
 #: Twins of one group at most; CPU time for making all, or so many passes over all calls; bytes of all.
@@ -66,7 +68,7 @@ class _Maker:
         self._random = random.Random(spec["seed"])
         self._seen = {call.blob for call in calls.values()}
         self._left_ns, self._room, self._next = None, _ALL_BYTES, 0
-        self._known, self._levels = {}, {}
+        self._known, self._ways = {}, {}
 
     def close(self):
         """Let go of the event loop."""
@@ -116,9 +118,9 @@ class _Maker:
 
     def _relations(self, target):
         if target not in self._known:
-            calls = [call for call in self._calls.values() if call.meta["target"] == target]
+            calls = {call.blob: call for call in self._calls.values() if call.meta["target"] == target}
             observed = []
-            for call in calls[:_MOST_OBSERVED]:
+            for call in list(calls.values())[:_MOST_OBSERVED]:
                 with suppress(Exception):
                     observed.append(inputs.load(call))
             self._known[target] = _freed(relations.infer(observed))
@@ -127,22 +129,22 @@ class _Maker:
     def _twin(self, seed, end_ns):
         """Return (meta, blob) of a new twin; None if none is found in time.
 
-        Calls of one target begin at the level of change that did for the one before.
+        Calls of one target begin with the way that did for the one before.
         """
         target = seed.call.meta["target"]
-        if seed.level is None:
-            seed.level = self._levels.get(target, 0)
-        while seed.level < len(_LEVELS) and time.process_time_ns() < end_ns:
+        if seed.way is None:
+            seed.way = self._ways.get(target, 0)
+        while seed.way < len(_WAYS) and time.process_time_ns() < end_ns:
             for _ in range(_TRIES):
                 blob = self._drawn(seed)
                 if blob is not None:
-                    self._levels[target] = seed.level
+                    self._ways[target] = seed.way
                     self._seen.add(blob)
                     self._room -= len(blob)
                     self._next += 1
                     meta = seed.call.meta
                     return dict(meta, i=self._next, base=meta["i"], test=""), blob
-            seed.level += 1
+            seed.way += 1
         return None
 
     def _drawn(self, seed):
@@ -191,7 +193,7 @@ class _Seed:
 
     def __init__(self, call, function, known):
         self.call, self.function, self.known = call, function, known
-        self.kind, self.ns, self.level = "", 0, None  # `level`: of change, in `_LEVELS`
+        self.kind, self.ns, self.way = "", 0, None  # `way`: its place in `_WAYS`
         self.words = _words_of(call.meta["module"])
 
 
@@ -212,9 +214,17 @@ class _Everything:
 
 
 def _freed(known):
-    """Return relations without those of alphabets: other letters are the point."""
-    places = {path: summary._replace(alphabet=_Everything) for path, summary in known.places.items()}
-    return relations.Relations(places, known.pairs)
+    """Return relations without alphabets, ranges and steps: other letters and numbers are the point."""
+    return relations.Relations({path: _wider(each) for path, each in known.places.items()}, known.pairs)
+
+
+def _wider(summary):
+    if summary.low is None or summary.low == summary.high:
+        return summary._replace(alphabet=_Everything)
+    most = max(abs(summary.low), abs(summary.high)) + _REACHES[0]
+    low = -most if summary.low < 0 else min(summary.low, 1)
+    high = most if summary.high > 0 else max(summary.high, -1)
+    return summary._replace(alphabet=_Everything, low=low, high=high, step=(0, 1))
 
 
 @functools.cache
@@ -229,7 +239,7 @@ def _words_of(module):
 
 #: What is done to the words of texts, the most telling first: letters are exchanged in all of them, in those
 #: that the source does not have, in one half; they change places; nothing (but to numbers and orders).
-_LEVELS = ("all", "unknown", "half", "moved", "none")
+_WAYS = tuple((level, reach) for level in ("all", "unknown", "half", "moved", "none") for reach in _REACHES)
 _SEQUENCES = (list, tuple, set, frozenset)
 
 
@@ -238,10 +248,12 @@ class _Change:
 
     def __init__(self, seed, chance):
         self._places, self._words, self._chance = seed.known.places, seed.words, chance
-        self._level = _LEVELS[seed.level]
+        self._level, reach = _WAYS[seed.way]
         self._signs = str.maketrans(_permutation(chance))
         self._changed, self._walked, self._kept = {}, {}, set()
-        self._shift, self._factor = chance.choice((0, 0, -1, 1)), chance.uniform(0.9, 1.1)
+        # Equal steps keep orders and distances; jitter does not.
+        self._shift = None if reach is None else chance.randint(-reach, reach)
+        self._factor = chance.uniform(0.9, 1.1)
         self._orders = chance.random() < 1 / 4 or self._level == "none"
 
     def of(self, args, kwargs):
@@ -311,7 +323,10 @@ class _Change:
     def _atom(self, value, path):
         key = (type(value), value)
         if key not in self._changed:
-            is_kept = value in self._kept or (type(value) is int and -3 < value < 3)
+            # Small numbers that stand alone are flags and sizes.
+            alone = len(path) == 1 or str(path[-1])[:1] == "."
+            is_flag = type(value) is int and alone and -3 < value < 3
+            is_kept = value in self._kept or is_flag
             self._changed[key] = value if is_kept else self._other(value, path)
         return self._changed[key]
 
@@ -324,7 +339,7 @@ class _Change:
         low, high = (summary.low, summary.high) if summary and summary.low is not None else (value, value)
         if type(value) is int:
             reach = max(1, abs(value) // 8)
-            moved = value + (self._shift * reach or self._chance.randint(-reach, reach))
+            moved = value + (self._chance.randint(-reach, reach) if self._shift is None else self._shift)
             return min(max(moved, int(low)), int(high)) if low <= value <= high else moved
         moved = min(max(value * self._factor, low), high)
         return moved if summary is None or summary.decimals is None else round(moved, summary.decimals)

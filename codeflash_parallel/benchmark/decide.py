@@ -45,9 +45,6 @@ LAGGING = log(1.18)
 #: Blocks of a gain beyond this are so short that nobody is taken to lag behind in them.
 TOO_SHORT = log(30)
 
-#: So many that are plainly faster need not be told apart by the race: the confirmation does it as well.
-CONFIRMED_TOGETHER = 3
-
 #: Rounds of a race from which on an arm is given up that seems to miss the target by so many standard errors.
 FUTILE_AFTER = 5
 FUTILE_ERRORS = 1.3
@@ -284,8 +281,6 @@ def _is_decided(state: Looks, tracks: Mapping[str, Track], plan: RacePlan, leade
         return not any(_is_near_miss(state, tracks, plan, c) for c in living)
     if not leader:
         return False
-    if len(living) <= CONFIRMED_TOGETHER and all(_is_plain(tracks[c], plan) for c in living):
-        return True
     error = error_of(plan, len(state.candidates))
     return all(_is_settled(tracks[leader], tracks[c], plan, error) for c in living)
 

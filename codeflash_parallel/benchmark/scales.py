@@ -156,9 +156,10 @@ def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tu
 
 
 def _useful(scale: Scale, plan: RacePlan) -> float:
-    """Return how many palindromes are useful; those of dear inputs fill twice the time, copies included."""
+    """Return how many palindromes are useful; copies of inputs may take as long as arms are to be timed."""
     wanted = max(LEAST_PALINDROMES, plan.timed_ns / (2 * scale.block_ns))
-    return min(wanted, plan.timed_ns / (scale.block_ns + scale.making_ns))
+    whole_ns = 2 * wanted * scale.block_ns + plan.timed_ns
+    return min(wanted, whole_ns / (2 * (scale.block_ns + scale.making_ns)))
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:

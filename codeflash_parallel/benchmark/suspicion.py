@@ -8,7 +8,7 @@ from statistics import median
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
 from codeflash_parallel.benchmark.tracks import track
 
 #: Gains up to this are credited even to those who may know inputs from an earlier process.
@@ -16,6 +16,9 @@ CREDITED_GAIN = log(1.1)
 
 #: What the CPU clock shows and the wall clock surely does not, at most: the baseline may wait a little.
 WALL_SHORTFALL = log(2)
+
+#: So much more an arm's first calls may take: small tables are nobody's concern.
+FIRST_CALLS_NS = 1_000_000
 
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
@@ -29,7 +32,7 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
         arm: id.
         bound: of its claim.
     """
-    return _source(raced, arm, bound) or _price(raced, arm, bound)
+    return _source(raced, arm, bound) or _first_calls(raced, arm) or _price(raced, arm, bound)
 
 
 def _source(raced: Raced, arm: str, bound: Interval) -> str:
@@ -44,6 +47,22 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
     if not its_own and any(arm in round_.unclean for round_ in rounds):
         return "it leaves files that its next process could find: a cache outside its process is not excluded"
     return ""
+
+
+def _first_calls(raced: Raced, arm: str) -> str:
+    """Return that an arm does in its first calls what it leaves out later, one clause; empty if it does not."""
+    cost, clock = channel_cost(raced.rounds), raced.tracks[arm].clock
+    more_ns = [
+        sum(net_ns(block, cost, clock) for block in blocks_of([round_], arm, BlockKind.FIRST))
+        - sum(net_ns(block, cost, clock) for block in blocks_of([round_], BASELINE, BlockKind.FIRST))
+        for round_ in raced.rounds
+        if not round_.void
+    ]
+    if median(more_ns or [0]) <= FIRST_CALLS_NS:
+        return ""
+    return (
+        f"its first calls take {median(more_ns) / 1e6:.1f} ms more than the baseline's: work was moved there"
+    )
 
 
 def _reads(rounds: list[Round], arm: str, by: str) -> float:

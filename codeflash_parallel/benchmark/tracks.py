@@ -12,7 +12,7 @@ blocks differ (it does in some what others put off) gets the ratio of means inst
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log, log1p
 from statistics import fmean, median
 from typing import NamedTuple
@@ -47,7 +47,9 @@ class Track:
         deferred_ns: work beside the clock, before or after it, that was charged to the arm, per call.
         is_uneven: the arm does in some blocks what it puts off in others.
         calls_ns: what a call of the baseline takes, by group.
-        unseen: like `total`, on inputs that nobody has seen; empty where there are none.
+        unseen: like `total`, on inputs that nobody has seen; empty where there are none. Groups without such
+            inputs are left out.
+        known: the same of the tests' inputs, over the same groups.
     """
 
     total: tuple[float, ...]
@@ -57,6 +59,7 @@ class Track:
     is_uneven: bool = False
     calls_ns: tuple[float, ...] = ()
     unseen: tuple[float, ...] = ()
+    known: tuple[float, ...] = ()
 
 
 def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
@@ -76,7 +79,7 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     cost = channel_cost(counted)
     lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
     rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
-    unseen = [list(row) for row in zip(*(lane.unseen for lane in lanes), strict=True)]
+    twinned = [group for group, of in enumerate(plan.groups) if of.twins]
     charges = [lane.charge_ns for lane in lanes]
     return Track(
         total=tuple(pooled(row, plan) for row in rows),
@@ -85,7 +88,8 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
         deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
         is_uneven=any(lane.is_uneven for lane in lanes),
         calls_ns=tuple(lane.call_ns for lane in lanes),
-        unseen=tuple(pooled(row, plan) for row in unseen) if any(g.twins for g in plan.groups) else (),
+        unseen=_part([lanes[group].unseen for group in twinned], plan, twinned),
+        known=_part([lanes[group].log_ratios for group in twinned], plan, twinned),
     )
 
 
@@ -98,7 +102,7 @@ class _Lane:
         charge_ns: work beside the clock that is charged to each call.
         is_uneven: its log-ratios are those of means.
         call_ns: what a call of the baseline takes, median.
-        unseen: like `log_ratios`, of twins; the same where the group has none.
+        unseen: like `log_ratios`, of twins, where the group has any.
     """
 
     log_ratios: tuple[float, ...]
@@ -116,7 +120,7 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
     log_ratios = tuple(map(value, pairs))
     twins = [_twins(round_, arm, group, clock, cost, charge) for round_ in rounds]
-    unseen = tuple(_of_medians(met) if met else own for met, own in zip(twins, log_ratios, strict=True))
+    unseen = tuple(_of_medians(met) for met in twins if met)
     return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
 
 
@@ -147,6 +151,12 @@ def is_uneven(rounds: Sequence[Sequence[Pair]]) -> bool:
 
 def _skew(values: Sequence[float]) -> float:
     return log(fmean(values) / median(values))
+
+
+def _part(lanes: Sequence[Sequence[float]], plan: RacePlan, groups: Sequence[int]) -> tuple[float, ...]:
+    """Return the log-ratios of some groups together."""
+    part = replace(plan, groups=tuple(plan.groups[group] for group in groups))
+    return tuple(pooled(row, part) for row in zip(*lanes, strict=True))
 
 
 def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:

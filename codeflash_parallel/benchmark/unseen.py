@@ -43,7 +43,7 @@ def is_only_seen(tracks: Mapping[str, Track], arm: str, plan: RacePlan) -> bool:
 
 
 def _exceeds(found: Track, plan: RacePlan) -> bool:
-    excess = Evidence([seen - unseen for seen, unseen in zip(found.total, found.unseen, strict=False)])
+    excess = Evidence([seen - unseen for seen, unseen in zip(found.known, found.unseen, strict=True)])
     if plan.stage is RaceStage.RACE:
         return excess.centre() > SEEMING_EXCESS
     return excess.above(SURE_EXCESS) * plan.giving_up >= 1

@@ -134,7 +134,11 @@ class Judge:
         is_behind = entry.bound.estimate < leader.bound.estimate and not alike(leader, entry)
         place = "behind" if is_behind else "not to be told apart from"
         cut = _CUT if entry.standing is Standing.BEHIND else ""
-        code = Code.NOT_FASTER if is_behind and not self._gains(entry) else Code.NOT_CONFIRMED
+        code = Code.NOT_CONFIRMED
+        if is_behind and not self._gains(entry):
+            code = Code.NOT_FASTER
+        elif is_behind and entry.bound.high < leader.bound.low:
+            code = Code.BEATEN
         where = f"{place} {best.id} ({leader.times} there){cut}"
         return code, f"{entry.times} in the race, {where}; not confirmed"
 

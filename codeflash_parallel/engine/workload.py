@@ -49,7 +49,7 @@ _NO_CALL = -1
 _MAKING_TWINS = Limits(wall_s=60.0, cpu_s=40.0)
 #: Blocks of twins of one group, at most.
 TWIN_BLOCKS = 4
-_NO_TWINS = "The gain could not be held against unseen inputs: no other values of the same shape were found."
+_NO_TWINS = "Gains were not held against unseen inputs: there are no other values of the same shape."
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -214,7 +214,9 @@ def _whole_tests(baseline: Baseline) -> Workload:
     tests = baseline.executing or baseline.selected
     groups = whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests])
     why = "no call of the targets can be made again outside its test"
-    return Workload(work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed: {why}.",))
+    return Workload(
+        work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed: {why}.", _NO_TWINS)
+    )
 
 
 def _benchmarks(tests: Sequence[str]) -> Workload:

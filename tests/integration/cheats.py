@@ -133,7 +133,7 @@ class Cheat:
 NO_GAIN = ("not measurably faster", "could not be shown", "too noisy")
 
 #: What is said of a gain that only repeated inputs have.
-CACHE = ("cache", *NO_GAIN)
+CACHE = ("inputs that the tests know", "outcomes", *NO_GAIN)
 
 
 def _cheat(entry: Entry) -> Cheat:
