@@ -1,7 +1,7 @@
 """Rounds of identical arms, recorded through the real guest, from which campaigns are drawn again.
 
 One sitting is what a race does between two starts of its processes: a layout with all arms, as the race has
-it, and then layouts of one round with few arms, as the confirmation has them. Nothing is decided meanwhile,
+it, and then layouts of two rounds with few arms, as the confirmation has them. Nothing is decided meanwhile,
 so that no arm is dropped. Sittings are kept in the format of a run's own records.
 """
 
@@ -35,8 +35,8 @@ RACING = 8
 #: A leader, one that ties with it, and one that stands in for the null arm.
 CONFIRMING = 3
 
-#: Layouts of one round in a sitting: as many rounds as the layout with all arms has.
-CONFIRMATIONS = 6
+#: Layouts of the confirmation in a sitting: as many rounds as the layout with all arms has.
+CONFIRMATIONS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,12 +148,13 @@ class Recorder:
         bench, hash_seed = self._course.bench, random.randrange(HASH_SEEDS)
         async with open_field(bench, [self._baseline, *arms], plan, hash_seed) as field:
             scales = await calibrate(field, plan, random.choice(plan.cores))
-            for number in range(len(earlier), len(earlier) + plan.layout_rounds):
+            layout = len(earlier)
+            for number in range(layout, layout + plan.layout_rounds):
                 core = random.choice(plan.cores)
                 free_bytes = read_machine().memory_bytes
                 together = may_run_together(rounds, field.templates.keys(), plan, free_bytes)
                 place = RoundPlace(
-                    number=number, layout=number, core=core, stage=plan.stage, together=together
+                    number=number, layout=layout, core=core, stage=plan.stage, together=together
                 )
                 rounds.append(judged(rounds, await run_round(field, scales, place, random)))
             if field.lost:

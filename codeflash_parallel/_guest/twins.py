@@ -33,6 +33,8 @@ _SHORT_NS, _TIMES = 50_000, 4
 _SHARE = 0.8
 #: By how much all whole numbers of a call are shifted; None: each by another.
 _REACHES = (1_000_000, 1_000, 32, None)
+#: Fewer different values than these, and numbers below, may be flags.
+_CHOICE = 4
 #: Tries for one twin in each way.
 _TRIES = 2
 #: Twins of a group fill so many blocks, and take so long in all, where they can be made within the budget.
@@ -123,7 +125,12 @@ class _Maker:
             for call in list(calls.values())[:_MOST_OBSERVED]:
                 with suppress(Exception):
                     observed.append(inputs.load(call))
-            self._known[target] = _freed(relations.infer(observed))
+            known = relations.infer(observed)
+            # Where few values were seen they choose; small numbers that stand alone are kept there.
+            flags = {
+                path for path, place in known.places.items() if len(set(map(repr, place.pool))) < _CHOICE
+            }
+            self._known[target] = _freed(known), flags
         return self._known[target]
 
     def _twin(self, seed, end_ns):
@@ -192,7 +199,7 @@ class _Seed:
     """A captured call of which twins are made."""
 
     def __init__(self, call, function, known):
-        self.call, self.function, self.known = call, function, known
+        self.call, self.function, (self.known, self.flags) = call, function, known
         self.kind, self.ns, self.way = "", 0, None  # `way`: its place in `_WAYS`
         self.words = _words_of(call.meta["module"])
 
@@ -248,11 +255,12 @@ class _Change:
 
     def __init__(self, seed, chance):
         self._places, self._words, self._chance = seed.known.places, seed.words, chance
+        self._flags = seed.flags
         self._level, reach = _WAYS[seed.way]
         self._signs = str.maketrans(_permutation(chance))
         self._changed, self._walked, self._kept = {}, {}, set()
         # Equal steps keep orders and distances; jitter does not.
-        self._shift = None if reach is None else chance.randint(-reach, reach)
+        self._shift = None if reach is None else chance.randint(1, reach)
         self._factor = chance.uniform(0.9, 1.1)
         self._orders = chance.random() < 1 / 4 or self._level == "none"
 
@@ -323,9 +331,8 @@ class _Change:
     def _atom(self, value, path):
         key = (type(value), value)
         if key not in self._changed:
-            # Small numbers that stand alone are flags and sizes.
             alone = len(path) == 1 or str(path[-1])[:1] == "."
-            is_flag = type(value) is int and alone and -3 < value < 3
+            is_flag = type(value) is int and alone and -_CHOICE < value < _CHOICE and path in self._flags
             is_kept = value in self._kept or is_flag
             self._changed[key] = value if is_kept else self._other(value, path)
         return self._changed[key]

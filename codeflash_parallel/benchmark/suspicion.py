@@ -50,7 +50,7 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
 
 
 def _first_calls(raced: Raced, arm: str) -> str:
-    """Return that an arm does in its first calls what it leaves out later, one clause; empty if it does not."""
+    """Return that an arm does in its first calls what it leaves out later, or nothing."""
     cost, clock = channel_cost(raced.rounds), raced.tracks[arm].clock
     more_ns = [
         sum(net_ns(block, cost, clock) for block in blocks_of([round_], arm, BlockKind.FIRST))
