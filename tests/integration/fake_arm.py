@@ -69,7 +69,7 @@ def main():
     if act == "stuck at its start":
         time.sleep(3600)
     calls = "many" if act == "countless" else [len(g["calls"]) for g in spec["groups"]]
-    say("ready", groups=len(spec["groups"]), calls=calls)
+    say("ready", groups=len(spec["groups"]), calls=calls, twins=[0] * len(calls))
     while True:
         line = read()
         if not line:

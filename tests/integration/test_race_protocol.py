@@ -160,7 +160,7 @@ async def test_long_calls_are_timed_once_a_round(tmp_path):
         raced = await stadium.race(stadium.arm("a", LOOPS * 20), baseline=stadium.arm("baseline", LOOPS * 60))
 
     kinds = {block.kind for round_ in raced.rounds for block in round_.blocks}
-    assert BlockKind.COLD not in kinds
+    assert BlockKind.FIRST not in kinds
     assert raced.standing("a") is Standing.FASTER
 
 
