@@ -4,7 +4,7 @@ A campaign is a race, its confirmations and the ranking, decided by the very mod
 the rounds come from the record: layouts are drawn with replacement, as a whole, because the rounds of a
 layout share its accidents; who plays which candidate is drawn anew in every layout, because the arms are
 identical; a candidate's true speedup is added to its log-ratios. Groups of tests are kept apart, and
-confirmations have been recorded as such: one round, new processes.
+confirmations have been recorded as such: two rounds, new processes.
 
 Source: the bootstrap by blocks (Künsch 1989), with layouts as blocks.
 """

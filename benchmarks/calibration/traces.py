@@ -35,7 +35,7 @@ RACING = 8
 #: A leader, one that ties with it, and one that stands in for the null arm.
 CONFIRMING = 3
 
-#: Layouts of the confirmation in a sitting: as many rounds as the layout with all arms has.
+#: Such layouts in a sitting: with as many rounds as the layout with all arms has.
 CONFIRMATIONS = 3
 
 

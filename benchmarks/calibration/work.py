@@ -14,7 +14,8 @@ from codeflash_parallel.benchmark.groups import cost_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.probe import start_ns
 from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.engine.workload import Workload, budget_ns, twinned
+from codeflash_parallel.engine.twins import twinned
+from codeflash_parallel.engine.workload import Workload, budget_ns
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Workspace

@@ -23,6 +23,10 @@ VALUES, FLOATLESS, RETURNS = "values", "floatless", "returns"
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
 
 
+#: Characters of the reason for which a call cannot be made.
+_WHY = 300
+
+
 class Raised:
     """An exception in the place of a result."""
 
@@ -47,10 +51,9 @@ class CallWork:
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
-        self.skipped = []
-        twins = (
-            {call.meta["i"]: call for call in inputs.read_calls(spec["twins"])} if spec.get("twins") else {}
-        )
+        self.skipped = {}
+        twins = inputs.read_calls(spec["twins"]) if spec.get("twins") else []
+        twins = {call.meta["i"]: call for call in twins}
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self._twins = [self._usable(targets, twins, group.get("twins", ())) for group in spec["groups"]]
         self.sizes = [len(group) for group in self._groups]
@@ -65,8 +68,8 @@ class CallWork:
                 function = targets.function(call.meta)
                 # Imports whatever the arguments need; a unit must not pay for that.
                 inputs.load(call)
-            except BaseException:  # a pickle runs the project's code
-                self.skipped.append(index)
+            except BaseException as error:  # a pickle runs the project's code
+                self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:_WHY]
             else:
                 usable.append((function, call))
         return usable

@@ -77,7 +77,8 @@ class _Work:
         """Derive inputs for one target."""
         normal = frozenset(self._spec["raises"].get(str(target), ()))
         found = _Trial(self._spec, self._session, self._try_ns, normal, self._places)
-        observed = _loaded(self._session, calls[:_MOST_OBSERVED])
+        small = [call for call in calls if len(call.blob) <= _INPUT_BYTES]
+        observed = _loaded(self._session, small[:_MOST_OBSERVED])
         if observed:
             found.run(target, observed)
         kept = found.affordable(self._check_ns)

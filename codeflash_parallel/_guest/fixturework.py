@@ -22,7 +22,8 @@ class FixtureWork:
     def __init__(self, spec, session):
         items = {item.nodeid: item for item in session.items}
         wanted = [group["tests"] for group in spec["groups"]]
-        self.skipped = [name for names in wanted for name in names if name not in items]
+        lost = [name for names in wanted for name in names if name not in items]
+        self.skipped = dict.fromkeys(lost, "the test is not collected")
         compare = dict.fromkeys(items, spec.get("compare", VALUES))
         compare.update(dict.fromkeys(spec.get("unsteady", ()), RETURNS))
         self._groups = [

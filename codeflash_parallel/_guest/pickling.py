@@ -56,7 +56,7 @@ class _Pickler(pickle.Pickler):
             raise pickle.PicklingError("a nameless function of the target's own module")
         return (
             new_function,
-            (marshal.dumps(code), _home(function), function.__name__, function.__closure__),
+            (_written(code), code.co_filename, _home(function), function.__name__, function.__closure__),
             {name: getattr(function, name) for name in _FUNCTION_STATE},
             None,
             None,
@@ -83,6 +83,17 @@ def _is_named(function):
     return found is function
 
 
+def _written(code):
+    """Return code as a text in which no path of the slot is replaced: lengths go before all that it holds."""
+    return marshal.dumps(_placed(code, "")).hex()
+
+
+def _placed(code, file):
+    """Return code, and all code in it, as if it came from a file."""
+    inner = [_placed(one, file) if isinstance(one, types.CodeType) else one for one in code.co_consts]
+    return code.replace(co_filename=file, co_consts=tuple(inner))
+
+
 def _home(function):
     """Return the module that holds a function's globals; "builtins" when it needs none.
 
@@ -102,10 +113,11 @@ def _names(code):
     return set(code.co_names).union(*nested)
 
 
-def new_function(code, module, name, closure):
+def new_function(code, file, module, name, closure):
     """Make a function from its code; its globals are those of its module, imported anew."""
     namespace = {} if module == "builtins" else importlib.import_module(module).__dict__
-    return types.FunctionType(marshal.loads(code), namespace, name, None, closure)
+    made = _placed(marshal.loads(bytes.fromhex(code)), file)
+    return types.FunctionType(made, namespace, name, None, closure)
 
 
 def _set_state(function, state):

@@ -65,6 +65,11 @@ def neutral_bytes(data):
     return data
 
 
+def neutral_value(value):
+    """Return a text or bytes with words in the place of the slot's folders."""
+    return _template(value) if type(value) is str else neutral_bytes(value)
+
+
 def is_marked(blob):
     """Say whether a pickle may hold a path of the slot."""
     return any(mark in blob for mark in _MARKS)

@@ -106,6 +106,7 @@ class Session:
         self._surroundings = Surroundings(spec["project"])
         self._lasting = None
         self.slow = 0
+        self._copy_ns = 0  # of the last call's inputs
         self._spec = spec
 
     def resolve(self, calls):
@@ -130,11 +131,12 @@ class Session:
         Args:
             texts: numbers of the calls that get a "call" record, which says in words what they gave.
         """
-        meta = call.meta
+        meta, started = call.meta, time.process_time_ns()
         try:
             function, (args, kwargs) = self.prepare(call)
         except Unresolvable as error:
             return channel.write("unreplayable", i=meta["i"], why=str(error))
+        self._copy_ns = time.process_time_ns() - started
         write = self._tell if meta["i"] in texts else self._answer
         why = write(function, args, kwargs, meta, channel)
         return channel.write("unencodable", i=meta["i"], why=why) if why else None
@@ -152,7 +154,7 @@ class Session:
         left = render_arguments(args, kwargs)
         fields["left"] = "" if left == fields["args"] else left
         why = fields.pop("unencodable", "")
-        channel.write("call", thread=False, **fields)
+        channel.write("call", thread=False, copy_ns=self._copy_ns, **fields)
         return why
 
     def _answer(self, function, args, kwargs, meta, channel):

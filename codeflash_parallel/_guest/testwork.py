@@ -12,7 +12,8 @@ class TestWork:
     def __init__(self, spec, session):
         items = {item.nodeid: item for item in session.items}
         wanted = [group["tests"] for group in spec["groups"]]
-        self.skipped = [name for names in wanted for name in names if name not in items]
+        lost = [name for names in wanted for name in names if name not in items]
+        self.skipped = dict.fromkeys(lost, "the test is not collected")
         self._groups = [[items[name] for name in names if name in items] for names in wanted]
         self.sizes = [len(group) for group in self._groups]
         self._session = session

@@ -11,7 +11,7 @@ import math
 from hashlib import blake2b
 
 from .reduction import Unencodable
-from .relocating import neutral
+from .relocating import neutral, neutral_value
 from .render import literal
 from .shapes import handler_of
 
@@ -21,9 +21,13 @@ MAX_NODES = 300_000
 #: And of one that is known in part only, no more than these are looked at once that is known.
 MAX_FURTHER = 10_000
 
+#: Longer texts and bytes are written as their digest: literals of megabytes took half of the time of a check.
+LONG = 1 << 16
+
 #: Types whose literal is injective, typed, and free of other types.
 _EXACT = frozenset({int, str, bytes, type(None)})
 _FLAT = _EXACT | {float, bool}
+_TEXTS = frozenset({str, bytes})
 
 
 def digest_of(text):
@@ -118,7 +122,7 @@ class Walk:
         return handler(self, value) if handler is not None else handler_of(kind)(self, value)
 
     def _atom(self, kind, value):
-        text = literal(value)
+        text = literal(value) if kind not in _TEXTS or len(value) <= LONG else _shortened(kind, value)
         if kind is float:
             self.mask[len(self.full)] = "~"
             self.keep_floats((value,))
@@ -180,6 +184,12 @@ class Walk:
         return [sorted(texts) for texts in zip(*triples)] or [[], [], []]
 
 
+def _shortened(kind, value):
+    data = neutral_value(value)
+    data = data if kind is bytes else data.encode("utf-8", "surrogatepass")
+    return "<%s %s>" % (kind.__name__, blake2b(data, digest_size=16).hexdigest())
+
+
 def number_text(value):
     """Write a float or bool as the int that it equals, if there is one (and it is no -0.0)."""
     if math.isfinite(value) and int(value) == value and repr(value) != "-0.0":
@@ -206,7 +216,7 @@ def _tuple(walk, value):
 
 def _sequence(walk, value, opening, closing):
     kinds = set(map(type, value))
-    if not kinds <= _FLAT:
+    if not kinds <= _FLAT or _holds_long(kinds, value):
         return _children(walk, value, opening, closing)
     walk.nodes += len(value) >> 4
     try:
@@ -220,6 +230,14 @@ def _sequence(walk, value, opening, closing):
     walk.keep_floats([item for item in value if type(item) is float])
     walk.write_floats(text, opening + masked + closing, "[" + less + "]")
     return None
+
+
+def _holds_long(kinds, items):
+    """Say whether one of some items is a text, or bytes, that is written as its digest."""
+    if kinds.isdisjoint(_TEXTS):
+        return False
+    texts = items if kinds <= _TEXTS else [item for item in items if type(item) in _TEXTS]
+    return max(map(len, texts)) > LONG
 
 
 def _children(walk, items, opening, closing):
@@ -237,7 +255,7 @@ def _dict(walk, value):
         return None
     kinds = set(map(type, value))
     kinds.update(map(type, value.values()))
-    if kinds <= _EXACT:
+    if kinds <= _EXACT and not _holds_long(kinds, (*value, *value.values())):
         try:
             walk.write(repr(value))
         except ValueError:  # holds a huge int

@@ -47,6 +47,7 @@ class Baseline:
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
         costs_ns: CPU time of each call of `calls` and `repeats`, the least of all observed, for cost groups.
+        copies_ns: CPU time of making the inputs of each of these calls again.
         inputs_of: by index of those, what calls of one target with equal inputs share.
         derived: stable outcomes of calls with derived inputs by index, in the order in which they are made.
         breaks: the relation that a derived input breaks; those that are not named keep all.
@@ -95,6 +96,7 @@ class Baseline:
     calls: Mapping[int, CallOutcome] = field(default_factory=dict)
     repeats: Mapping[int, str] = field(default_factory=dict)
     costs_ns: Mapping[int, int] = field(default_factory=dict)
+    copies_ns: Mapping[int, int] = field(default_factory=dict)
     inputs_of: Mapping[int, str] = field(default_factory=dict)
     derived: Mapping[int, CallOutcome] = field(default_factory=dict)
     breaks: Mapping[int, str] = field(default_factory=dict)
@@ -194,6 +196,7 @@ def to_json(baseline: Baseline) -> dict[str, Any]:
         "repeats": {str(index): test for index, test in baseline.repeats.items()},
         "touched": {test: list(targets) for test, targets in baseline.touched.items()},
         "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
+        "copies_ns": {str(index): ns for index, ns in baseline.copies_ns.items()},
         "inputs_of": {str(index): digest for index, digest in baseline.inputs_of.items()},
         "observed": [
             [test, target, [[*essence, count] for essence, count in outcomes.items()]]
@@ -220,6 +223,7 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
         repeats={int(index): test for index, test in data["repeats"].items()},
         touched={test: tuple(targets) for test, targets in data["touched"].items()},
         costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
+        copies_ns={int(index): ns for index, ns in data["copies_ns"].items()},
         inputs_of={int(index): digest for index, digest in data["inputs_of"].items()},
         observed={
             (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})

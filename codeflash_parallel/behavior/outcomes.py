@@ -39,6 +39,8 @@ class CallOutcome:
             digest of everything else.
         left: the arguments after the call, in words; empty where they are as before.
         space: of arguments that may be scratch space, as `_guest.scratch` tells it; empty: there are none.
+        ns: CPU time of the call.
+        copy_ns: CPU time of making its inputs, where it was made again.
         inputs: digest of all that a replay depends on; empty unless the inputs were captured.
         unencodable: why there are no digests; empty when there are.
         opaque: why the digests tell of a part the type only; empty where they tell all.
@@ -64,6 +66,7 @@ class CallOutcome:
     inputs: str = ""
     why: str = ""
     ns: int = 0
+    copy_ns: int = 0
     thread: bool = False
     unencodable: str = ""
     opaque: str = ""

@@ -283,6 +283,7 @@ def _call(
         left=str(get("left") or ""),
         why=str(get("why") or ""),
         ns=whole_number(get("ns", 0)),
+        copy_ns=whole_number(get("copy_ns", 0)),
         thread=bool(get("thread", False)),
         unencodable="" if digest else why or ("" if kind == "raise" else "no digest"),
         opaque=why if digest else "",

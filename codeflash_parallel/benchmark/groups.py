@@ -19,31 +19,35 @@ POOL_SHARE = 0.02
 MAX_CALLS = 200
 
 
-#: What one pass over all groups may take, making its inputs included ...
+#: What one pass over all groups may take, copies of its inputs included. Texts are copied at about 1 ns a
+#: byte, graphs of objects at 100 and more: copies take 300 MB at most, and mostly far less.
 PASS_NS = 300_000_000
 
-#: ... which costs so much for each byte of a pickle, about: 100 to 200 in graphs of objects, and 1 in texts.
-#: Copies take up to fifteen times the bytes, so that those of a pass take 45 MB at most.
-COPY_NS = 100
+#: A call whose inputs take more than so many times as long to copy is not timed where others are: the time
+#: would go into copies.
+DEAR_COPY = 3
+
+#: ... if these have at least this share of the time.
+LEFT_SHARE = 0.5
 
 
 class CallCost(NamedTuple):
     """A captured call of the baseline: its number in the inputs file, its test, its CPU time.
 
-    `inputs` is what calls of one target with equal inputs share; an empty one is like no other. `size` is the
-    length of their pickle in bytes.
+    `inputs` is what calls of one target with equal inputs share; an empty one is like no other. `copy_ns` is
+    what making them again costs.
     """
 
     call: int
     test: str
     ns: int
     inputs: str = ""
-    size: int = 0
+    copy_ns: int = 0
 
     @property
     def pass_ns(self) -> int:
-        """What the call adds to a pass, about."""
-        return self.ns + COPY_NS * self.size
+        """What the call adds to a pass."""
+        return self.ns + self.copy_ns
 
 
 def cost_groups(
@@ -137,7 +141,7 @@ def _pools(costs: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
 
 def _sample(calls: Sequence[CallCost], cycle_ns: int, max_calls: int, pass_ns: int) -> list[CallCost]:
     """Choose calls evenly by rank of cost, the dearest always among them, of which a pass is not too long."""
-    ranked = sorted(calls, key=lambda cost: (cost.ns, cost.call))
+    ranked = sorted(_cheap_to_copy(calls), key=lambda cost: (cost.ns, cost.call))
     mean_ns = sum(max(call.ns, 1) for call in ranked) / len(ranked)
     count = min(len(ranked), max_calls, max(1, int(cycle_ns / mean_ns)))
     chosen = _spread(ranked, count)
@@ -145,6 +149,12 @@ def _sample(calls: Sequence[CallCost], cycle_ns: int, max_calls: int, pass_ns: i
         count = count * 3 // 4
         chosen = _spread(ranked, count)
     return chosen
+
+
+def _cheap_to_copy(calls: Sequence[CallCost]) -> Sequence[CallCost]:
+    """Return the calls whose inputs are copied fast, or all where those would stand for too little."""
+    cheap = [call for call in calls if call.copy_ns <= DEAR_COPY * call.ns]
+    return cheap if _total_ns(cheap) >= LEFT_SHARE * _total_ns(calls) else calls
 
 
 def _spread(ranked: Sequence[CallCost], count: int) -> list[CallCost]:

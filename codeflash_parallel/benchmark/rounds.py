@@ -92,16 +92,15 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
     candidates = [arm for arm in play.units if arm != BASELINE]
     for group in turns(scales, random):
         scale = scales[group]
-        order = block_order(candidates, random)
-        if scale.is_lean and play.place.together:
-            job = _timed(group, scale, random)
-            await play.together(random.sample([*play.units], len(play.units)), job, scale)
+        if scale.is_lean:
+            await play.once(_timed(group, scale, random), scale, random)
             continue
-        for arm in order[: len(order) // 2] if scale.is_lean else order:
+        for arm in block_order(candidates, random):
             more = 1 if arm in {BASELINE, NULL} else scale.more
             await play.block(arm, _timed(group, scale, random, more), scale)
     for group, scale in enumerate(scales):
-        await play.meet_twins(group, scale, random)
+        for number in range(scale.twin_blocks):
+            await play.once(_twins(group, number, scale, random), scale, random)
     await play.end(scales)
 
 
@@ -157,15 +156,11 @@ class _Play:
         """Let an arm see every input once."""
         await self.block(arm, Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle), scale)
 
-    async def meet_twins(self, group: int, scale: Scale, random: Random) -> None:
-        """Let every arm make the calls that nobody has seen, a block of them after the other."""
-        for number in range(scale.twin_blocks):
-            job = _twins(group, number, scale, random)
-            if scale.is_lean and self.place.together:
-                await self.together(random.sample([*self.units], len(self.units)), job, scale)
-                continue
-            for arm in random.sample([*self.units], len(self.units)):
-                await self.block(arm, job, scale)
+    async def once(self, job: Job, scale: Scale, random: Random) -> None:
+        """Run one block of every arm: the project's own caches would answer a second one of the baseline."""
+        arms = random.sample([*self.units], len(self.units))
+        for some in [arms] if scale.is_lean and self.place.together else [[arm] for arm in arms]:
+            await self.together(some, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:
         """Run one block, unless the arm has been lost.

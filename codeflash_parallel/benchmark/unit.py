@@ -57,6 +57,7 @@ class Template:
         self.arm, self.work = arm.id, work
         self.cycles: tuple[int, ...] = ()
         self.twins: tuple[int, ...] = ()
+        self.why_fewer = ""  # why the first call that is left out cannot be made
         self.helpers = 0
         self._channel = channel
         self._workspace = arm.workspace
@@ -70,6 +71,7 @@ class Template:
         """
         answer = await self.hear("ready", deadline_s)
         self.cycles, self.twins = _numbers(answer, "calls"), _numbers(answer, "twins")
+        self.why_fewer = next(iter(answer.get("skipped", {}).values()), "")
         try:
             self._seat = seat_of(self._channel.pid, self._workspace)
         except ProcessGone:

@@ -157,16 +157,22 @@ class Output:
             raise _unwritable(self._path, error) from error
 
     def write_error(self, error: CodeflashParallelError) -> None:
-        """Write the document of a run that failed; in the form for people, a message on standard error."""
-        nowhere = self._path is None and error.code == _UNWRITABLE
-        if self.form == Format.TEXT or nowhere:
-            print_error(error)
-            return
-        if self._has_written(error):
-            return
+        """Write the document of a run that failed.
+
+        A message goes to standard error in the form for people, and where the document goes to a file.
+        """
         had_file = self._path is not None
+        is_of_place = error.code == _UNWRITABLE
+        nowhere = is_of_place and not had_file
+        # That the file cannot be written is said when it is tried for the document.
+        if self.form == Format.TEXT or had_file != is_of_place:
+            print_error(error)
+        if self.form == Format.TEXT or nowhere or self._has_written(error):
+            return
         self._path = self._events = None  # the document still has to be somewhere
-        if not (had_file and self._has_written(error)):
+        if had_file:
+            self._has_written(error)
+        else:
             print_error(error)
 
     def _has_written(self, error: CodeflashParallelError) -> bool:

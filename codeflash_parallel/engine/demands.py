@@ -80,7 +80,9 @@ def must_have_run(session: Session, absent: Absent) -> None:
         absent: for a hint.
     """
     report, done = session.report, session.exit
-    words, said = (done.stderr or done.stdout).strip()[-600:], f"{done.stderr}\n{done.stdout}"
+    said = f"{done.stderr}\n{done.stdout}"
+    errors = [line for line in said.splitlines() if line.startswith("ERROR")]
+    words = (" ".join(errors) or done.stderr.strip() or done.stdout.strip())[-600:]
     if report.error_where == "pytest":
         raise EnvironmentFault(
             "NO_PYTEST",

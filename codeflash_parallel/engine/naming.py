@@ -18,20 +18,51 @@ from codeflash_parallel.worktrees.repository import Repository
 from codeflash_parallel.worktrees.wanted import resolve
 
 
-def must_have_functions(repository: Repository, settings: Settings) -> None:
-    """Look whether the functions that the user named are there, before any lock is waited for.
+def must_have_named(repository: Repository, settings: Settings) -> None:
+    """Look whether what the user named is there, before any lock is waited for.
 
     What cannot be seen without a snapshot is left to `must_be_there`.
 
     Raises:
-        UsageError: `BAD_FUNCTION` or `NO_SUCH_FUNCTION`, as `run` has them.
+        UsageError: `BAD_FUNCTION`, `NO_SUCH_FUNCTION` or `BAD_BENCHMARK`, as `run` has them.
     """
     commit = resolve(repository, settings.base) if settings.base else ""
-    for target in map(Target.parse, settings.functions):
+    targets = [*map(Target.parse, settings.functions)]
+    if settings.benchmark:
+        source = _source(repository, commit, settings.benchmark.partition("::")[0])
+        benchmark_text(settings.benchmark, source, targets)
+    for target in targets:
         source = _source(repository, commit, target.path)
         if commit and source is not None and not _is_python(source):
             continue  # git keeps it in another form than the disk has it: a filter
         must_be_there(target, source, partial(_paths, repository, commit))
+
+
+def benchmark_text(place: str, source: bytes | None, targets: Iterable[Target]) -> str:
+    """Return the text of the file of a benchmark that the user names.
+
+    Args:
+        place: `path::name`.
+        source: what the file holds; `None`: there is no such file.
+        targets: of the run.
+
+    Raises:
+        UsageError: `BAD_BENCHMARK`, with what to do.
+    """
+    path = place.partition("::")[0]
+    if source is None:
+        raise UsageError(
+            "BAD_BENCHMARK",
+            f"benchmark names {path}, which the snapshot does not have.",
+            "The path is relative to the repository's root.",
+        )
+    if path in {target.path for target in targets}:
+        raise UsageError(
+            "BAD_BENCHMARK",
+            f"benchmark names {path}, which holds a target: no candidate's code would be timed.",
+            "Put the benchmark into a file of its own that imports the target.",
+        )
+    return source.decode("utf-8", "surrogateescape")
 
 
 def _source(repository: Repository, commit: str, path: str) -> bytes | None:

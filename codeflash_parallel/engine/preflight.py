@@ -276,6 +276,7 @@ class Preflight:
             replaced=tuple(sorted(got.replaced.union(draft.replaced))),
             repeats=found.repeats,
             costs_ns=got.costs_ns(captured),
+            copies_ns=got.copies_ns(captured),
             # The target's number first: two targets may be given the same.
             inputs_of={i: f"{c.target} {c.inputs}" for i, c in captured.items() if i in sound and c.inputs},
             unstable=found.unstable,

@@ -27,7 +27,7 @@ from codeflash_parallel.engine.journal import Journal
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.learning import Demand
 from codeflash_parallel.engine.ledger import Entry, Ledger
-from codeflash_parallel.engine.naming import must_have_functions
+from codeflash_parallel.engine.naming import must_have_named
 from codeflash_parallel.engine.policies import load_policy
 from codeflash_parallel.engine.preflight import Depth
 from codeflash_parallel.engine.providing import Providers, open_providing
@@ -191,7 +191,7 @@ class Run:
     async def _grounded(self, source: Entries) -> _Ground:
         """Freeze the tree, find the targets and make the slots."""
         quiet = self._setup.quiet
-        await anyio.to_thread.run_sync(must_have_functions, self._setup.repository, self._settings)
+        await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
         async with anyio.create_task_group() as group:
             group.start_soon(self._load)
             async with quiet.shared():

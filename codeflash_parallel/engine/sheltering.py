@@ -54,14 +54,25 @@ class Replayed:
         One look is not enough: a collection or a page fault in one short call makes its test a heavy one,
         which is then raced by itself.
         """
-        repeated = repetitions(captured)
-        again = [{call.index: call.ns for call in replay.calls} for replay in self._all]
-        taken = {
-            index: (captured[index].ns, *(replay.get(repeated.get(index, index), 0) for replay in again))
-            for index in (*self.found.calls, *self.found.repeats)
-        }
+        again = self._again(captured)
+        taken = {index: (captured[index].ns, *(call.ns for call in calls)) for index, calls in again.items()}
         # Nothing was measured where it is zero.
-        return {index: min(filter(None, ns), default=0) for index, ns in sorted(taken.items())}
+        return {index: min(filter(None, ns), default=0) for index, ns in taken.items()}
+
+    def copies_ns(self, captured: Mapping[int, CallOutcome]) -> dict[int, int]:
+        """Return the CPU time of making the inputs of each such call again: the least that was seen."""
+        again = self._again(captured)
+        return {index: min((call.copy_ns for call in calls), default=0) for index, calls in again.items()}
+
+    def _again(self, captured: Mapping[int, CallOutcome]) -> dict[int, list[CallOutcome]]:
+        """Return what all replays say of each such call, or of that which it repeats, by index."""
+        repeated = repetitions(captured)
+        replays = [{call.index: call for call in replay.calls} for replay in self._all]
+        numbers = {index: repeated.get(index, index) for index in (*self.found.calls, *self.found.repeats)}
+        return {
+            index: [replay[number] for replay in replays if number in replay]
+            for index, number in sorted(numbers.items())
+        }
 
     @property
     def _all(self) -> tuple[GuestReport, ...]:

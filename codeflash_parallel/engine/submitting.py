@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from codeflash_parallel import __version__
 from codeflash_parallel.engine.hopeless import Hopeless, must_have_hope
 from codeflash_parallel.engine.interpreter import choose_interpreter, environment_stamp
-from codeflash_parallel.engine.naming import must_have_functions
+from codeflash_parallel.engine.naming import must_have_named
 from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.evalqueue.refusals import UnknownKind
 from codeflash_parallel.evalqueue.submitters import run_of, submitter_of
@@ -103,7 +103,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         tree=stamp(repository, settings),
     )
     if settings.functions:
-        must_have_functions(repository, settings)
+        must_have_named(repository, settings)
     interpreter = choose_interpreter(settings.python, where, repository.root)
     return JobRequest(
         kind=wanted,

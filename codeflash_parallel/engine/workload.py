@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import struct
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.session import Guest, SelectedRun, hashed, run_guest, selected_run_spec
+from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
 from codeflash_parallel.benchmark.groups import CallCost, cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.naming import benchmark_text
+from codeflash_parallel.engine.twins import twinned
 from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.environment import HASH_SEEDS
+from codeflash_parallel.model.workspace import Workspace
 
 #: An automatic budget is never less than this, in nanoseconds: that of a race and what confirms it.
 _LEAST_BUDGET_NS = 45_000_000_000
@@ -41,14 +37,6 @@ _PATIENCE_S = 10.0
 _SLOWER = 3
 #: Text of a file that cannot be imported.
 _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
-#: Before each entry of the file of captured calls: the lengths of its head and its pickle (`_guest.inputs`).
-_LENGTHS = struct.Struct(">IQ")
-#: Index of an entry that is no call.
-_NO_CALL = -1
-#: Of the process that makes twins, which bounds itself.
-_MAKING_TWINS = Limits(wall_s=60.0, cpu_s=40.0)
-#: Blocks of twins of one group, at most.
-TWIN_BLOCKS = 4
 _NO_TWINS = "Gains were not held against unseen inputs: there are no other values of the same shape."
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
@@ -145,27 +133,13 @@ async def choose_workload(context: RunContext) -> Workload:
 def captured_calls(baseline: Baseline) -> Workload:
     """Return the calls that the tests make, one of those with equal inputs; there must be some."""
     callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
-    inputs, sizes = baseline.inputs_of, sizes_of(Path(baseline.inputs))
+    inputs, copies_ns = baseline.inputs_of, baseline.copies_ns
     calls = [
-        CallCost(index, callers[index], ns, inputs.get(index, ""), sizes.get(index, 0))
+        CallCost(index, callers[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
         for index, ns in baseline.costs_ns.items()
     ]
     why = "they are the calls that the tests make"
     return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
-
-
-def sizes_of(inputs: Path) -> dict[int, int]:
-    """Return the size of each captured call's pickle by index, by their file; load none."""
-    return {meta.get("i", _NO_CALL): size for meta, size in _heads(inputs)}
-
-
-def _heads(inputs: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the head of every entry of a file of calls, and the size of its pickle."""
-    with suppress(OSError, ValueError, struct.error), inputs.open("rb") as file:
-        while lengths := file.read(_LENGTHS.size):
-            head, size = _LENGTHS.unpack(lengths)
-            yield json.loads(file.read(head)), size
-            file.seek(size, os.SEEK_CUR)
 
 
 async def with_twins(context: RunContext, workload: Workload) -> Workload:
@@ -178,36 +152,6 @@ async def with_twins(context: RunContext, workload: Workload) -> Workload:
     if 2 * sum(group.ns for group in groups if group.twins) < sum(group.ns for group in groups):
         return replace(workload, notes=(*workload.notes, _NO_TWINS))
     return replace(workload, groups=groups, fields={**workload.fields, "twins": str(path)})
-
-
-async def twinned(
-    guest: Guest, workspace: Workspace, groups: Sequence[Group], inputs: Path, path: Path
-) -> tuple[Group, ...]:
-    """Return groups of captured calls with the twins that can be made.
-
-    Args:
-        guest: of the run.
-        workspace: the baseline's.
-        groups: without twins.
-        inputs: file of the calls.
-        path: file for the twins.
-    """
-    calls = [{"calls": list(group.calls)} for group in groups]
-    spec = guest.spec("twins", (), inputs=str(inputs), twins=str(path), groups=calls)
-    await run_guest(guest, hashed(workspace, HASH_SEEDS[0]), spec, _MAKING_TWINS)
-    found: dict[int, list[int]] = defaultdict(list)
-    for meta, _ in _heads(path):
-        found[meta["base"]].append(meta["i"])
-    members = [[found[call] for call in group.calls if call in found] for group in groups]
-    return tuple(replace(group, twins=_blocks(own)) for group, own in zip(groups, members, strict=True))
-
-
-def _blocks(twins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the twins of some calls in blocks, as many of each call in each of them."""
-    count = min(map(len, twins), default=0)
-    size = -(-count // TWIN_BLOCKS)
-    starts = range(0, count - size + 1, size) if count else ()
-    return tuple(tuple(of[v] for v in range(start, start + size) for of in twins) for start in starts)
 
 
 def _whole_tests(baseline: Baseline) -> Workload:
@@ -232,20 +176,8 @@ def _pooled(workload: Workload) -> Workload:
 
 def _callable(context: RunContext, place: str) -> Workload:
     path, _, name = place.partition("::")
-    source = context.mirror.read(context.snapshot, path)
-    if source is None:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which the snapshot does not have.",
-            "The path is relative to the repository's root.",
-        )
-    if path in {target.path for target in context.targets}:
-        raise UsageError(
-            "BAD_BENCHMARK",
-            f"benchmark names {path}, which holds a target: no candidate's code would be timed.",
-            "Put the benchmark into a file of its own that imports the target.",
-        )
-    given = {"path": path, "name": name, "source": source.decode("utf-8", "surrogateescape")}
+    text = benchmark_text(place, context.mirror.read(context.snapshot, path), context.targets)
+    given = {"path": path, "name": name, "source": text}
     group = Group(name=place, ns=_UNKNOWN_NS)
     return Workload(
         work=Work.CALLABLE, why="--benchmark names it", groups=(group,), fields={"callable": given}

@@ -17,14 +17,19 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.mark.anyio
-async def test_a_function_that_is_not_there_is_said_before_any_lock_is_waited_for(
-    build_once: Callable[[str], Place], tmp_path: Path
+@pytest.mark.parametrize(
+    "wrong",
+    [("--function", "words.py::no_such_function"), ("--benchmark", "no_such_file.py::main")],
+    ids=["function", "benchmark"],
+)
+async def test_what_is_not_there_is_said_before_any_lock_is_waited_for(
+    build_once: Callable[[str], Place], tmp_path: Path, wrong: tuple[str, str]
 ) -> None:
     place = with_queue(build_once("import_error"), tmp_path / "cache")
     async with host_quiet(os.environ).exclusive():
-        wrong = ("--function", "words.py::no_such_function")
         started = place.start("run", "--candidates", str(place.state / "right.py"), *wrong)
         finished = await anyio.to_thread.run_sync(started.finish)
     assert finished.status == 2, str(finished)
-    assert "no_such_function" in finished.errors
+    assert wrong[1].split("::")[wrong[0] == "--function"] in finished.errors
     assert "waits" not in finished.errors
+    assert "baseline" not in finished.errors

@@ -130,7 +130,7 @@ def noted(key, folder=None):
 
 
 def is_to_crash(act, number):
-    if act == "crash once" and number == 2:
+    if act == "crash once" and number == 1:
         return not noted("crash", Path(os.environ["TMPDIR"]).parent)
     return act == "crash" and number > 0
 

@@ -36,7 +36,7 @@ from codeflash_parallel.benchmark.plan import Arm, RacePlan
 from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.engine.workload import twinned
+from codeflash_parallel.engine.twins import twinned
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Workspace

@@ -165,3 +165,13 @@ def test_doctor_names_what_is_withheld_and_never_a_value(capsys: pytest.CaptureF
     assert "OTHER_TOKEN by --pass-env" in asked_for
     assert "SHOP_TOKEN" in withheld
     assert data["settings"]["pass_env"] == {"value": ["OTHER_TOKEN"], "source": "command line, --pass-env"}
+
+
+@pytest.mark.anyio
+async def test_that_no_tests_are_found_is_said_in_pytests_own_words(tmp_path: Path) -> None:
+    warns = {"conftest_py": "import sys\nsys.stderr.write('a warning of a plugin\\n')\n"}
+    project = make_project(tmp_path / "project", **warns)
+    async with Evaluator(project, settings(tmp_path, tests=("test_none.py",))) as evaluator:
+        with pytest.raises(EnvironmentFault, match="file or directory not found") as caught:
+            await evaluator.evaluate([candidate("fast")], race=RaceMode.CHECK)
+    assert caught.value.code == "NO_TESTS"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel._guest import inputs
-from codeflash_parallel.engine.workload import sizes_of
 
 
 @pytest.fixture
@@ -25,14 +24,6 @@ def test_calls_come_back(path: Path) -> None:
     assert [call.meta["i"] for call in calls] == [0, 1, 2, 3]
     assert inputs.load(calls[2]) == ((2,), {})
     assert [call.meta["i"] for call in inputs.read_calls(str(path), only=[3, 1])] == [1, 3]
-
-
-def test_their_sizes_are_known_without_loading_them(path: Path) -> None:
-    sizes = {call.meta["i"]: len(call.blob) for call in inputs.read_calls(str(path))}
-    assert {index: size for index, size in sizes_of(path).items() if index >= 0} == sizes
-    path.write_bytes(path.read_bytes()[:-3])
-    assert sizes.items() <= sizes_of(path).items()
-    assert sizes_of(path.with_name("absent")) == {}
 
 
 def test_places_of_modules_come_back(path: Path) -> None:

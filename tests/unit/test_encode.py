@@ -193,6 +193,21 @@ def test_the_floatless_digest_masks_floats_only() -> None:
     assert encode([1]).floatless != encode([1.0]).floatless
 
 
+@pytest.mark.parametrize("text", ["x" * 70_000, b"x" * 70_000], ids=["str", "bytes"])
+def test_long_texts_are_told_apart_wherever_they_stand(text: Any) -> None:
+    end = text[:0] + text[:1]
+    other = text[:-1] + (b"y" if isinstance(text, bytes) else "y")
+    forms: list[Callable[[Any], Any]] = [
+        lambda t: t,
+        lambda t: [1, 1.5, t],
+        lambda t: (t,),
+        lambda t: {"a": t},
+    ]
+    for form in forms:
+        assert encode(form(text))[:3] == encode(form(text[:-1] + end))[:3]
+        assert len({encode(form(value)).full for value in (text, other, text + end)}) == 3
+
+
 def test_every_nan_is_the_same() -> None:
     assert encode(float("nan")).full == encode(-float("nan")).full == encode(math.nan).full
 

@@ -154,7 +154,10 @@ def test_a_wrong_command_line_still_gives_its_document(tmp_path: Path, capsys) -
     code = main(["run", "--no-such-option", "--output-format", "json", "--output", str(target)])
     assert code == 2
     assert json.loads(target.read_text())["error"]["code"] == "BAD_ARGUMENTS"
-    assert capsys.readouterr().out == ""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert "--no-such-option" in captured.err
 
 
 def test_an_output_that_cannot_be_written_leaves_the_document_on_stdout(tmp_path: Path, capsys) -> None:

@@ -72,9 +72,9 @@ def test_a_cycle_is_kept_near_its_length():
     assert group.ns == 1_000_000_000
 
 
-@given(calls, st.integers(0, 10**8), st.integers(1, 50))
-def test_a_pass_over_calls_whose_inputs_are_dear_to_copy_is_cut_to_a_sample(items, size, large):
-    costs = [CallCost(*item, size=size * (item[0] % large == 0)) for item in items]
+@given(calls, st.integers(0, 10**10), st.integers(1, 50))
+def test_a_pass_over_calls_whose_inputs_are_dear_to_copy_is_cut_to_a_sample(items, copy_ns, large):
+    costs = [CallCost(*item, copy_ns=copy_ns * (item[0] % large == 0)) for item in items]
 
     groups = cost_groups(costs)
 
@@ -85,8 +85,19 @@ def test_a_pass_over_calls_whose_inputs_are_dear_to_copy_is_cut_to_a_sample(item
         assert {by_index[call].test for call in group.calls} <= set(group.tests)
     plain = cost_groups(items)
     assert [(g.tests, g.ns) for g in groups] == [(g.tests, g.ns) for g in plain]
-    if not size:
+    if not copy_ns:
         assert [g.calls for g in groups] == [g.calls for g in plain]
+
+
+def test_calls_that_are_dearer_to_copy_than_to_make_are_left_out_where_the_others_stand_for_most():
+    cheap = [CallCost(i, f"t{i}", 1000, copy_ns=2000) for i in range(10)]
+    dear = CallCost(10, "large", 900, copy_ns=10_000)
+
+    (group,) = cost_groups([*cheap, dear])
+    assert (group.calls, group.ns) == (tuple(range(10)), 10_900)
+
+    (alone,) = cost_groups([cheap[0], dear._replace(ns=1100, test="t0")])
+    assert alone.calls == (0, 10)
 
 
 def test_heavy_tests_stand_alone_and_light_ones_are_pooled():

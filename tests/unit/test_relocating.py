@@ -9,6 +9,7 @@ import pytest
 from digests import encode
 
 from codeflash_parallel._guest import pickling, relocating
+from codeflash_parallel._guest.walk import Walk
 
 ROOM = 1 << 20
 
@@ -40,6 +41,16 @@ def test_paths_become_those_of_another_slot():
     wanted = {"a": [f"{after}/x", f"{after}/x".encode()], "b": (PurePosixPath(after) / "y", "/elsewhere")}
     assert moved(value) == wanted
     assert type(moved(Path(before) / "y")) is type(Path())
+
+
+def test_a_function_without_a_name_is_made_again_in_a_slot_whose_path_has_another_length():
+    settle(0)
+    code = compile("lambda x: (lambda y: (x, y, len))", f"{settle(0)}/test_it.py", "eval")
+    blob = pickling.dumps(eval(code, {}), ROOM)
+    root = settle(10)
+    made = relocating.load(blob)
+    assert made(1)(2) == (1, 2, len)
+    assert made.__code__.co_filename == made(1).__code__.co_filename == f"{root}/test_it.py"
 
 
 @pytest.mark.parametrize("cut", ["ree", "/0/tree", "abcdef/0/tree"])
@@ -118,3 +129,18 @@ def test_letters_beyond_ascii_are_no_hindrance():
         return [encode(value).full for value in (root, os.fsencode(root), Path(root) / "x", [f"{root}/y"])]
 
     assert digests(0) == digests(1)
+
+
+@pytest.mark.parametrize("size", [0, 1 << 17])
+def test_values_that_name_the_slot_have_the_same_digest_in_every_slot(size: int):
+    found = set()
+    for number in (0, 1):
+        text = f"{settle(number)}/x" + "z" * size
+        found.add((digest([text]), digest(text.encode()), digest({"a": (text, 1)})))
+    assert len(found) == 1
+
+
+def digest(value: object) -> str:
+    walk = Walk("refuse")
+    walk.run(value)
+    return str(walk.digest())

@@ -1,0 +1,68 @@
+"""Twins of the timed calls: made and tried on the baseline by a guest, and dealt out in blocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.behavior.session import Guest, hashed, run_guest
+from codeflash_parallel.benchmark.plan import Group
+from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.process.environment import HASH_SEEDS
+
+#: Before each entry of a file of calls: the lengths of its head and its pickle (`_guest.inputs`).
+_LENGTHS = struct.Struct(">IQ")
+#: Of the process that makes twins, which bounds itself.
+_MAKING = Limits(wall_s=60.0, cpu_s=40.0)
+#: Blocks of twins of one group, at most.
+_BLOCKS = 4
+
+
+async def twinned(
+    guest: Guest, workspace: Workspace, groups: Sequence[Group], inputs: Path, path: Path
+) -> tuple[Group, ...]:
+    """Return groups of captured calls with the twins that can be made.
+
+    Args:
+        guest: of the run.
+        workspace: the baseline's.
+        groups: without twins.
+        inputs: file of the calls.
+        path: file for the twins; what an earlier process of the run has made is taken as it is.
+    """
+    if not path.exists():
+        draft = path.with_name("draft")
+        calls = [{"calls": list(group.calls)} for group in groups]
+        spec = guest.spec("twins", (), inputs=str(inputs), twins=str(draft), groups=calls)
+        await run_guest(guest, hashed(workspace, HASH_SEEDS[0]), spec, _MAKING)
+        with suppress(FileNotFoundError):  # the guest came to nothing: no group has twins
+            draft.replace(path)
+    found: dict[int, list[int]] = defaultdict(list)
+    for meta in _heads(path):
+        found[meta["base"]].append(meta["i"])
+    members = [[found[call] for call in group.calls if call in found] for group in groups]
+    return tuple(replace(group, twins=_blocks(own)) for group, own in zip(groups, members, strict=True))
+
+
+def _blocks(twins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the twins of some calls in blocks, as many of each call in each of them."""
+    count = min(map(len, twins), default=0)
+    size = -(-count // _BLOCKS)
+    starts = range(0, count - size + 1, size) if count else ()
+    return tuple(tuple(of[v] for v in range(start, start + size) for of in twins) for start in starts)
+
+
+def _heads(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the head of every entry of a file of calls; load none of them."""
+    with suppress(OSError, ValueError, struct.error), path.open("rb") as file:
+        while lengths := file.read(_LENGTHS.size):
+            head, size = _LENGTHS.unpack(lengths)
+            yield json.loads(file.read(head))
+            file.seek(size, os.SEEK_CUR)
