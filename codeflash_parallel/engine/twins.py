@@ -6,11 +6,10 @@ import json
 import os
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from codeflash_parallel.behavior.session import Guest, hashed, run_guest
 from codeflash_parallel.benchmark.plan import Group
@@ -37,16 +36,14 @@ async def twinned(
         inputs: file of the calls.
         path: file for the twins; what an earlier process of the run has made is taken as it is.
     """
-    if not path.exists():
+    if not (found := _made(path)):
         draft = path.with_name("draft")
         calls = [{"calls": list(group.calls)} for group in groups]
         spec = guest.spec("twins", (), inputs=str(inputs), twins=str(draft), groups=calls)
         await run_guest(guest, hashed(workspace, HASH_SEEDS[0]), spec, _MAKING)
-        with suppress(FileNotFoundError):  # the guest came to nothing: no group has twins
+        found = _made(draft)
+        with suppress(FileNotFoundError):  # it came to nothing: no group has twins
             draft.replace(path)
-    found: dict[int, list[int]] = defaultdict(list)
-    for meta in _heads(path):
-        found[meta["base"]].append(meta["i"])
     members = [[found[call] for call in group.calls if call in found] for group in groups]
     return tuple(replace(group, twins=_blocks(own)) for group, own in zip(groups, members, strict=True))
 
@@ -59,10 +56,13 @@ def _blocks(twins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(of[v] for v in range(start, start + size) for of in twins) for start in starts)
 
 
-def _heads(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the head of every entry of a file of calls; load none of them."""
+def _made(path: Path) -> dict[int, list[int]]:
+    """Return the twins in a file by their calls, all by their numbers; load none of them."""
+    found: dict[int, list[int]] = defaultdict(list)
     with suppress(OSError, ValueError, struct.error), path.open("rb") as file:
         while lengths := file.read(_LENGTHS.size):
             head, size = _LENGTHS.unpack(lengths)
-            yield json.loads(file.read(head))
+            meta = json.loads(file.read(head))
+            found[meta["base"]].append(meta["i"])
             file.seek(size, os.SEEK_CUR)
+    return found
