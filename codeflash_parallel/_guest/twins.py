@@ -26,7 +26,7 @@ from .targets import Settler, Targets, items_read
 #: Calls of one target from which relations are read.
 _MOST_OBSERVED = 300
 #: A twin's time on the baseline, as a multiple of its call's, and what a clock errs by in so short calls.
-_LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 1_500
+_LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 5_000
 #: Calls shorter than this are made several times; the fastest counts.
 _SHORT_NS, _TIMES = 50_000, 4
 #: Calls that take so much of their group's time have twins, or there are no more of the others either.
@@ -37,11 +37,14 @@ _REACHES = (1_000_000, 1_000, 32, None)
 _CHOICE = 4
 #: Tries for one twin in each way.
 _TRIES = 2
-#: Twins of a group fill so many blocks, and take so long in all, where they can be made within the budget.
-_BLOCKS, _TWINS_NS = 4, 6_000_000
+#: Twins of a group take so long in all, where they can be made within the budget, and so long at least:
+#: blocks of a few microseconds tell nothing.
+_TWINS_NS, _LEAST_NS = 3_000_000, 400_000
 #: Twins of one group at most; CPU time for making all, or so many passes over all calls; bytes of all.
 _MOST_TWINS, _MAKING_NS, _MAKING_PASSES, _ALL_BYTES = 3_000, 1_200_000_000, 8, 32 << 20
 _MEMORY_BYTES = 1 << 30
+#: Seconds that one call may wait: for a core mostly, on a busy machine.
+_WAIT_S = 10.0
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -105,8 +108,8 @@ class _Maker:
             self._left_ns -= spent
             if time.process_time_ns() + spent > end_ns or self._room < 0:
                 break
-        blocks = min(len(found), _BLOCKS)
-        return [twin for variant in found[: len(found) // max(1, blocks) * blocks] for twin in variant]
+        is_short = len(found) * sum(seed.ns for seed in seeds) < _LEAST_NS
+        return [] if is_short else [twin for variant in found for twin in variant]
 
     def _seeded(self, index):
         """Return a call with what it does on the baseline; None where it cannot be made."""
@@ -142,7 +145,8 @@ class _Maker:
         if seed.way is None:
             seed.way = self._ways.get(target, 0)
         while seed.way < len(_WAYS) and time.process_time_ns() < end_ns:
-            for _ in range(_TRIES):
+            # What went well before fails by chance.
+            for _ in range(_TRIES if self._ways.get(target) != seed.way else 4 * _TRIES):
                 blob = self._drawn(seed)
                 if blob is not None:
                     self._ways[target] = seed.way
@@ -172,7 +176,7 @@ class _Maker:
     def _ended(self, blob, seed):
         """Return how a call ends, and its CPU time; of a short one the least of some."""
         kind, least_ns = self._made(blob, seed)
-        for _ in range(_TIMES - 1 if least_ns < _SHORT_NS else 0):
+        for _ in range(_TIMES - 1 if _GRAIN_NS < least_ns < _SHORT_NS else 0):
             least_ns = min(least_ns, self._made(blob, seed)[1])
         return kind, least_ns
 
@@ -186,7 +190,7 @@ class _Maker:
         seed_everything(self._seed)
         gc.disable()
         try:
-            with limited(), awaited():
+            with limited(), awaited(_WAIT_S):
                 started = time.thread_time_ns()
                 batch.run()
                 ns = time.thread_time_ns() - started

@@ -22,7 +22,7 @@ from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.suspicion import suspicion
 from codeflash_parallel.benchmark.tracks import Track
-from codeflash_parallel.benchmark.unseen import claimed, is_only_seen
+from codeflash_parallel.benchmark.unseen import claimed, gains_only_seen
 from codeflash_parallel.model.result import Speedup
 
 #: Nanoseconds in a second.
@@ -79,7 +79,7 @@ class Entry:
     def gains_only_seen(self) -> bool:
         """Whether it gains on inputs that the tests know, and not on others."""
         goal = log1p(self.raced.plan.min_speedup)
-        is_less = is_only_seen(self.raced.tracks, self.id, self.raced.plan)
+        is_less = gains_only_seen(self.raced.tracks, self.id, self.raced.plan)
         return is_less and self._seen > goal >= self.bound.low
 
     @property

@@ -45,8 +45,10 @@ class BlockKind(StrEnum):
     FIRST = "first"
     #: Counts.
     TIMED = "timed"
-    #: Counts, too: twins of a group's inputs, which nobody has seen, each once in a process.
+    #: Counts, too: twins of a group's inputs, which nobody has seen, each once in a process ...
     TWIN = "twin"
+    #: ... and as many calls with known inputs right before: what so short a block costs beside its calls.
+    KNOWN = "known"
     #: As many calls of the baseline as candidates' timed blocks hold, where those hold more.
     MANY = "many"
 

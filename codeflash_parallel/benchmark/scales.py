@@ -167,7 +167,8 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
     total = 0
     for scale in scales:
         total += _turn_ns(scale, arms) * scale.palindromes
-        calls = scale.twin_calls * scale.twin_blocks + (0 if scale.is_lean else scale.cycle)
+        calls = scale.twin_calls * scale.twin_blocks
+        calls += 0 if scale.is_lean else scale.cycle + calls
         total += calls * (arms + 1) * (scale.block_ns + scale.making_ns) // scale.calls
     return total
 

@@ -119,8 +119,11 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     value = _of_means if uneven else _of_medians
     call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
     log_ratios = tuple(map(value, pairs))
-    twins = [_twins(round_, arm, group, clock, cost, charge) for round_ in rounds]
-    unseen = tuple(_of_medians(met) for met in twins if met)
+    met = [
+        [_once(round_, arm, group, kind, clock, cost) for kind in (BlockKind.TWIN, BlockKind.KNOWN)]
+        for round_ in rounds
+    ]
+    unseen = tuple(_unseen(own, *pairs) for own, pairs in zip(log_ratios, met, strict=True) if pairs[0])
     return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
 
 
@@ -178,12 +181,22 @@ def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost,
     return pairs
 
 
-def _twins(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, charge: float) -> list[Pair]:
-    """Return an arm's blocks of twins, each with the baseline's block of the same ones."""
-    blocks = [b for b in round_.blocks if b.kind is BlockKind.TWIN and b.group == group]
+def _once(
+    round_: Round, arm: str, group: int, kind: BlockKind, clock: Clock, cost: ChannelCost
+) -> list[Pair]:
+    """Return an arm's blocks of one kind, each with the baseline's block of the same calls."""
+    blocks = [b for b in round_.blocks if b.kind is kind and b.group == group]
     baseline = {b.start: net_ns(b, cost, clock) / b.calls for b in blocks if b.arm == BASELINE}
-    own = [(b.start, net_ns(b, cost, clock) / b.calls + charge) for b in blocks if b.arm == arm]
-    return [Pair(baseline[start], ns) for start, ns in own]
+    return [Pair(baseline[b.start], net_ns(b, cost, clock) / b.calls) for b in blocks if b.arm == arm]
+
+
+def _unseen(log_ratio: float, twins: Sequence[Pair], known: Sequence[Pair]) -> float:
+    """Return a round's log-ratio on twins.
+
+    Short blocks understate gains, since they cost something beside their calls. So twins are held against as
+    short blocks of known inputs, and what they lack against those is taken off the usual figure.
+    """
+    return _of_medians(twins) if not known else log_ratio + _of_medians(twins) - _of_medians(known)
 
 
 def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:

@@ -15,8 +15,10 @@ from codeflash_parallel.benchmark.evidence import Evidence
 from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.tracks import Track
 
-#: What a gain on seen inputs may seem to exceed that on unseen ones by in a race, which claims nothing.
+#: By so much a gain on seen inputs may exceed that on unseen ones in every round of a race ...
 SEEMING_EXCESS = log(1.1)
+#: ... and from where on the race says that it is one on seen inputs only.
+PLAIN_EXCESS = log(1.3)
 
 #: And by what it surely exceeds it in a confirmation: twins are a little unlike their calls.
 SURE_EXCESS = log1p(0.02)
@@ -31,19 +33,26 @@ def claimed(tracks: Mapping[str, Track], arm: str, plan: RacePlan) -> Track:
         plan: the rules.
     """
     found = tracks[arm]
-    return replace(found, total=found.unseen) if is_only_seen(tracks, arm, plan) else found
+    if plan.count_repeats or not _exceeds(tracks, arm, plan, SEEMING_EXCESS):
+        return found
+    return replace(found, total=found.unseen)
 
 
-def is_only_seen(tracks: Mapping[str, Track], arm: str, plan: RacePlan) -> bool:
-    """Return whether some of an arm's gain is one on seen inputs only: by its size in a race, else surely."""
-    null = tracks.get(NULL)
-    if plan.count_repeats or (null is not None and _exceeds(null, plan)):
-        return False
-    return _exceeds(tracks[arm], plan)
+def gains_only_seen(tracks: Mapping[str, Track], arm: str, plan: RacePlan) -> bool:
+    """Return whether it can be said that some of an arm's gain is one on seen inputs only."""
+    return not plan.count_repeats and _exceeds(tracks, arm, plan, PLAIN_EXCESS)
 
 
-def _exceeds(found: Track, plan: RacePlan) -> bool:
-    excess = Evidence([seen - unseen for seen, unseen in zip(found.known, found.unseen, strict=True)])
+def _exceeds(tracks: Mapping[str, Track], arm: str, plan: RacePlan, seeming: float) -> bool:
+    """Return whether a figure exceeds that on unseen inputs: in all rounds of a race, else surely."""
     if plan.stage is RaceStage.RACE:
-        return excess.centre() > SEEMING_EXCESS
-    return excess.above(SURE_EXCESS) * plan.giving_up >= 1
+        return min(_excess(tracks[arm]), default=0.0) > seeming
+    return _is_sure(tracks[arm], plan) and not (NULL in tracks and _is_sure(tracks[NULL], plan))
+
+
+def _is_sure(found: Track, plan: RacePlan) -> bool:
+    return Evidence(_excess(found)).above(SURE_EXCESS) * plan.giving_up >= 1
+
+
+def _excess(found: Track) -> list[float]:
+    return [known - unseen for known, unseen in zip(found.known, found.unseen, strict=True)]

@@ -21,7 +21,7 @@ _LENGTHS = struct.Struct(">IQ")
 #: Of the process that makes twins, which bounds itself.
 _MAKING = Limits(wall_s=60.0, cpu_s=40.0)
 #: Blocks of twins of one group, at most.
-_BLOCKS = 4
+_BLOCKS = 2
 
 
 async def twinned(
@@ -51,8 +51,8 @@ async def twinned(
 def _blocks(twins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """Return the twins of some calls in blocks, as many of each call in each of them."""
     count = min(map(len, twins), default=0)
-    size = -(-count // _BLOCKS)
-    starts = range(0, count - size + 1, size) if count else ()
+    size = max(1, count // _BLOCKS)
+    starts = range(0, count - size + 1, size)[:_BLOCKS]
     return tuple(tuple(of[v] for v in range(start, start + size) for of in twins) for start in starts)
 
 
