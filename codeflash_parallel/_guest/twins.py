@@ -39,7 +39,7 @@ _CHOICE = 4
 _TRIES = 2
 #: Twins of a group take so long in all, where they can be made within the budget, and so long at least:
 #: blocks of a few microseconds tell nothing.
-_TWINS_NS, _LEAST_NS = 3_000_000, 400_000
+_TWINS_NS, _LEAST_NS = 3_000_000, 800_000
 #: Twins of one group at most; CPU time for making all, or so many passes over all calls; bytes of all.
 _MOST_TWINS, _MAKING_NS, _MAKING_PASSES, _ALL_BYTES = 3_000, 1_200_000_000, 8, 32 << 20
 _MEMORY_BYTES = 1 << 30
