@@ -26,6 +26,7 @@ from codeflash_parallel.benchmark.ranking import Ranking
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.together import counting
 from codeflash_parallel.benchmark.tracks import Track, track
+from codeflash_parallel.benchmark.unseen import claimed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,7 +171,8 @@ def stretches(layouts: Sequence[Layout]) -> list[Stretch]:
 
 def _cut(whole: Track, start: int, end: int) -> Track:
     groups = tuple(values[start:end] for values in whole.groups)
-    return replace(whole, total=whole.total[start:end], groups=groups)
+    known, unseen = whole.known[start:end], whole.unseen[start:end]
+    return replace(whole, total=whole.total[start:end], groups=groups, known=known, unseen=unseen)
 
 
 def campaign(pool: Pool, gains: Mapping[str, float], random: Random) -> Campaign:
@@ -269,7 +271,7 @@ class _Drawn:
         return cast
 
     def tracks(self, living: Sequence[str]) -> dict[str, Track]:
-        return {name: self._tracks[name] for name in living}
+        return {name: claimed(self._tracks, name, self._plan) for name in living}
 
     def raced(self, state: Looks) -> Raced:
         return Raced(
@@ -294,4 +296,6 @@ def longer(track: Track, recorded: Track, number: int, gain: float) -> Track:
             (*values, more[number] + gain) for values, more in zip(track.groups, recorded.groups, strict=True)
         ),
         clock=recorded.clock,
+        known=(*track.known, *(value + gain for value in recorded.known[number : number + 1])),
+        unseen=(*track.unseen, *(value + gain for value in recorded.unseen[number : number + 1])),
     )

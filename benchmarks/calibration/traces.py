@@ -148,12 +148,13 @@ class Recorder:
         bench, hash_seed = self._course.bench, random.randrange(HASH_SEEDS)
         async with open_field(bench, [self._baseline, *arms], plan, hash_seed) as field:
             scales = await calibrate(field, plan, random.choice(plan.cores))
-            for number in range(len(earlier), len(earlier) + plan.layout_rounds):
+            layout = len(earlier)
+            for number in range(layout, layout + plan.layout_rounds):
                 core = random.choice(plan.cores)
                 free_bytes = read_machine().memory_bytes
                 together = may_run_together(rounds, field.templates.keys(), plan, free_bytes)
                 place = RoundPlace(
-                    number=number, layout=number, core=core, stage=plan.stage, together=together
+                    number=number, layout=layout, core=core, stage=plan.stage, together=together
                 )
                 rounds.append(judged(rounds, await run_round(field, scales, place, random)))
             if field.lost:

@@ -8,12 +8,16 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from codeflash_parallel.behavior.arguments import TestRequest
+from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.benchmark.groups import cost_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.probe import start_ns
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.engine.twins import twinned
 from codeflash_parallel.engine.workload import Workload, budget_ns
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.environment import private_folders, project_environment
 from codeflash_parallel.process.guest import guest_command, parse_records
@@ -54,7 +58,7 @@ import pytest
 import mod
 
 
-@pytest.mark.parametrize("x", range({tests}))
+@pytest.mark.parametrize("x", range(10, 10 + {tests}))
 def test_work(x):
     assert mod.work(x) == x
 """
@@ -138,11 +142,15 @@ class Course:
         """Where the baseline's captured calls are kept."""
         return self.folder / "inputs"
 
+    @property
+    def twins(self) -> Path:
+        """Where their twins are kept."""
+        return self.folder / "twins"
+
     def arm(self, label: str, gain: float = 1.0) -> Arm:
         """Make one arm."""
-        return Arm(
-            id=label, workspace=self.workspace(label, gain), spec={**TARGET, "inputs": str(self.inputs)}
-        )
+        files = {"inputs": str(self.inputs), "twins": str(self.twins)}
+        return Arm(id=label, workspace=self.workspace(label, gain), spec={**TARGET, **files})
 
     async def capture(self, baseline: Arm) -> RacePlan:
         """Capture the calls that the baseline's tests make; return the rules of a race over them."""
@@ -164,6 +172,14 @@ class Course:
         if not calls:
             raise SystemExit(f"No call of {self.work.name} was captured: {done.stderr[-500:]}")
         groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
+        guest = Guest(
+            runner=self.bench.runner,
+            directory=self.bench.guest_dir,
+            targets=(Target(path="mod.py", qualname="work"),),
+            request=TestRequest(),
+            seed=1,
+        )
+        groups = await twinned(guest, baseline.workspace, groups, self.inputs, self.twins)
         plan = RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
         workload = Workload(work=Work.CALLS, why="", groups=groups)
         started_ns = await start_ns(self.bench, baseline, plan)

@@ -78,7 +78,8 @@ def serve(control, work):
     """Say that the template is warm, then fork units until told to quit."""
     gc.collect()
     gc.freeze()
-    control.send("ready", groups=len(work.sizes), calls=work.sizes, skipped=work.skipped)
+    twins = getattr(work, "twins", [0] * len(work.sizes))
+    control.send("ready", groups=len(work.sizes), calls=work.sizes, twins=twins, skipped=work.skipped)
     template = Template(control, work)
     while True:
         order = control.receive()
@@ -156,7 +157,8 @@ def _serve_blocks(control, work, state):
         state[0] = _BUSY
         if order["op"] == "block":
             batch = None
-            batch = work.prepare(order["group"], order["calls"], order.get("start", 0))
+            twins = {"twins": True} if order.get("twins") else {}
+            batch = work.prepare(order["group"], order["calls"], order.get("start", 0), **twins)
             _tidy()
             control.send("armed")
         elif order["op"] == "go":

@@ -54,8 +54,12 @@ class CallWork:
         targets = Targets(spec, instrument.REGISTRY)
         calls = {call.meta["i"]: call for call in captured}
         self.skipped = {}
+        twins = inputs.read_calls(spec["twins"]) if spec.get("twins") else []
+        twins = {call.meta["i"]: call for call in twins}
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
+        self._twins = [self._usable(targets, twins, group.get("twins", ())) for group in spec["groups"]]
         self.sizes = [len(group) for group in self._groups]
+        self.twins = [len(group) for group in self._twins]
 
     def _usable(self, targets, calls, indexes):
         """Return (function, call) for the calls that can be made; the others are told to the evaluator."""
@@ -72,9 +76,9 @@ class CallWork:
                 usable.append((function, call))
         return usable
 
-    def prepare(self, group, calls, start):
-        """Return a batch of fresh copies of a group's inputs, cycled from number `start` on."""
-        members = self._groups[group]
+    def prepare(self, group, calls, start, *, twins=False):
+        """Return a batch of fresh copies of a group's inputs, or of its twins, cycled from `start` on."""
+        members = (self._twins if twins else self._groups)[group]
         entries = []
         for number in range(start, start + calls if members else start):
             function, call = members[number % len(members)]
@@ -85,8 +89,9 @@ class CallWork:
             self._settler.open_loop()
         seed_everything(self._seed)
         lot = (group, calls, start)
-        batch = batch_of(entries, len(members), lot, self._settler, waits=waits, compare=self._compare)
-        batch.numbers = [members[(start + i) % len(members)][1].meta["i"] for i in range(len(members))]
+        distinct = min(calls, len(members))
+        batch = batch_of(entries, distinct, lot, self._settler, waits=waits, compare=self._compare)
+        batch.numbers = [members[(start + i) % len(members)][1].meta["i"] for i in range(distinct)]
         return batch
 
     def close(self):
@@ -148,12 +153,12 @@ class Batch:
         self._turn = -offset % distinct if distinct else 0
         self._settler = settler
         self._compare = compare
-        self._results = []
+        self.results = []
 
     def run(self):
         """Make the calls: this is what is timed."""
         self._made(self._before, _forget)
-        self._made(self._looked_at, self._results.append)
+        self._made(self._looked_at, self.results.append)
         self._made(self._after, _forget)
 
     def _made(self, entries, keep):
@@ -178,15 +183,15 @@ class Batch:
 
     def raised(self):
         """Return the exceptions among the kept outcomes."""
-        return [result.error for result in self._results if type(result) is Raised]
+        return [result.error for result in self.results if type(result) is Raised]
 
     def check(self):
         """Return the digest of the kept outcomes, in order, and what encoding them cost."""
         started = time.process_time_ns()
         digest = hashlib.sha256()
-        self._results = self._results[self._turn :] + self._results[: self._turn]
+        self.results = self.results[self._turn :] + self.results[: self._turn]
         self._outcomes = []
-        for result in self._results:
+        for result in self.results:
             # Encoded in any case: what a result leaves for later is worked off, and charged.
             outcome = _outcome(result, self._compare)
             self._outcomes.append(outcome)
@@ -198,7 +203,7 @@ class Batch:
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
         raised = bool(self.raised())
-        checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self._results)}
+        checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self.results)}
         return dict(checked, ns=time.process_time_ns() - started)
 
     def look(self, places):
@@ -206,7 +211,7 @@ class Batch:
         return [
             [self.numbers[place], self._outcomes[place]]
             for place in places
-            if place < len(self._results) and type(self._results[place]) is not Raised
+            if place < len(self.results) and type(self.results[place]) is not Raised
         ]
 
     def tell(self, number):
@@ -214,7 +219,7 @@ class Batch:
         from . import plain
 
         try:
-            return {"plain": dumps(plain.told(self._results[self.numbers.index(number)])), "untold": ""}
+            return {"plain": dumps(plain.told(self.results[self.numbers.index(number)])), "untold": ""}
         except plain.Untold as error:
             return {"plain": "", "untold": str(error)}
 
@@ -228,7 +233,7 @@ class AsyncBatch(Batch):
 
     async def _run(self):
         await self._awaited(self._before, _forget)
-        await self._awaited(self._looked_at, self._results.append)
+        await self._awaited(self._looked_at, self.results.append)
         await self._awaited(self._after, _forget)
 
     async def _awaited(self, entries, keep):

@@ -227,6 +227,7 @@ def _inputs(spec):
     """Return what lies in our cache for this guest: files that it reads, and folders that it writes to."""
     reads = [path for path, _ in spec.get("encoders", ())]
     makes = {"inputs": spec.get("wrap") == "capture", "derived": spec["mode"] == "derive", "base": False}
+    makes["twins"] = spec["mode"] == "twins"
     files = {name: spec.get(name) or "" for name in makes}
     reads += [path for name, path in files.items() if path and not makes[name]]
     return reads, [os.path.dirname(path) for name, path in files.items() if path and makes[name]]

@@ -52,7 +52,7 @@ def run(spec, channel, control):
         from . import plugin
 
         return plugin.run_session(spec, channel)
-    if mode not in ("arm", "replay", "profile", "derive", "command", "accept"):
+    if mode not in ("arm", "replay", "profile", "derive", "twins", "command", "accept"):
         raise GuestFailure("spec", "unknown mode %r" % (mode,))
     if spec.get("work") not in IN_PYTEST:
         hello(channel)

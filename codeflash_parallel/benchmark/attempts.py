@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import exp, log1p
 
-from codeflash_parallel.benchmark.decide import Standing
+from codeflash_parallel.benchmark.decide import LAGGING, Standing
 from codeflash_parallel.benchmark.entries import Entry, alike, beaten, confirmed, entries, is_void
 from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, RacePlan
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
@@ -64,18 +64,9 @@ def contenders(
 
 
 def _tried(confirmations: Sequence[RaceOutcome]) -> frozenset[str]:
-    """Return the arms that are not confirmed again; where a confirmation failed as a whole, its arms are.
-
-    And so is the first one that is taken for a cache, once: a dozen forks that scatter tell that of fast
-    code, too, once in a hundred times.
-    """
+    """Return the arms that are not confirmed again; where a confirmation failed as a whole, its arms are."""
     held = [outcome for outcome in confirmations if isinstance(outcome, Raced)]
-    arms = [arm for outcome in held for arm in outcome.candidates]
-    tried = frozenset(arms)
-    if len(arms) > len(tried):
-        return tried
-    caches = (name for name, entry in entries(held).items() if entry.standing in _GAINED and entry.may_cache)
-    return tried - {next(caches, "")}
+    return frozenset(arm for outcome in held for arm in outcome.candidates)
 
 
 def is_hopeful(entry: Entry, plan: RacePlan) -> bool:
@@ -94,7 +85,8 @@ def _are_spent(confirmations: Sequence[RaceOutcome]) -> bool:
 
 def _is_doubted(outcome: RaceOutcome) -> bool:
     """Return whether a confirmation shows a gain that is not credited."""
-    return any(entry.standing in _GAINED and entry.doubt for entry in entries([outcome]).values())
+    found = entries([outcome]).values()
+    return any(entry.gains_only_seen or (entry.standing in _GAINED and entry.doubt) for entry in found)
 
 
 def confirmation_of(
@@ -126,9 +118,11 @@ def _ran_together(entry: Entry) -> bool:
 def _goes_with(first: Entry, other: Entry, plan: RacePlan) -> bool:
     """Return whether an arm is confirmed together with the first; whoever was cut waits until that fails.
 
-    Where both are so fast that only errors of the clock tell them apart, who was cut goes along.
+    Then those come back that were cut and not far behind. Where both are so fast that only errors of the
+    clock tell them apart, who was cut goes along.
     """
     if other is first:
         return True
-    is_candidate = other.standing is not Standing.BEHIND or alike(first, other)
+    is_near = first.standing is Standing.BEHIND and first.bound.estimate - other.bound.estimate < LAGGING
+    is_candidate = other.standing is not Standing.BEHIND or is_near or alike(first, other)
     return is_candidate and not beaten(first, other, plan)

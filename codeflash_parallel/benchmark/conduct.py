@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from codeflash_parallel.benchmark.plan import BASELINE, NULL
 from codeflash_parallel.benchmark.raced import CacheIsolation, Out
-from codeflash_parallel.benchmark.samples import Block, Round
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.model.outcome import Code, Status
 
 #: A process may need this share and so many nanoseconds more than the baseline's to become ready: changed
@@ -95,7 +95,8 @@ def cache_isolation(rounds: Sequence[Round]) -> CacheIsolation:
     return CacheIsolation.NONE if any(round_.unclean for round_ in rounds) else CacheIsolation.EMPTIED
 
 
-#: What must be equal for two blocks to have made the same calls: layout, group, first input, calls.
+#: What must be equal for two blocks to have made the same calls: layout, group, first input, calls. Twins of
+#: a group's calls are a group of their own, with a negative number.
 _Work = tuple[int, int, int, int]
 
 
@@ -103,7 +104,8 @@ def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
     for round_ in rounds:
         for block in round_.blocks:
             if block.digest:
-                yield (round_.layout, block.group, block.start, block.calls), block
+                group = ~block.group if block.kind is BlockKind.TWIN else block.group
+                yield (round_.layout, group, block.start, block.calls), block
 
 
 #: So often must the baseline have given the same outcomes, in any layout, before an arm is held to them.
@@ -130,7 +132,8 @@ def disagreeing(rounds: Sequence[Round]) -> frozenset[str]:
 
 def unstable_groups(rounds: Sequence[Round]) -> frozenset[int]:
     """Return the groups whose outcomes the baseline does not repeat within one layout."""
-    return _unstable(_repeated(rounds, frozenset({BASELINE})))
+    unstable = _unstable(_repeated(rounds, frozenset({BASELINE})))
+    return frozenset(group if group >= 0 else ~group for group in unstable)
 
 
 def _repeated(rounds: Sequence[Round], arms: frozenset[str]) -> dict[_Work, set[str]]:

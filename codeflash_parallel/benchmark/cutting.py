@@ -11,15 +11,12 @@ from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.tracks import Track
 
 #: Rounds after which the faster half of a large field stays, and a quarter: time is better spent on few. So
-#: many stay at least.
-HALVED_AFTER, QUARTERED_AFTER = 6, 12
+#: many stay at least; where work is dear one does.
+HALVED_AFTER, QUARTERED_AFTER = 3, 6
 LEAST_HALF, LEAST_QUARTER = 4, 2
 
 #: By so many standard errors an arm seems to be faster that is not cut, since it will be decided soon.
 PLAINLY_FASTER = 3.0
-
-#: Where work is dear: rounds after which only the faster half stays, and only the leader.
-DEAR_HALVED_AFTER, DUEL_AFTER = 4, 8
 
 
 def behind(living: Sequence[str], tracks: Mapping[str, Track], plan: RacePlan, candidates: int) -> list[str]:
@@ -55,9 +52,8 @@ def places(plan: RacePlan, candidates: int, rounds: int) -> int:
     """
     if plan.stage is RaceStage.CONFIRMATION:
         return candidates
-    halved_after, least = (DEAR_HALVED_AFTER, 1) if plan.dear else (HALVED_AFTER, LEAST_HALF)
-    if rounds < halved_after:
+    if rounds < HALVED_AFTER:
         return candidates
-    if rounds < (DUEL_AFTER if plan.dear else QUARTERED_AFTER):
-        return max(least, ceil(candidates / 2))
+    if rounds < QUARTERED_AFTER:
+        return max(1 if plan.dear else LEAST_HALF, ceil(candidates / 2))
     return 1 if plan.dear else max(LEAST_QUARTER, ceil(candidates / 4))

@@ -12,9 +12,9 @@ arms of a round share a core and a few hundredths of a second, their order is dr
 of one set of processes share its accidents, which are small (arms are forked off one interpreter); the race
 only finds the leaders, and a confirmation with new sets of processes makes the claim.
 
-Decisions that only cost power (an arm is not worth timing on, the field is cut, an arm may be confirmed) have
-an error of their own, `giving_up`: they may lose a gain near the target, or cost a confirmation that fails,
-and never make a false winner.
+Decisions that only cost power (an arm is not worth timing on, the field is cut, an arm may be confirmed) go
+by the size of an effect where it is plain, and else have an error of their own, `giving_up`: they may lose a
+gain near the target, or cost a confirmation that fails, and never make a false winner.
 
 Method: betting (see `evidence`); the error budget is divided evenly over the candidates (Bonferroni).
 """
@@ -24,22 +24,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import exp, inf, log, log1p
+from math import exp, inf, log, log1p, sqrt
 from statistics import median
 
 from codeflash_parallel.benchmark.cutting import behind
-from codeflash_parallel.benchmark.evidence import Evidence, Interval
-from codeflash_parallel.benchmark.noise import rounds_to_show, spread
+from codeflash_parallel.benchmark.evidence import LEAST_SCALE, Evidence, Interval
+from codeflash_parallel.benchmark.noise import rounds_to_show, spread, unit_sd
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage, weights
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
 from codeflash_parallel.model.result import Speedup
 
-#: Both of an arm's first rounds slower than this: dropped at once. That costs power only.
-HOPELESS = -log(1.25)
+#: The sprint: an arm that is so much slower than the baseline, or than the leader, in each of its first
+#: rounds is dropped, and one that is so much faster than the baseline in all rounds may be confirmed. Between
+#: two arms without a difference rounds differ by 1 to 3 %. It costs power only.
+SPRINT_ROUNDS = 2
+HOPELESS = -log(1.10)
+LAGGING = log(1.18)
 
-#: Rounds after which an arm may be found hopeless.
-HOPELESS_AFTER = 2
+#: Blocks of a gain beyond this are so short that nobody is taken to lag behind in them.
+TOO_SHORT = log(30)
+
+#: Rounds of a race from which on an arm is given up that seems to miss the target by so many standard errors.
+FUTILE_AFTER = 5
+FUTILE_ERRORS = 1.3
 
 #: Rounds after which it may be foreseen that a race cannot tell two arms apart.
 FORESEEN_AFTER = 12
@@ -68,7 +76,7 @@ class Standing(StrEnum):
     FASTER = "faster"
     #: Not faster by the target.
     FUTILE = "futile"
-    #: So much slower in its first rounds that it was not timed any longer.
+    #: Slower in each of its first rounds, and not timed any longer.
     HOPELESS = "hopeless"
     #: A group of tests became slower than allowed.
     REGRESSES = "regresses"
@@ -147,7 +155,7 @@ def look(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> Looks:
         slower = [c for c in state.living if beats(tracks[leader], tracks[c], plan, error)]
         state = drop(state, slower, Standing.BEATEN, counts)
     cut = behind(state.living, tracks, plan, len(state.candidates))
-    state = drop(state, cut, Standing.BEHIND, counts)
+    state = drop(state, [*cut, *_lagging(state, tracks, plan)], Standing.BEHIND, counts)
     return replace(state, decided=_is_decided(state, tracks, plan, leader))
 
 
@@ -164,19 +172,43 @@ def standing_of(track: Track, plan: RacePlan, alpha: float) -> Standing:
     if _is_hopeless(track):
         return Standing.HOPELESS
     total = Evidence(track.total)
-    if total.below(log1p(plan.worth_finding)) * plan.giving_up >= 1:
+    if total.below(log1p(plan.worth_finding)) * plan.giving_up >= 1 or _seems_futile(track, plan):
         return Standing.FUTILE
     slow = slower_groups(track, plan)
     error = plan.giving_up / len(track.groups)
     if any(Evidence(track.groups[g]).below(_floor(track, plan, g)) * error >= 1 for g in slow):
         return Standing.REGRESSES
-    faster = not slow and total.above(log1p(plan.min_speedup)) * alpha >= 1
-    return Standing.FASTER if faster else Standing.OPEN
+    faster = _is_plain(track, plan) or total.above(log1p(plan.min_speedup)) * alpha >= 1
+    return Standing.FASTER if faster and not slow else Standing.OPEN
 
 
 def _is_hopeless(track: Track) -> bool:
-    """Return whether both first rounds of an arm were so slow that timing it on is waste."""
-    return len(track.total) >= HOPELESS_AFTER and max(track.total[:HOPELESS_AFTER]) < HOPELESS
+    """Return whether the first rounds of an arm were so slow that timing it on is waste."""
+    return len(track.total) >= SPRINT_ROUNDS and max(track.total[:SPRINT_ROUNDS]) < HOPELESS
+
+
+def _is_plain(track: Track, plan: RacePlan) -> bool:
+    """Return whether a race has found a gain that every round shows, and that is far beyond their noise."""
+    least = max(LAGGING, log1p(plan.worth_finding))
+    return plan.stage is RaceStage.RACE and len(track.total) >= SPRINT_ROUNDS and min(track.total) > least
+
+
+def _seems_futile(track: Track, plan: RacePlan) -> bool:
+    """Return whether an arm of a race seems to miss the target."""
+    rounds = len(track.total)
+    if plan.stage is not RaceStage.RACE or rounds < FUTILE_AFTER:
+        return False
+    error = max(unit_sd(track), LEAST_SCALE) / sqrt(rounds)
+    return centre(track) + FUTILE_ERRORS * error < log1p(plan.worth_finding)
+
+
+def _lagging(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:
+    """Return who was far behind the fastest arm of a race in each of the first rounds."""
+    if plan.stage is not RaceStage.RACE or not state.living:
+        return []
+    first = tracks[max(state.living, key=lambda c: centre(tracks[c]))]
+    gaps = {c: _gaps(first, tracks[c])[:SPRINT_ROUNDS] for c in state.living if centre(tracks[c]) < TOO_SHORT}
+    return [c for c, found in gaps.items() if len(found) == SPRINT_ROUNDS and min(found) > LAGGING]
 
 
 def slower_groups(track: Track, plan: RacePlan) -> tuple[int, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp, log1p
+from dataclasses import dataclass, replace
+from math import exp, inf, log, log1p
 from statistics import median
 
-from codeflash_parallel.benchmark.caches import claimed, is_unknown, remembers
 from codeflash_parallel.benchmark.decide import (
+    SPRINT_ROUNDS,
     Standing,
     beats,
     biased,
@@ -18,14 +18,18 @@ from codeflash_parallel.benchmark.decide import (
 )
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.noise import rounds_needed, unit_sd, visible_gain
-from codeflash_parallel.benchmark.plan import NULL, RacePlan
+from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.suspicion import ABSURD_GAIN, suspicion
+from codeflash_parallel.benchmark.suspicion import suspicion
 from codeflash_parallel.benchmark.tracks import Track
+from codeflash_parallel.benchmark.unseen import claimed, gains_only_seen
 from codeflash_parallel.model.result import Speedup
 
 #: Nanoseconds in a second.
 SECOND = 1e9
+
+#: Of gains beyond this a clock sees hardly more than its own error.
+ABSURD_GAIN = log(10)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +38,8 @@ class Entry:
 
     Attributes:
         track: what its claim is made from.
-        bound: of that claim, at the error that the race may spend on it.
+        bound: of that claim, at the error that the race may spend on it; where a race needed so few rounds
+            that they give none, what they showed least and most.
     """
 
     id: str
@@ -45,8 +50,8 @@ class Entry:
     @classmethod
     def of(cls, raced: Raced, arm: str) -> Entry:
         """Return an arm's entry."""
-        track = claimed(raced, arm)
-        return cls(id=arm, raced=raced, track=track, bound=bounds(track.total, raced.error))
+        track = claimed(raced.tracks, arm, raced.plan)
+        return cls(id=arm, raced=raced, track=track, bound=_bound(raced, arm, track.total, raced.error))
 
     @property
     def standing(self) -> Standing:
@@ -62,7 +67,8 @@ class Entry:
         """Return a speedup; what is not claimed is bounded at the error at which arms are given up."""
         is_claim = self.standing is Standing.FASTER
         error = self.raced.error if is_claim else self.raced.plan.giving_up
-        return speedup(bounds(values, error), self.track.clock, self.raced.plan.stage)
+        found = _bound(self.raced, self.id, values, error)
+        return speedup(found, self.track.clock, self.raced.plan.stage)
 
     @property
     def doubt(self) -> str:
@@ -70,9 +76,15 @@ class Entry:
         return suspicion(self.raced, self.id, self.bound)
 
     @property
-    def may_cache(self) -> bool:
-        """Whether it is doubted since it seems to remember inputs, or nobody can tell; that scatters."""
-        return bool(self.doubt) and (remembers(self.raced, self.id) or is_unknown(self.raced, self.id))
+    def gains_only_seen(self) -> bool:
+        """Whether it gains on inputs that the tests know, and not on others."""
+        goal = log1p(self.raced.plan.min_speedup)
+        is_less = gains_only_seen(self.raced.tracks, self.id, self.raced.plan)
+        return is_less and self._seen > goal >= self.bound.low
+
+    @property
+    def _seen(self) -> float:
+        return bounds(self.raced.tracks[self.id].total, self.raced.error).estimate
 
     @property
     def times(self) -> str:
@@ -81,11 +93,12 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """That it caches and what that gains, to be appended to a sentence; empty unless it does."""
-        if not remembers(self.raced, self.id):
+        """Its figures on the tests' inputs and on unseen ones, to be appended to a sentence; or empty."""
+        unseen = self.raced.tracks[self.id].unseen
+        if not unseen:
             return ""
-        hot = bounds(self.raced.tracks[self.id].total, self.raced.error).estimate
-        return f"; caches: {exp(hot):.2f}x on inputs seen before, which is not counted"
+        figure = bounds(unseen, self.raced.error).estimate
+        return f"; {exp(self._seen):.2f}x on the tests' calls, {exp(figure):.2f}x on unseen ones"
 
     @property
     def slowed(self) -> str:
@@ -122,6 +135,16 @@ class Entry:
         """The same by group of tests."""
         found = [self._speedup(values) for values in self.track.groups]
         return tuple((g.name, s) for g, s in zip(self.raced.plan.groups, found, strict=True) if s is not None)
+
+
+def _bound(raced: Raced, arm: str, values: Sequence[float], error: float) -> Interval:
+    found = bounds(values, error)
+    is_over = raced.plan.stage is RaceStage.RACE and raced.standing(arm) is not Standing.OPEN
+    if not is_over or len(values) < SPRINT_ROUNDS:
+        return found
+    low = min(values) if found.low == -inf else found.low
+    high = max(values) if found.high == inf else found.high
+    return replace(found, low=low, high=high)
 
 
 def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, Entry]:

@@ -129,9 +129,9 @@ async def _ready_all(field: Field, arms: Sequence[Arm]) -> None:
 
 def _compare(template: Template, baseline: Template) -> None:
     """Refuse an arm that loaded other work than the baseline did, or that has others work for it."""
-    if template.cycles != baseline.cycles:
-        counts = f"{sum(template.cycles)} of {sum(baseline.cycles)}"
-        raise ArmLost(f"could load {counts} inputs ({template.why_fewer})")
+    if (template.cycles, template.twins) != (baseline.cycles, baseline.twins):
+        loaded, wanted = (sum(one.cycles) + sum(one.twins) for one in (template, baseline))
+        raise ArmLost(f"could load {loaded} of {wanted} inputs ({template.why_fewer})")
     if template.helpers > baseline.helpers:
         # What they do is on no clock of ours, and they remember from one unit to the next.
         raise ArmLost("its import starts processes, which the baseline's does not")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
+from math import exp, log
 from statistics import median
 from typing import Any
 
 from codeflash_parallel.benchmark.decide import Standing, speedup
-from codeflash_parallel.benchmark.evidence import bounds
+from codeflash_parallel.benchmark.evidence import Evidence, bounds
 from codeflash_parallel.benchmark.noise import unit_sd
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Work, weights
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
@@ -36,7 +36,7 @@ _COUNTED = frozenset({Work.CALLS, Work.CALLABLE})
 #: What a standing that ended an arm's race means, one clause.
 _DROPPED = {
     Standing.FUTILE: "not faster by as much as is worth finding",
-    Standing.HOPELESS: "much slower in its first rounds",
+    Standing.HOPELESS: "slower in its first rounds",
     Standing.REGRESSES: "slower than allowed in a group of tests",
     Standing.BEATEN: "another candidate is faster",
     Standing.BEHIND: "others were ahead when the field was cut to save time",
@@ -62,8 +62,8 @@ def figures(outcomes: Sequence[RaceOutcome], candidate: str) -> RaceFigures | No
         dropped_after=raced.looks.dropped_after.get(candidate, 0),
         cpu=_cpu(raced, candidate),
         wall=_on(raced, candidate, Clock.WALL),
-        cold=_gain(raced, candidate, BlockKind.COLD),
-        hot=_gain(raced, candidate, BlockKind.AGAIN),
+        seen=_gain(raced.tracks[candidate].total),
+        unseen=_gain(raced.tracks[candidate].unseen),
         peak_bytes=_peak(raced, candidate),
         baseline_peak_bytes=_peak(raced, BASELINE),
         calls_per_s=rate,
@@ -96,20 +96,8 @@ def _on(raced: Raced, candidate: str, clock: Clock) -> Speedup | None:
     return speedup(bounds(found.total, raced.error), clock, raced.plan.stage)
 
 
-def _gain(raced: Raced, candidate: str, kind: BlockKind) -> float | None:
-    """Return how much faster a candidate's blocks of one kind are, median over the rounds."""
-    clock = raced.tracks[candidate].clock
-    ratios = []
-    for round_ in raced.rounds:
-        sums = {arm: _sum_ns(raced, round_, arm, kind, clock) for arm in (BASELINE, candidate)}
-        if not round_.void and all(sums.values()):
-            ratios.append(sums[BASELINE] / sums[candidate])
-    return median(ratios) if ratios else None
-
-
-def _sum_ns(raced: Raced, round_: Round, arm: str, kind: BlockKind, clock: Clock) -> float:
-    cost = channel_cost(raced.rounds)
-    return sum(net_ns(block, cost, clock) for block in blocks_of([round_], arm, kind))
+def _gain(log_ratios: Sequence[float]) -> float | None:
+    return exp(Evidence(log_ratios).centre()) if log_ratios else None
 
 
 def _peak(raced: Raced, arm: str) -> int:

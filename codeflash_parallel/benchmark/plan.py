@@ -30,8 +30,8 @@ LEAN_CYCLE_NS = 50_000_000
 SHORT_GAIN = 1.25
 MOST_CALLS = 20.0
 
-#: Beyond this gain a set of processes of a confirmation has so many rounds instead of two.
-LARGE_GAIN, LARGE_GAIN_ROUNDS = 1.5, 4
+#: Beyond this gain a set of processes of a confirmation has four rounds instead of two, and shorter ones.
+LARGE_GAIN = 1.5
 
 
 class Work(StrEnum):
@@ -67,6 +67,7 @@ class Group:
         tests: ids of the tests it stands for.
         ns: what all of it costs the baseline, before sampling: the group's weight.
         pass_ns: what one pass over `calls` costs, copies included; 0: as much as all of it.
+        twins: indices in the file of twins, by block: as many of each call, other values of the same shape.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Group:
     calls: tuple[int, ...] = ()
     tests: tuple[str, ...] = ()
     pass_ns: int = 0
+    twins: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,12 +107,16 @@ class RacePlan:
             that it may be confirmed.
         budget_ns: wall time that the race may take.
         block_ns: how long one timed block of the baseline should take.
+        timed_ns: how long each arm's timed blocks of one round should be in all. What the machine does to a
+            block lasts hardly longer than the block, so many short ones tell more than few long ones: half
+            the spread, for the same time, at 1.5 ms as at 6.
         more_calls: so many times as many calls as the baseline's hold candidates' timed blocks.
         layout_rounds: rounds after which every arm gets a fresh process.
         least_rounds: rounds before which nothing but the loss of all candidates ends it.
         max_rounds: rounds at most.
         dear: one call is long, or the budget short: the field is cut while the race goes on.
         together: long calls of all arms may run at once from the first round on.
+        count_repeats: what is gained on inputs seen before is credited, whatever is gained on others.
         share: part of the error budget `1 - confidence` that this race may spend.
         cores: the cores that rounds may be put on; empty: the arms are not pinned.
     """
@@ -127,12 +133,14 @@ class RacePlan:
     giving_up: float = 0.02
     budget_ns: int = 60_000_000_000
     block_ns: int = 1_500_000
+    timed_ns: int = 24_000_000
     more_calls: float = 1.0
     layout_rounds: int = 6
     least_rounds: int = 1
     max_rounds: int = 72
     dear: bool = False
     together: bool = False
+    count_repeats: bool = False
     share: float = 1.0
     cores: tuple[int, ...] = ()
 
@@ -165,7 +173,8 @@ class RacePlan:
             self,
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
-            layout_rounds=LARGE_GAIN_ROUNDS if gain > LARGE_GAIN else 2,
+            layout_rounds=4 if gain > LARGE_GAIN else 2,
+            timed_ns=self.timed_ns // 2 if gain > LARGE_GAIN else self.timed_ns,
             dear=False,
             more_calls=MOST_CALLS if is_uneven else min(MOST_CALLS, max(1.0, gain / SHORT_GAIN)),
             share=1 / MAX_CONFIRMATIONS,

@@ -18,7 +18,7 @@ from codeflash_parallel.benchmark.decide import Looks, centre
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow, OutOfTime, code_of, out_of
 from codeflash_parallel.benchmark.noise import rounds_needed, visible_gain
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, RacePlan, RaceStage
+from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, Group, RacePlan, RaceStage
 from codeflash_parallel.benchmark.quiet import judged, void_note
 from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.referee import after_round
@@ -29,6 +29,7 @@ from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.benchmark.together import may_run_together
 from codeflash_parallel.benchmark.tracks import Track, track
 from codeflash_parallel.benchmark.unit import SECOND
+from codeflash_parallel.benchmark.unseen import claimed
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.events import RaceProgress
 from codeflash_parallel.model.outcome import Code, Status
@@ -90,6 +91,11 @@ async def race(
         reason = f"The baseline could not be timed: {error.reason}."
         return RaceFailed(candidates=ids, reason=reason, code=code_of(error))
     return held.outcome()
+
+
+def _with_twins(group: Group, loaded: int) -> Group:
+    """Return a group without its twins unless all of them could be loaded."""
+    return group if loaded == sum(map(len, group.twins)) else replace(group, twins=())
 
 
 class _Race:
@@ -233,11 +239,12 @@ class _Race:
 
     def _keep_loaded_groups(self, field: Field) -> bool:
         """Leave out groups of which the baseline could load nothing; the arms then start anew."""
-        cycles = field.templates[BASELINE].cycles
-        loaded = tuple(group for group, size in zip(self._plan.groups, cycles, strict=True) if size)
+        template = field.templates[BASELINE]
+        sizes = zip(self._plan.groups, template.cycles, template.twins, strict=True)
+        loaded = tuple(_with_twins(group, twins) for group, size, twins in sizes if size)
         if not loaded:
             raise ArmLost("none of the work could be loaded")
-        complete = len(loaded) == len(self._plan.groups)
+        complete = loaded == self._plan.groups
         self._plan = replace(self._plan, groups=loaded)
         return complete
 
@@ -288,7 +295,8 @@ class _Race:
 
     def progress(self, run_id: str) -> RaceProgress:
         """Return how the race stands, for observers."""
-        tracks = {arm: track(self._rounds, arm, self._plan) for arm in self._timed}
+        found = {arm: track(self._rounds, arm, self._plan) for arm in self._timed}
+        tracks = {arm: claimed(found, arm, self._plan) for arm in found}
         leader = max(tracks, key=lambda arm: centre(tracks[arm]), default=None)
         return RaceProgress(
             run_id=run_id,

@@ -22,7 +22,7 @@ from codeflash_parallel.benchmark.samples import Block, Round
 from codeflash_parallel.benchmark.tracks import track
 
 #: Version of the records; records of another one are not read.
-SCHEMA = 1
+SCHEMA = 2
 
 #: Key of an object that says which member of a union it is.
 _TYPE = "type"

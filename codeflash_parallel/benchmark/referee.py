@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
-from codeflash_parallel.benchmark.plan import RacePlan
+from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.benchmark.samples import Round
 from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.benchmark.unseen import claimed
 
 
 def after_round(state: Looks, rounds: Sequence[Round], plan: RacePlan, out: Mapping[str, Out]) -> Looks:
@@ -27,7 +28,9 @@ def after_round(state: Looks, rounds: Sequence[Round], plan: RacePlan, out: Mapp
     """
     if state.decided:
         return state
-    tracks = {arm: track(rounds, arm, plan) for arm in state.living}
+    null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
+    found = {arm: track(rounds, arm, plan) for arm in (*state.living, *null)}
+    tracks = {arm: claimed(found, arm, plan) for arm in state.living}
     left = [arm for arm, why in out.items() if why.left_in <= len(rounds)]
     state = drop(state, left, Standing.OUT, {arm: len(found.total) for arm, found in tracks.items()})
     return state if state.decided else look(state, tracks, plan)

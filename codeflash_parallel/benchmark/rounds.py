@@ -24,8 +24,8 @@ from codeflash_parallel.benchmark.unit import GRAIN_S, SECOND, SMALL_S, Ending, 
 #: as long as a short block. (Those of the first pass over the inputs are, in every unit.)
 CHECKED_BLOCKS = 4
 
-#: Passes over known inputs of one arm, each in a block, before the next arm has its turn.
-KNOWN_IN_A_ROW = 4
+#: Of a group's blocks of twins so many: whether they are equal is known by then.
+CHECKED_TWINS = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,18 +88,21 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
                 await play.warm(arm, group, scale)
-            if play.place.stage is RaceStage.CONFIRMATION:
-                await play.remind(group, scale, random)
     # Of whoever is lost from here on there are no blocks; all palindromes of a group have the same others.
     candidates = [arm for arm in play.units if arm != BASELINE]
     for group in turns(scales, random):
         scale = scales[group]
         if scale.is_lean:
-            await play.once(group, scale, random)
+            await play.once([_timed(group, scale, random)], scale, random)
             continue
         for arm in block_order(candidates, random):
             more = 1 if arm in {BASELINE, NULL} else scale.more
             await play.block(arm, _timed(group, scale, random, more), scale)
+    for group, scale in enumerate(scales):
+        for number in range(scale.twin_blocks):
+            twins = _twins(group, number, scale, random)
+            known = replace(twins, kind=BlockKind.KNOWN, is_checked=False)
+            await play.once([twins] if scale.is_lean else [known, twins], scale, random)
     await play.end(scales)
 
 
@@ -114,18 +117,17 @@ def turns(scales: Sequence[Scale], random: Random) -> Iterator[int]:
         yield from random.sample(left, len(left))
 
 
-def _halves(group: int, scale: Scale) -> list[Job]:
-    """Return the blocks of a first pass over a group's inputs: two, unless there is only one input."""
-    half = scale.cycle // 2
-    first = Job(kind=BlockKind.FIRST, group=group, calls=half)
-    cold = Job(kind=BlockKind.COLD, group=group, calls=scale.cycle - half, start=half)
-    return [first, cold] if half else [cold]
-
-
 def _timed(group: int, scale: Scale, random: Random, more: int = 1) -> Job:
     """Return a timed block; whether its outcomes are looked at is drawn by lot: no arm can know it."""
     is_checked = random.random() * 2 * scale.palindromes < CHECKED_BLOCKS
     return Job(kind=BlockKind.TIMED, group=group, calls=scale.calls * more, is_checked=is_checked)
+
+
+def _twins(group: int, number: int, scale: Scale, random: Random) -> Job:
+    """Return a block of twins; its outcomes are looked at in all arms, or in none."""
+    is_checked = random.random() * scale.twin_blocks < CHECKED_TWINS
+    start = number * scale.twin_calls
+    return Job(kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start, is_checked=is_checked)
 
 
 class _Play:
@@ -153,33 +155,15 @@ class _Play:
             await self._lose(arm, error)
 
     async def warm(self, arm: str, group: int, scale: Scale) -> None:
-        """Let an arm see every input once; where a claim is made, the second half of them twice."""
-        claims = self.place.stage is RaceStage.CONFIRMATION
-        whole = Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle)
-        halves = _halves(group, scale)
-        told_apart = [*halves, replace(halves[-1], kind=BlockKind.AGAIN)]
-        for job in told_apart if claims else [whole]:
-            await self.block(arm, job, scale)
+        """Let an arm see every input once."""
+        await self.block(arm, Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle), scale)
 
-    async def once(self, group: int, scale: Scale, random: Random) -> None:
-        """Run one block of every arm: the project's own caches would answer a second one of the baseline."""
-        job, arms = _timed(group, scale, random), random.sample([*self.units], len(self.units))
-        for some in [arms] if self.place.together else [[arm] for arm in arms]:
-            await self.together(some, job, scale)
-
-    async def remind(self, group: int, scale: Scale, random: Random) -> None:
-        """Let all arms see every input again, once in a block.
-
-        Some passes in a row, or each would begin with what the other arms have left of the caches; then it is
-        the next arm's turn, so that all meet the same of the machine. Outcomes have been looked at.
-        """
-        halves = reversed(_halves(group, scale))
-        known = [replace(job, kind=BlockKind.AGAIN, is_checked=False) for job in halves]
-        jobs, at_once = known * scale.known_passes, KNOWN_IN_A_ROW * len(known)
-        for start in range(0, len(jobs), at_once):
-            for arm in random.sample([*self.units], len(self.units)):
-                for job in jobs[start : start + at_once]:
-                    await self.block(arm, job, scale)
+    async def once(self, jobs: Sequence[Job], scale: Scale, random: Random) -> None:
+        """Run some blocks of every arm: the project's own caches would answer those of a second turn."""
+        arms = random.sample([*self.units], len(self.units))
+        for some in [arms] if scale.is_lean and self.place.together else [[arm] for arm in arms]:
+            for job in jobs:
+                await self.together(some, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:
         """Run one block, unless the arm has been lost.

@@ -41,15 +41,14 @@ class BlockKind(StrEnum):
 
     #: No calls: what the channel costs.
     EMPTY = "empty"
-    #: The first half of a group's inputs in a fresh process: pays whatever the first call pays.
+    #: A group's inputs in a fresh process: pays whatever the first calls pay.
     FIRST = "first"
-    #: The other half of the inputs, for the first time.
-    COLD = "cold"
-    #: The same half again, and the first one: each input once in a block. The differences to `COLD` and to
-    #: `TIMED`, which repeats them, tell caches from speed.
-    AGAIN = "again"
     #: Counts.
     TIMED = "timed"
+    #: Counts, too: twins of a group's inputs, which nobody has seen, each once in a process ...
+    TWIN = "twin"
+    #: ... and as many calls with known inputs right before: what so short a block costs beside its calls.
+    KNOWN = "known"
     #: As many calls of the baseline as candidates' timed blocks hold, where those hold more.
     MANY = "many"
 

@@ -29,11 +29,6 @@ BUSY_SHARE = 0.2
 #: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
 LONGEST_PASS = 4
 
-#: How long each arm's timed blocks of one round should be in all. What the machine does to a block
-#: lasts hardly longer than the block, so many short ones tell more than few long ones: half the spread, for
-#: the same time, at 1.5 ms as at 6. In a confirmation new processes for every round are the larger cost.
-TIMED_NS = {RaceStage.RACE: 24_000_000, RaceStage.CONFIRMATION: 36_000_000}
-
 #: All groups together have so many palindromes at least where nothing is so long that it is not repeated:
 #: fewer blocks than about a dozen leave each other's accidents standing ...
 LEAST_PALINDROMES = 6
@@ -47,11 +42,6 @@ FITTING_SHARE = 0.5
 #: short.
 MAKING_NS = 30_000_000
 
-#: Where a pass is short, known inputs are timed once in a block so often, and for so long in all: a block of
-#: 20 microseconds scatters by as much as a small gain.
-MOST_KNOWN = 8
-KNOWN_NS = 4_000_000
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
@@ -64,6 +54,8 @@ class Scale:
         palindromes: how often every arm's blocks are run in both orders in a round.
         more: so many times as many calls make a block of a candidate.
         making_ns: CPU time of making the inputs of such a block of the baseline.
+        twin_calls: calls of one block of twins.
+        twin_blocks: such blocks of every arm in a round.
     """
 
     cycle: int
@@ -72,17 +64,13 @@ class Scale:
     palindromes: int = 1
     more: int = 1
     making_ns: int = 0
+    twin_calls: int = 0
+    twin_blocks: int = 0
 
     @property
     def is_lean(self) -> bool:
         """Return whether one pass is so long that nothing is repeated."""
         return self.block_ns * self.cycle > LEAN_CYCLE_NS * self.calls
-
-    @property
-    def known_passes(self) -> int:
-        """Return how often known inputs are timed once in a block, in a unit of a confirmation."""
-        once_ns = self.block_ns * self.cycle // self.calls
-        return max(1, min(MOST_KNOWN, KNOWN_NS // max(1, once_ns)))
 
     @property
     def deadline_s(self) -> float:
@@ -130,7 +118,15 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     making_ns = block.prepared_ns * cycle // block.calls
     final = max(1, min(round(plan.block_ns / max(took_ns, 1)), MAKING_NS // max(making_ns, 1)))
     block_ns = max(1, took_ns * final)
-    scale = Scale(cycle=cycle, calls=cycle * final, block_ns=block_ns, making_ns=making_ns * final)
+    twins = plan.groups[group].twins
+    scale = Scale(
+        cycle=cycle,
+        calls=cycle * final,
+        block_ns=block_ns,
+        making_ns=making_ns * final,
+        twin_calls=len(twins[0]) if twins else 0,
+        twin_blocks=len(twins),
+    )
     return with_more(scale, plan)
 
 
@@ -152,11 +148,18 @@ def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tu
     """
     once_ns = max(1, sum(_turn_ns(scale, arms) for scale in scales))
     fitting = FITTING_SHARE * plan.budget_ns / FITTING_ROUNDS[plan.stage] / once_ns
-    useful = [max(LEAST_PALINDROMES, TIMED_NS[plan.stage] / (2 * s.block_ns)) / len(scales) for s in scales]
+    useful = [_useful(scale, plan) / len(scales) for scale in scales]
     return tuple(
         scale if scale.is_lean else replace(scale, palindromes=max(1, int(min(ceil(wanted), fitting))))
         for scale, wanted in zip(scales, useful, strict=True)
     )
+
+
+def _useful(scale: Scale, plan: RacePlan) -> float:
+    """Return how many palindromes are useful; copies of inputs may take as long as arms are to be timed."""
+    wanted = max(LEAST_PALINDROMES, plan.timed_ns / (2 * scale.block_ns))
+    whole_ns = 2 * wanted * scale.block_ns + plan.timed_ns
+    return min(wanted, whole_ns / (2 * (scale.block_ns + scale.making_ns)))
 
 
 def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
@@ -164,10 +167,9 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
     total = 0
     for scale in scales:
         total += _turn_ns(scale, arms) * scale.palindromes
-        if not scale.is_lean:
-            passes = 1 + scale.known_passes
-            once_ns = (scale.block_ns + scale.making_ns) * scale.cycle // scale.calls
-            total += passes * (arms + 1) * once_ns
+        calls = scale.twin_calls * scale.twin_blocks
+        calls += 0 if scale.is_lean else scale.cycle + calls
+        total += calls * (arms + 1) * (scale.block_ns + scale.making_ns) // scale.calls
     return total
 
 

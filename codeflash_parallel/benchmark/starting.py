@@ -9,7 +9,7 @@ from typing import Any
 
 from codeflash_parallel.benchmark.jury import Jury
 from codeflash_parallel.benchmark.lost import ArmLost, ArmNotStarted, explained
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
+from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Template
 from codeflash_parallel.model.workspace import (
     Command,
@@ -66,13 +66,18 @@ async def start_template(
         **arm.spec,
         "mode": "arm",
         "work": plan.work.value,
-        "groups": [{"name": g.name, "calls": list(g.calls), "tests": list(g.tests)} for g in plan.groups],
+        "groups": [_group_spec(group) for group in plan.groups],
     }
     try:
         channel = await server.open(_command(bench, arm, spec, plan, hash_seed))
     except ServerGone as error:
         raise _no_server(error) from error
     return Template(arm, channel, plan.work, bench.jury if plan.work is Work.CALLS else None)
+
+
+def _group_spec(group: Group) -> dict[str, Any]:
+    twins = [index for block in group.twins for index in block]
+    return {"name": group.name, "calls": list(group.calls), "twins": twins, "tests": list(group.tests)}
 
 
 def _command(bench: Bench, arm: Arm, spec: Mapping[str, Any], plan: RacePlan, hash_seed: int) -> Command:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from math import exp, log, log1p
+from math import exp, log
 from statistics import median
 
-from codeflash_parallel.benchmark.caches import is_proven, is_unknown, remembers
 from codeflash_parallel.benchmark.evidence import Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of
+from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
 from codeflash_parallel.benchmark.tracks import track
-
-#: Gains beyond this must be there in the first pass over the inputs, too.
-ABSURD_GAIN = log(10)
 
 #: Gains up to this are credited even to those who may know inputs from an earlier process.
 CREDITED_GAIN = log(1.1)
 
 #: What the CPU clock shows and the wall clock surely does not, at most: the baseline may wait a little.
 WALL_SHORTFALL = log(2)
+
+#: So much more an arm's first calls may take: small tables are nobody's concern.
+FIRST_CALLS_NS = 1_000_000
 
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
@@ -31,17 +30,9 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
     Args:
         raced: its confirmation.
         arm: id.
-        bound: of its claim (`caches.claimed`).
+        bound: of its claim.
     """
-    if is_unknown(raced, arm):
-        return "too few rounds count to tell a cache from speed"
-    if remembers(raced, arm) and bound.low <= log1p(raced.plan.min_speedup):
-        return "cache: faster on inputs seen before, not on inputs seen for the first time"
-    if source := _source(raced, arm, bound):
-        return source
-    if bound.estimate > ABSURD_GAIN and not is_proven(raced, arm):
-        return "a gain beyond 10 that the first pass over the inputs does not prove"
-    return _price(raced, arm, bound)
+    return _source(raced, arm, bound) or _first_calls(raced, arm) or _price(raced, arm, bound)
 
 
 def _source(raced: Raced, arm: str, bound: Interval) -> str:
@@ -49,7 +40,7 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
     rounds = [round_ for round_ in raced.rounds if not round_.void]
     if bound.estimate <= CREDITED_GAIN:
         return ""
-    if raced.plan.work is not Work.COMMAND and _reads(rounds, arm) >= _reads(rounds, BASELINE) + 1:
+    if raced.plan.work is not Work.COMMAND and _reads(rounds, arm, arm) >= _reads(rounds, arm, BASELINE) + 1:
         return "it reads files where the baseline does not: a cache outside its process is not excluded"
     # What was left in a round of all at once may be anybody's; the baseline's own shows when it runs alone.
     its_own = any(BASELINE in round_.unclean for round_ in rounds if not round_.together)
@@ -58,14 +49,34 @@ def _source(raced: Raced, arm: str, bound: Interval) -> str:
     return ""
 
 
-def _reads(rounds: list[Round], arm: str) -> float:
-    """Return how many reads an arm makes in a block with inputs that it knows, median: it looks something up.
+def _first_calls(raced: Raced, arm: str) -> str:
+    """Return that an arm does in its first calls what it leaves out later, or nothing."""
+    cost, clock = channel_cost(raced.rounds), raced.tracks[arm].clock
+    more_ns = [
+        sum(net_ns(block, cost, clock) for block in blocks_of([round_], arm, BlockKind.FIRST))
+        - sum(net_ns(block, cost, clock) for block in blocks_of([round_], BASELINE, BlockKind.FIRST))
+        for round_ in raced.rounds
+        if not round_.void
+    ]
+    if median(more_ns or [0]) <= FIRST_CALLS_NS:
+        return ""
+    return (
+        f"its first calls take {median(more_ns) / 1e6:.1f} ms more than the baseline's: work was moved there"
+    )
 
-    Where calls are so long that no input is repeated, modules that a call imports are read in every block.
-    (So they are by commands, whose reads the kernel counts with those of the unit.) In timed blocks a fast
-    arm makes more calls than the baseline.
+
+def _reads(rounds: list[Round], arm: str, by: str) -> float:
+    """Return how many reads are made in a block of as many calls as an arm's hold, median, by it or another.
+
+    With inputs that are known: whoever reads then looks something up. Where calls are so long that no input
+    is repeated, modules that a call imports are read in every block. (So they are by commands, whose reads
+    the kernel counts with those of the unit.)
     """
-    return median([block.reads for block in blocks_of(rounds, arm, BlockKind.AGAIN)] or [0])
+    repeated = {block.group for block in blocks_of(rounds, arm, BlockKind.FIRST)}
+    sizes = {(b.group, b.calls) for b in blocks_of(rounds, arm, BlockKind.TIMED) if b.group in repeated}
+    kinds = (BlockKind.TIMED, BlockKind.MANY)
+    blocks = [block for kind in kinds for block in blocks_of(rounds, by, kind)]
+    return median([block.reads for block in blocks if (block.group, block.calls) in sizes] or [0])
 
 
 def _price(raced: Raced, arm: str, bound: Interval) -> str:

@@ -4,15 +4,15 @@ A round gives, per arm and group, blocks that each ran the same calls. Each bloc
 one baseline block nearest to it in its palindrome; the median of the logarithms of these ratios is a round's
 value, above zero where the arm is faster. One against one, because exchanging the two then exchanges the sign
 and nothing else: without a true difference a round's value is as likely to be above zero as below, by any
-amount. The median, because a block now and then takes twice as long for reasons of the machine: it halves the
-spread of a round. An arm whose own blocks differ (it does in some what others put off) gets the ratio of
-means instead.
+amount. (A block of twins is set against the baseline's block of the same ones.) The median, because a block
+now and then takes twice as long for reasons of the machine: it halves the spread of a round. An arm whose own
+blocks differ (it does in some what others put off) gets the ratio of means instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log, log1p
 from statistics import fmean, median
 from typing import NamedTuple
@@ -47,6 +47,9 @@ class Track:
         deferred_ns: work beside the clock, before or after it, that was charged to the arm, per call.
         is_uneven: the arm does in some blocks what it puts off in others.
         calls_ns: what a call of the baseline takes, by group.
+        unseen: like `total`, on inputs that nobody has seen; empty where there are none. Groups without such
+            inputs are left out.
+        known: the same of the tests' inputs, over the same groups.
     """
 
     total: tuple[float, ...]
@@ -55,6 +58,8 @@ class Track:
     deferred_ns: float = 0.0
     is_uneven: bool = False
     calls_ns: tuple[float, ...] = ()
+    unseen: tuple[float, ...] = ()
+    known: tuple[float, ...] = ()
 
 
 def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None = None) -> Track:
@@ -74,6 +79,7 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     cost = channel_cost(counted)
     lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
     rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
+    twinned = [group for group, of in enumerate(plan.groups) if of.twins]
     charges = [lane.charge_ns for lane in lanes]
     return Track(
         total=tuple(pooled(row, plan) for row in rows),
@@ -82,6 +88,8 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
         deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
         is_uneven=any(lane.is_uneven for lane in lanes),
         calls_ns=tuple(lane.call_ns for lane in lanes),
+        unseen=_part([lanes[group].unseen for group in twinned], plan, twinned),
+        known=_part([lanes[group].log_ratios for group in twinned], plan, twinned),
     )
 
 
@@ -94,12 +102,14 @@ class _Lane:
         charge_ns: work beside the clock that is charged to each call.
         is_uneven: its log-ratios are those of means.
         call_ns: what a call of the baseline takes, median.
+        unseen: like `log_ratios`, of twins, where the group has any.
     """
 
     log_ratios: tuple[float, ...]
     charge_ns: float
     is_uneven: bool
     call_ns: float
+    unseen: tuple[float, ...]
 
 
 def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: ChannelCost) -> _Lane:
@@ -108,7 +118,13 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     uneven = is_uneven(pairs)
     value = _of_means if uneven else _of_medians
     call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
-    return _Lane(log_ratios=tuple(map(value, pairs)), charge_ns=charge, is_uneven=uneven, call_ns=call_ns)
+    log_ratios = tuple(map(value, pairs))
+    met = [
+        [_once(round_, arm, group, kind, clock, cost) for kind in (BlockKind.TWIN, BlockKind.KNOWN)]
+        for round_ in rounds
+    ]
+    unseen = tuple(_unseen(own, *pairs) for own, pairs in zip(log_ratios, met, strict=True) if pairs[0])
+    return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
 
 
 class Pair(NamedTuple):
@@ -140,6 +156,12 @@ def _skew(values: Sequence[float]) -> float:
     return log(fmean(values) / median(values))
 
 
+def _part(lanes: Sequence[Sequence[float]], plan: RacePlan, groups: Sequence[int]) -> tuple[float, ...]:
+    """Return the log-ratios of some groups together."""
+    part = replace(plan, groups=tuple(plan.groups[group] for group in groups))
+    return tuple(pooled(row, part) for row in zip(*lanes, strict=True))
+
+
 def pooled(log_ratios: Sequence[float], plan: RacePlan) -> float:
     """Return the log of baseline time over candidate time of the whole workload, from those of its groups."""
     shares = weights(plan.groups)
@@ -157,6 +179,24 @@ def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost,
                 base = net_ns(near, cost, clock) / near.calls
                 pairs.append(Pair(base, net_ns(block, cost, clock) / block.calls + charge))
     return pairs
+
+
+def _once(
+    round_: Round, arm: str, group: int, kind: BlockKind, clock: Clock, cost: ChannelCost
+) -> list[Pair]:
+    """Return an arm's blocks of one kind, each with the baseline's block of the same calls."""
+    blocks = [b for b in round_.blocks if b.kind is kind and b.group == group]
+    baseline = {b.start: net_ns(b, cost, clock) / b.calls for b in blocks if b.arm == BASELINE}
+    return [Pair(baseline[b.start], net_ns(b, cost, clock) / b.calls) for b in blocks if b.arm == arm]
+
+
+def _unseen(log_ratio: float, twins: Sequence[Pair], known: Sequence[Pair]) -> float:
+    """Return a round's log-ratio on twins.
+
+    Short blocks understate gains, since they cost something beside their calls. So twins are held against as
+    short blocks of known inputs, and what they lack against those is taken off the usual figure.
+    """
+    return _of_medians(twins) if not known else log_ratio + _of_medians(twins) - _of_medians(known)
 
 
 def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:

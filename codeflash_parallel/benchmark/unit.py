@@ -64,6 +64,7 @@ class Template:
         self.arm, self.work, self.jury = arm.id, work, jury
         self.results: list[Result] = []
         self.cycles: tuple[int, ...] = ()
+        self.twins: tuple[int, ...] = ()
         self.why_fewer = ""  # why the first call that is left out cannot be made
         self.helpers = 0
         self._channel = channel
@@ -77,7 +78,7 @@ class Template:
             ArmLost: it does not come up.
         """
         answer = await self.hear("ready", deadline_s)
-        self.cycles = _numbers(answer, "calls")
+        self.cycles, self.twins = _numbers(answer, "calls"), _numbers(answer, "twins")
         self.why_fewer = next(iter(answer.get("skipped", {}).values()), "")
         try:
             self._seat = seat_of(self._channel.pid, self._workspace)
@@ -220,7 +221,8 @@ class Unit:
         """
         template, witness = self._template, self._witness
         idle = self._cpu_ns()
-        await template.say({"op": "block", "group": job.group, "calls": job.calls, "start": job.start})
+        order = {"op": "block", "group": job.group, "calls": job.calls, "start": job.start}
+        await template.say(order | {"twins": job.kind is BlockKind.TWIN})
         await template.hear("armed", SMALL_S)
         before, own_queued = witness.counts(), own_queued_ns()
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()

@@ -82,8 +82,8 @@ class Judge:
     def _words(self, entry: Entry) -> tuple[Code, str]:
         if any(entry.id == winner.id for winner in self._winners):
             return Code.OK, self._of_winner(entry)
-        if entry.standing in {Standing.FUTILE, Standing.HOPELESS}:
-            return Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
+        if entry.standing in {Standing.FUTILE, Standing.HOPELESS} or entry.gains_only_seen:
+            return self._of_no_gain(entry)
         if entry.standing is Standing.REGRESSES or self._seems_slower(entry):
             return Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
         if doubt := self._doubt(entry):
@@ -91,6 +91,11 @@ class Judge:
         if self._winners:
             return self._beside(fastest_of(self._winners), entry)
         return self._of_open(entry) if entry.standing is Standing.OPEN else self._of_untried(entry)
+
+    def _of_no_gain(self, entry: Entry) -> tuple[Code, str]:
+        if entry.gains_only_seen:
+            return Code.GAIN_ONLY_ON_SEEN_INPUTS, f"gains only on inputs that the tests know{entry.label}"
+        return Code.NOT_FASTER, f"{entry.times}: not measurably faster than the baseline"
 
     def _seems_slower(self, entry: Entry) -> bool:
         """Return whether an arm gains and is not credited, because a group of tests seems too slow."""
@@ -129,7 +134,11 @@ class Judge:
         is_behind = entry.bound.estimate < leader.bound.estimate and not alike(leader, entry)
         place = "behind" if is_behind else "not to be told apart from"
         cut = _CUT if entry.standing is Standing.BEHIND else ""
-        code = Code.NOT_FASTER if is_behind and not self._gains(entry) else Code.NOT_CONFIRMED
+        code = Code.NOT_CONFIRMED
+        if is_behind and not self._gains(entry):
+            code = Code.NOT_FASTER
+        elif is_behind and entry.bound.high < leader.bound.low:
+            code = Code.BEATEN
         where = f"{place} {best.id} ({leader.times} there){cut}"
         return code, f"{entry.times} in the race, {where}; not confirmed"
 
@@ -225,7 +234,9 @@ def summary(
         return f"The race could not decide: {unsure.id}: {unsure.reason}."
     if vetoed := first(Code.REGRESSES_TEST):
         return f"No candidate is faster without slowing tests too much: {vetoed.id}: {vetoed.reason}."
-    return "No candidate is measurably faster than the baseline."
+    known = first(Code.GAIN_ONLY_ON_SEEN_INPUTS)
+    more = f" on inputs that the tests do not know: {known.id} {known.reason}" if known else ""
+    return f"No candidate is measurably faster than the baseline{more}."
 
 
 def _chosen(order: Sequence[Merit]) -> str:
@@ -248,5 +259,5 @@ def _claim(entry: Entry, plan: RacePlan, merits: Mapping[str, Merit]) -> str:
     review = f"; to be reviewed: {hints[0].rstrip('.')}{more}" if hints else ""
     return (
         f"is {gain.estimate:.2f} times as fast as the baseline ({100 * plan.confidence:g} % interval "
-        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time){review}"
+        f"{gain.low:.2f} to {gain.high:.2f}, {gain.clock} time){entry.label}{review}"
     )

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 #: Settings that nothing asks where nobody races; a file or the environment may hold them all the same.
 OF_THE_RACE = (
-    *("time_budget", "confidence", "min_speedup", "indifference", "max_regression", "max_cpu_cost"),
+    *("time_budget", "confidence", "count_repeats", "min_speedup", "indifference", "max_regression"),
+    "max_cpu_cost",
     *("ranking", "benchmark", "benchmark_command", "refine_top", "refine_depth", "refine_command"),
 )
 

@@ -48,6 +48,7 @@ def race_plan(settings: Settings, workload: Workload, started_ns: int = 0) -> Ra
         indifference=settings.indifference,
         max_regression=settings.max_regression,
         max_cpu_cost=settings.max_cpu_cost,
+        count_repeats=settings.count_repeats,
         budget_ns=budget_ns(settings, workload, started_ns),
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )

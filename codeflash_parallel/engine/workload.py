@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -16,6 +17,7 @@ from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.jury import jury_of
 from codeflash_parallel.engine.naming import named_callable
+from codeflash_parallel.engine.twins import twinned
 from codeflash_parallel.model.candidate import Candidate, Edit, digest_of
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.settings import Compare, Settings
@@ -36,6 +38,7 @@ _PATIENCE_S = 10.0
 _SLOWER = 3
 #: Text of a file that cannot be imported.
 _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
+_NO_TWINS = "Gains were not held against unseen inputs: there are no other values of the same shape."
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -125,7 +128,7 @@ async def choose_workload(context: RunContext) -> Workload:
         return workload
     if benchmarks := [test for test in baseline.benchmarks if baseline.expected.get(test) == "passed"]:
         return _pooled(await _tried(context, _benchmarks(benchmarks)))
-    return captured_calls(baseline) if baseline.calls else _whole_tests(baseline)
+    return await with_twins(context, captured_calls(baseline)) if baseline.calls else _whole_tests(baseline)
 
 
 def captured_calls(baseline: Baseline) -> Workload:
@@ -140,11 +143,30 @@ def captured_calls(baseline: Baseline) -> Workload:
     return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
 
 
+async def with_twins(context: RunContext, workload: Workload) -> Workload:
+    """Return captured calls with twins, made and tried on the baseline; without any a note says so.
+
+    A user's own judge has none: of inputs that the baseline's tests did not make it knows no right answer.
+    """
+    if context.settings.accept:
+        return replace(workload, notes=(*workload.notes, _NO_TWINS))
+    path = context.run_dir / "twins" / "calls"  # in a folder of its own, which the guest may write to
+    path.parent.mkdir(exist_ok=True)
+    context.steps.begin("twins of the timed calls are made")
+    inputs, workspace = Path(context.baseline.inputs), context.pool.baseline.workspace
+    groups = await twinned(context.guest, workspace, workload.groups, inputs, path)
+    if 2 * sum(group.ns for group in groups if group.twins) < sum(group.ns for group in groups):
+        return replace(workload, notes=(*workload.notes, _NO_TWINS))
+    return replace(workload, groups=groups, fields={**workload.fields, "twins": str(path)})
+
+
 def _whole_tests(baseline: Baseline) -> Workload:
     tests = baseline.executing or baseline.selected
     groups = whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests])
     why = "no call of the targets can be made again outside its test"
-    return Workload(work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed: {why}.",))
+    return Workload(
+        work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed: {why}.", _NO_TWINS)
+    )
 
 
 def _benchmarks(tests: Sequence[str]) -> Workload:

@@ -105,7 +105,7 @@ def _race(figures: RaceFigures | None) -> Document | None:
     if figures is None:
         return None
     clocks = {name: _speedup(getattr(figures, name)) for name in ("cpu", "wall")}
-    numbers = ("cold", "hot", "calls_per_s", "baseline_calls_per_s")
+    numbers = ("seen", "unseen", "calls_per_s", "baseline_calls_per_s")
     return _shallow(figures) | clocks | {name: _finite(getattr(figures, name)) for name in numbers}
 
 

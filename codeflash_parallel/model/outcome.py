@@ -110,6 +110,8 @@ class Code(StrEnum):
     BEATEN = "BEATEN"
     #: Faster in total, but one group of tests became slower than allowed.
     REGRESSES_TEST = "REGRESSES_TEST"
+    #: Faster on the inputs of the tests, and not on others of the same shape: a memo, or a table of answers.
+    GAIN_ONLY_ON_SEEN_INPUTS = "GAIN_ONLY_ON_SEEN_INPUTS"
     #: Correct; the race could not show whether it is faster.
     TOO_NOISY = "TOO_NOISY"
     #: Correct; the race's budget was spent before it could decide, and its reason says which would do.

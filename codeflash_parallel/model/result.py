@@ -51,8 +51,8 @@ class RaceFigures:
         dropped_after: rounds of its race after which it was dropped, 0 when it was not.
         cpu, wall: speedups on either clock; `None` with too few rounds. Where the wall clock decides, `cpu`
             is that of whole processes with their children.
-        cold: gain on inputs that the process saw for the first time; `None` where it was not measured.
-        hot: gain on the same inputs when it saw them again.
+        seen: speedup on the calls of the tests, or whatever else is timed.
+        unseen: that on other values of the same shape; `None` where there are none.
         peak_bytes, baseline_peak_bytes: by how much resident memory grew at most while the work was done.
         calls_per_s, baseline_calls_per_s: on the wall clock; `None` where tests, their benchmarks or commands
             are timed.
@@ -64,8 +64,8 @@ class RaceFigures:
     dropped_after: int = 0
     cpu: Speedup | None = None
     wall: Speedup | None = None
-    cold: float | None = None
-    hot: float | None = None
+    seen: float | None = None
+    unseen: float | None = None
     peak_bytes: int = 0
     baseline_peak_bytes: int = 0
     calls_per_s: float | None = None

@@ -148,6 +148,10 @@ class Settings:
         "over the workload on the baseline, each in a new process; up to a minute 200; 45 at least.",
     )
     confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
+    count_repeats: bool = _setting(
+        default=False,
+        help_text="Credit what is gained on inputs seen before, by a memo for example, and not on new ones.",
+    )
     min_speedup: float = _setting(0.01, "Smallest speedup worth claiming, as a fraction.")
     indifference: float = _setting(0.02, "Candidates closer than this fraction count as equally fast.")
     max_regression: float = _setting(0.05, "Largest slowdown of one group of tests that a winner may bring.")

@@ -122,7 +122,7 @@ def _clocks(race: RaceFigures, decided: Speedup | None) -> str:
 
 
 def _inputs(race: RaceFigures) -> str:
-    named = (("seen for the first time", race.cold), ("seen again", race.hot))
+    named = (("the tests' calls", race.seen), ("unseen", race.unseen))
     return ", ".join(f"{name} {gain:.{_digits(gain)}f}x" for name, gain in named if gain is not None)
 
 

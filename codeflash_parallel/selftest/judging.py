@@ -37,7 +37,9 @@ _CAUGHT_BY = {
     **dict.fromkeys(VALUES, "values"),
     **dict.fromkeys(("TIMEOUT", "OUT_OF_MEMORY", "TOO_SLOW", "CPU_LIMIT", "DISK_LIMIT"), "limits"),
     **dict.fromkeys(("LEAKED_PROCESS", "ESCAPED"), "afterwards"),
-    **dict.fromkeys(("NOT_FASTER", "NOT_CONFIRMED", "BEATEN", "REGRESSES_TEST"), "race"),
+    **dict.fromkeys(
+        ("NOT_FASTER", "NOT_CONFIRMED", "BEATEN", "REGRESSES_TEST", "GAIN_ONLY_ON_SEEN_INPUTS"), "race"
+    ),
     **dict.fromkeys(("TOO_NOISY", "BUDGET_TOO_SMALL", "SUSPECT"), "race"),
     "WRONG_SOURCE": "source",
     "RUNNER_TAMPERED": "canaries",

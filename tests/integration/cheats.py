@@ -72,7 +72,7 @@ DISTINCT = {distinct}
 
 @pytest.mark.parametrize("number", range(40))
 def test_work(number):
-    start = number % DISTINCT * 10
+    start = 5 + number % DISTINCT * 10
     assert len(work(tuple(range(start, start + 4)))) == 4
 """
 
@@ -133,7 +133,7 @@ class Cheat:
 NO_GAIN = ("not measurably faster", "could not be shown", "too noisy")
 
 #: What is said of a gain that only repeated inputs have.
-CACHE = ("cache", *NO_GAIN)
+CACHE = ("inputs that the tests know", "outcomes", *NO_GAIN)
 
 
 def _cheat(entry: Entry) -> Cheat:

@@ -69,7 +69,7 @@ def main():
     if act == "stuck at its start":
         time.sleep(3600)
     calls = "many" if act == "countless" else [len(g["calls"]) for g in spec["groups"]]
-    say("ready", groups=len(spec["groups"]), calls=calls)
+    say("ready", groups=len(spec["groups"]), calls=calls, twins=[0] * len(calls))
     while True:
         line = read()
         if not line:
@@ -130,7 +130,7 @@ def noted(key, folder=None):
 
 
 def is_to_crash(act, number):
-    if act == "crash once" and number == 2:
+    if act == "crash once" and number == 1:
         return not noted("crash", Path(os.environ["TMPDIR"]).parent)
     return act == "crash" and number > 0
 

@@ -74,7 +74,7 @@ def test_a_unit_serves_blocks(lab: Lab) -> None:
     core = min(os.sched_getaffinity(0))
     with lab.arm([group(*calls), group(calls[0])]) as arm:
         ready = arm.hear()
-        assert ready == {"t": "ready", "groups": 2, "calls": [3, 1], "skipped": {}}
+        assert ready == {"t": "ready", "groups": 2, "calls": [3, 1], "twins": [0, 0], "skipped": {}}
         unit = arm.ask(op="unit", core=core, unit=0)
         assert os.sched_getaffinity(unit["pid"]) == {core}
         assert os.sched_getaffinity(arm.process.pid) == os.sched_getaffinity(0)

@@ -146,7 +146,7 @@ def test_profiles_stand_side_by_side_where_there_is_room() -> None:
 def raced(**more) -> RaceFigures:
     cpu = Speedup(estimate=2.314, low=2.25, high=2.38, stage="confirmation")
     wall = Speedup(estimate=2.2, low=1.9, high=2.5, clock="wall", stage="confirmation")
-    fields = {"stage": "confirmation", "rounds": 12, "cpu": cpu, "wall": wall, "cold": 2.29, "hot": 2.33}
+    fields = {"stage": "confirmation", "rounds": 12, "cpu": cpu, "wall": wall, "seen": 2.29, "unseen": 2.33}
     fields |= {"peak_bytes": 3 * 2**20, "baseline_peak_bytes": 2**20}
     return RaceFigures(**(fields | {"calls_per_s": 23140.0, "baseline_calls_per_s": 10000.0} | more))
 
@@ -160,7 +160,7 @@ def test_everything_that_was_measured_of_the_winner_is_told(detail: Detail) -> N
     for words in (
         "timed: 12 rounds of the confirmation",
         "clocks: CPU 2.31x (2.25-2.38), wall 2.20x (1.90-2.50); cpu time decides",
-        "inputs: seen for the first time 2.29x, seen again 2.33x",
+        "inputs: the tests' calls 2.29x, unseen 2.33x",
         "memory: grows by 3.0 MiB at its peak, the baseline by 1.0 MiB",
         "throughput: 23,140 calls a second, the baseline 10,000",
         "t.py::heavy: 2.31x (2.25-2.38)",

@@ -43,7 +43,7 @@ from codeflash_parallel.benchmark.tracks import Track
 
 
 def test_an_arm_that_another_beats_is_dropped():
-    state, _ = run(noisy(Random(10), {"a": 1.3, "b": 1.4, "c": 1.5}, gaussian()), "abc")
+    state, _ = run(noisy(Random(10), {"a": 1.35, "b": 1.4, "c": 1.5}, gaussian()), "abc")
 
     assert [state.standing(c) for c in "abc"] == [Standing.BEATEN, Standing.BEATEN, Standing.FASTER]
     assert set(state.dropped_after) == {"a", "b"}
@@ -99,18 +99,46 @@ def _staying(gains, rounds):
 def test_a_large_field_is_cut_twice():
     gains = {f"c{number}": 0.012 + number / 10_000 for number in range(8)}
 
-    assert len(_staying(gains, 5).living) == 8
-    assert _staying(gains, 6).living == ("c4", "c5", "c6", "c7")
-    after = _staying(gains, 12)
+    assert len(_staying(gains, 2).living) == 8
+    assert _staying(gains, 3).living == ("c4", "c5", "c6", "c7")
+    after = _staying(gains, 6)
     assert after.living == ("c6", "c7")
     assert {after.standing(f"c{number}") for number in range(6)} == {Standing.BEHIND}
+
+
+def test_a_sprint_leaves_who_is_far_behind_and_names_who_is_far_ahead():
+    gains = {"slow": 0.85, "same": 1.0, "near": 1.4, "first": 1.5}
+    two = {arm: single([log(gain)] * 2) for arm, gain in gains.items()}
+    once = {arm: single([log(gain)]) for arm, gain in gains.items()}
+
+    assert look(Looks(candidates=tuple(gains)), once, PLAN).living == tuple(gains)
+    state = look(Looks(candidates=tuple(gains)), two, PLAN)
+
+    assert [state.standing(arm) for arm in gains] == [
+        Standing.HOPELESS, Standing.BEHIND, Standing.FASTER, Standing.FASTER,
+    ]  # fmt: skip
+    assert not state.decided, "the two are not told apart yet"
+    alone = look(Looks(candidates=("same", "first")), {arm: two[arm] for arm in ("same", "first")}, PLAN)
+    assert (alone.living, alone.decided) == (("first",), True)
+    claim = look(Looks(candidates=("first",)), {"first": two["first"]}, CONFIRM)
+    assert claim.standing("first") is Standing.OPEN, "a confirmation claims nothing by size"
+
+
+def test_who_seems_to_miss_the_target_is_given_up_after_five_rounds():
+    values = [0.004, -0.004, 0.002, 0.0, -0.002]
+
+    def standing(count, plan):
+        return look(Looks(candidates=("x",)), {"x": single(values[:count])}, plan).standing("x")
+
+    assert [standing(count, PLAN) for count in (4, 5)] == [Standing.OPEN, Standing.FUTILE]
+    assert standing(5, CONFIRM) is Standing.OPEN
 
 
 def test_a_small_field_is_not_halved():
     gains = {f"c{number}": 0.012 + number / 10_000 for number in range(4)}
 
-    assert len(_staying(gains, 11).living) == 4
-    assert _staying(gains, 12).living == ("c2", "c3")
+    assert len(_staying(gains, 5).living) == 4
+    assert _staying(gains, 6).living == ("c2", "c3")
 
 
 def test_who_plainly_gains_is_not_cut():
@@ -132,7 +160,7 @@ def test_where_work_is_dear_the_field_is_halved_and_ends_in_a_duel():
     behind = [c for c in EIGHT if state.standing(c) is Standing.BEHIND]
 
     assert len(state.living) == 1
-    assert sorted(state.dropped_after[c] for c in behind) == [4] * 4 + [8] * 3
+    assert sorted(state.dropped_after[c] for c in behind) == [3] * 4 + [6] * 3
     assert state.decided
     assert rounds_used(tracks) <= 14
 

@@ -13,7 +13,7 @@ from codeflash_parallel.benchmark.suspicion import cpu_per_call
 from codeflash_parallel.benchmark.tracks import track
 from codeflash_parallel.model.outcome import Code, Status
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1),), budget_ns=30 * 10**9)
+PLAN = RacePlan(groups=(Group(name="all", ns=1, twins=((0,),)),), budget_ns=30 * 10**9)
 MS = 1_000_000
 CALLS = 10
 
@@ -23,10 +23,8 @@ def block(arm: str, kind: BlockKind, ns: int, *, slowed: float = 1.0) -> Block:
 
 
 def round_of(number: int, costs: dict[str, int], **more) -> Round:
-    """Make a round in which cold inputs cost twice as much, and the wall clock shows a tenth more."""
-    blocks = []
-    for arm, ns in costs.items():
-        blocks += [block(arm, BlockKind.COLD, 2 * ns), block(arm, BlockKind.AGAIN, ns)]
+    """Make a round in which twins cost twice as much, and the wall clock shows a tenth more."""
+    blocks = [block(arm, BlockKind.TWIN, 2 * ns + ns // 10 * (arm == "a")) for arm, ns in costs.items()]
     order = [BASELINE, *(arm for arm in costs if arm != BASELINE), BASELINE]
     blocks += [block(arm, BlockKind.TIMED, costs[arm], slowed=1.1) for arm in order]
     return Round(number=number, layout=0, core=0, blocks=tuple(blocks), **more)
@@ -51,7 +49,7 @@ def raced(costs: dict[str, int], plan: RacePlan = PLAN, count: int = 12, **more)
     return Raced(**{**fields, **more})
 
 
-def test_both_clocks_cold_and_hot_memory_and_throughput() -> None:
+def test_both_clocks_unseen_inputs_memory_and_throughput() -> None:
     found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS})], "a")
 
     assert (found.stage, found.rounds, found.dropped, found.dropped_after) == ("race", 12, "", 0)
@@ -59,7 +57,7 @@ def test_both_clocks_cold_and_hot_memory_and_throughput() -> None:
         assert gain.low <= gain.estimate <= gain.high
         assert gain.estimate == pytest.approx(2.0, rel=0.01)
     assert (found.cpu.clock, found.wall.clock) == ("cpu", "wall")
-    assert (found.cold, found.hot) == (pytest.approx(2.0), pytest.approx(2.0))
+    assert (found.seen, found.unseen) == (pytest.approx(2.0), pytest.approx(4.0 / 2.1))
     assert (found.peak_bytes, found.baseline_peak_bytes) == (5, 3)
     assert found.calls_per_s == pytest.approx(CALLS / 0.0044)
     assert found.baseline_calls_per_s == pytest.approx(CALLS / 0.0088)

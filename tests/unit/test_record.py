@@ -110,13 +110,13 @@ GOOD = to_json(RunRecord(run_id="r", seed=5, version="0.1.0"))
     ("data", "said"),
     [
         ([], "schema version is None"),
-        ({**GOOD, "schema": 9}, "schema version is 9, this program reads 1"),
+        ({**GOOD, "schema": 9}, "schema version is 9, this program reads 2"),
         ({**GOOD, "type": "Sum"}, "'Sum' is none of RunRecord, RaceRecord"),
         ({**GOOD, "seed": "5"}, "int was expected, not '5'"),
         ({**GOOD, "seed": True}, "int was expected, not 'True'"),
         ({**GOOD, "more": 1}, "RunRecord has no more"),
         ({k: v for k, v in GOOD.items() if k != "seed"}, "RunRecord is incomplete: .*'seed'"),
-        ({"schema": 1, "type": "RaceRecord", "stage": "race", "outcome": 3}, "dict was expected, not '3'"),
+        ({"schema": 2, "type": "RaceRecord", "stage": "race", "outcome": 3}, "dict was expected, not '3'"),
     ],
 )
 def test_what_is_no_record_is_said(data, said):

@@ -69,7 +69,7 @@ def test_void_rounds_teach_nothing():
 
 
 def test_who_left_is_not_looked_at_from_that_round_on():
-    gains = {"a": 1.3, "b": 1.5}
+    gains = {"a": 1.15, "b": 1.2}
     state, rounds = live(gains, PLAN, out={"b": OUT})
 
     assert (state.standing("b"), state.dropped_after["b"]) == (Standing.OUT, 3)

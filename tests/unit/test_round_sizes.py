@@ -14,7 +14,6 @@ from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.benchmark.rounds import turns
 from codeflash_parallel.benchmark.scales import (
     LEAST_PALINDROMES,
-    TIMED_NS,
     Scale,
     predicted_ns,
     with_more,
@@ -36,7 +35,7 @@ def palindromes(*block_ns, arms=1, plan=PLAN):
 def test_short_blocks_are_run_until_the_time_of_a_round_is_filled():
     (count,) = palindromes(1_500_000)
 
-    assert count * 2 * 1_500_000 == TIMED_NS[PLAN.stage]
+    assert count * 2 * 1_500_000 == PLAN.timed_ns
 
 
 def test_groups_share_the_time_of_a_round():
@@ -83,13 +82,6 @@ def test_groups_take_turns_palindrome_by_palindrome(counts, seed):
     for at in range(1, len(order) + 1):
         had = Counter(order[:at])
         assert all(had[group] >= min(count, max(had.values()) - 1) for group, count in enumerate(counts))
-
-
-@pytest.mark.parametrize(
-    ("cycle_ns", "passes"), [(20_000, 8), (400_000, 8), (2 * MS, 2), (3 * MS, 1), (40 * MS, 1)]
-)
-def test_short_passes_over_known_inputs_are_repeated(cycle_ns, passes):
-    assert Scale(cycle=1, calls=3, block_ns=3 * cycle_ns).known_passes == passes
 
 
 def test_where_copies_of_inputs_are_dear_a_round_has_fewer_blocks_and_fits_all_the_same():

@@ -1,0 +1,382 @@
+"""Make twins of captured calls: other values of the same shape, on which the baseline ends likewise.
+
+In a twin letters and digits are exchanged for others (one permutation for the whole call, so that what was
+equal, contained or sorted alike stays so), numbers move a little, and items change places. What always has
+one value, or is a key of a record, stays. A twin keeps all relations of the observed calls, ends as its call
+does and takes about as long. Candidates cannot know twins; what they gain on them they gain by being fast.
+"""
+
+import functools
+import gc
+import random
+import re
+import string
+import sys
+import time
+from contextlib import suppress
+
+from . import importing, inputs, instrument, pickling, relations
+from .allowance import TooSlow, awaited, limit_memory, limited
+from .callwork import Raised, batch_of
+from .naming import type_name
+from .positions import ITEMS, KEYS, VALUES, is_record
+from .replay import seed_everything
+from .targets import Settler, Targets, items_read
+
+#: Calls of one target from which relations are read.
+_MOST_OBSERVED = 300
+#: A twin's time on the baseline, as a multiple of its call's, and what a clock errs by in so short calls.
+_LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 5_000
+#: Calls shorter than this are made several times; the fastest counts.
+_SHORT_NS, _TIMES = 50_000, 4
+#: Calls that take so much of their group's time have twins, or there are no more of the others either.
+_SHARE = 0.8
+#: By how much all whole numbers of a call are shifted; None: each by another.
+_REACHES = (1_000_000, 1_000, 32, None)
+#: Fewer different values than these, and numbers below, may be flags.
+_CHOICE = 4
+#: Tries for one twin in each way.
+_TRIES = 2
+#: Twins of a group take so long in all, where they can be made within the budget, and so long at least:
+#: blocks of a few microseconds tell nothing.
+_TWINS_NS, _LEAST_NS = 3_000_000, 800_000
+#: Twins of one group at most; CPU time for making all, or so many passes over all calls; bytes of all.
+_MOST_TWINS, _MAKING_NS, _MAKING_PASSES, _ALL_BYTES = 3_000, 1_200_000_000, 8, 32 << 20
+_MEMORY_BYTES = 1 << 30
+#: Seconds that one call may wait: for a core mostly, on a busy machine.
+_WAIT_S = 10.0
+_WORD = re.compile(r"[^\W_]+")
+
+
+def run(spec, channel):
+    """Write twins of the calls of each group to a file, as many of each call."""
+    guard = importing.install(spec, channel)
+    inputs.install_places(spec)
+    calls = inputs.read_calls(spec["inputs"])
+    guard.proof.instrument = instrument.registering(spec, channel, calls)
+    limit_memory(_MEMORY_BYTES)
+    maker = _Maker(spec, {call.meta["i"]: call for call in calls})
+    with open(spec["twins"], "wb") as file:
+        for number, group in enumerate(spec["groups"]):
+            for twin in maker.twins_of(group["calls"], len(spec["groups"]) - number):
+                inputs.write_call(file, *twin)
+    maker.close()
+    return 0
+
+
+class _Maker:
+    """What all groups share: relations, budgets, what has been seen."""
+
+    def __init__(self, spec, calls):
+        self._calls, self._seed = calls, spec["seed"]
+        self._targets, self._settler = Targets(spec, instrument.REGISTRY), Settler()
+        self._random = random.Random(spec["seed"])
+        self._seen = {call.blob for call in calls.values()}
+        self._left_ns, self._room, self._next = None, _ALL_BYTES, 0
+        self._known, self._ways = {}, {}
+
+    def close(self):
+        """Let go of the event loop."""
+        self._settler.close()
+
+    def twins_of(self, indexes, groups):
+        """Return (meta, blob) of a group's twins, variant by variant, as many of each call that has any.
+
+        Args:
+            indexes: of the group's calls.
+            groups: that are still to come, this one included: they share what is left of the budget.
+        """
+        seeds = [seed for seed in map(self._seeded, indexes) if seed is not None]
+        if not seeds:
+            return []
+        pass_ns = most_ns = sum(seed.ns for seed in seeds)
+        if self._left_ns is None:
+            self._left_ns = max(_MAKING_NS, _MAKING_PASSES * groups * pass_ns)
+        end_ns = time.process_time_ns() + self._left_ns // groups
+        wanted = max(1, min(_MOST_TWINS // len(seeds), _TWINS_NS // max(1, pass_ns)))
+        found = []
+        while len(found) < wanted and seeds:
+            began = time.process_time_ns()
+            variant = [self._twin(seed, end_ns) for seed in seeds]
+            # A call that has no other twin is left out of all variants, or else this variant is.
+            kept = [place for place, twin in enumerate(variant) if twin is not None]
+            if sum(seeds[place].ns for place in kept) < _SHARE * most_ns:
+                break
+            seeds = [seeds[place] for place in kept]
+            found = [[one[place] for place in kept] for one in [*found, variant]]
+            spent = time.process_time_ns() - began
+            self._left_ns -= spent
+            if time.process_time_ns() + spent > end_ns or self._room < 0:
+                break
+        is_short = len(found) * sum(seed.ns for seed in seeds) < _LEAST_NS
+        return [] if is_short else [twin for variant in found for twin in variant]
+
+    def _seeded(self, index):
+        """Return a call with what it does on the baseline; None where it cannot be made."""
+        with suppress(Exception, TooSlow):
+            call = self._calls[index]
+            seed = _Seed(call, self._targets.function(call.meta), self._relations(call.meta["target"]))
+            seed.kind, seed.ns = self._ended(call.blob, seed)
+            seed.ns = self._ended(call.blob, seed)[1]
+            return seed
+        return None
+
+    def _relations(self, target):
+        if target not in self._known:
+            calls = {call.blob: call for call in self._calls.values() if call.meta["target"] == target}
+            observed = []
+            for call in list(calls.values())[:_MOST_OBSERVED]:
+                with suppress(Exception):
+                    observed.append(inputs.load(call))
+            known = relations.infer(observed)
+            # Where few values were seen they choose; small numbers that stand alone are kept there.
+            flags = {
+                path for path, place in known.places.items() if len(set(map(repr, place.pool))) < _CHOICE
+            }
+            self._known[target] = _freed(known), flags
+        return self._known[target]
+
+    def _twin(self, seed, end_ns):
+        """Return (meta, blob) of a new twin; None if none is found in time.
+
+        Calls of one target begin with the way that did for the one before.
+        """
+        target = seed.call.meta["target"]
+        if seed.way is None:
+            seed.way = self._ways.get(target, 0)
+        while seed.way < len(_WAYS) and time.process_time_ns() < end_ns:
+            # What went well before fails by chance.
+            for _ in range(_TRIES if self._ways.get(target) != seed.way else 4 * _TRIES):
+                blob = self._drawn(seed)
+                if blob is not None:
+                    self._ways[target] = seed.way
+                    self._seen.add(blob)
+                    self._room -= len(blob)
+                    self._next += 1
+                    meta = seed.call.meta
+                    return dict(meta, i=self._next, base=meta["i"], test=""), blob
+            seed.way += 1
+        return None
+
+    def _drawn(self, seed):
+        try:
+            args, kwargs = inputs.load(seed.call)
+            args, kwargs = _Change(seed, self._random).of(args, kwargs)
+            if seed.known.broken(args, kwargs):
+                return None
+            blob = pickling.dumps((args, kwargs), _ALL_BYTES)
+            if blob in self._seen:
+                return None
+            kind, ns = self._ended(blob, seed)
+        except (Exception, TooSlow):  # objects of the project may object to whatever was changed
+            return None
+        is_like = _LEAST_RATIO * seed.ns - _GRAIN_NS <= ns <= _MOST_RATIO * seed.ns + _GRAIN_NS
+        return blob if kind == seed.kind and is_like else None
+
+    def _ended(self, blob, seed):
+        """Return how a call ends, and its CPU time; of a short one the least of some."""
+        kind, least_ns = self._made(blob, seed)
+        for _ in range(_TIMES - 1 if _GRAIN_NS < least_ns < _SHORT_NS else 0):
+            least_ns = min(least_ns, self._made(blob, seed)[1])
+        return kind, least_ns
+
+    def _made(self, blob, seed):
+        meta, call = seed.call.meta, inputs.Call(seed.call.meta, blob)
+        waits = meta["shape"] in ("coroutine", "asyncgen")
+        if waits:
+            self._settler.open_loop()
+        entry = (seed.function, *inputs.load(call), items_read(meta))
+        batch = batch_of([entry], 1, (), self._settler, waits=waits)
+        seed_everything(self._seed)
+        gc.disable()
+        try:
+            with limited(), awaited(_WAIT_S):
+                started = time.thread_time_ns()
+                batch.run()
+                ns = time.thread_time_ns() - started
+        finally:
+            gc.enable()
+        return _kind(batch.results[0]), ns
+
+
+class _Seed:
+    """A captured call of which twins are made."""
+
+    def __init__(self, call, function, known):
+        self.call, self.function, (self.known, self.flags) = call, function, known
+        self.kind, self.ns, self.way = "", 0, None  # `way`: its place in `_WAYS`
+        self.words = _words_of(call.meta["module"])
+
+
+def _kind(result):
+    if type(result) is Raised:
+        if isinstance(result.error, TooSlow):
+            raise result.error
+        return "raises " + type_name(type(result.error))
+    return "returns " + type_name(type(result))
+
+
+class _Everything:
+    """An alphabet that has every sign."""
+
+    @staticmethod
+    def issuperset(_signs):
+        return True
+
+
+def _freed(known):
+    """Return relations without alphabets, ranges and steps: other letters and numbers are the point."""
+    return relations.Relations({path: _wider(each) for path, each in known.places.items()}, known.pairs)
+
+
+def _wider(summary):
+    if summary.low is None or summary.low == summary.high:
+        return summary._replace(alphabet=_Everything)
+    most = max(abs(summary.low), abs(summary.high)) + _REACHES[0]
+    low = -most if summary.low < 0 else min(summary.low, 1)
+    high = most if summary.high > 0 else max(summary.high, -1)
+    return summary._replace(alphabet=_Everything, low=low, high=high, step=(0, 1))
+
+
+@functools.cache
+def _words_of(module):
+    """Return the words in the source of a module: texts that the code may know."""
+    try:
+        with open(sys.modules[module].__file__, encoding="utf-8") as file:
+            return frozenset(map(str.lower, _WORD.findall(file.read())))
+    except (OSError, AttributeError, UnicodeDecodeError):
+        return frozenset()
+
+
+#: What is done to the words of texts, the most telling first: letters are exchanged in all of them, in those
+#: that the source does not have, in one half; they change places; nothing (but to numbers and orders).
+_WAYS = tuple((level, reach) for level in ("all", "unknown", "half", "moved", "none") for reach in _REACHES)
+_SEQUENCES = (list, tuple, set, frozenset)
+
+
+class _Change:
+    """One change of all values of a call: equal parts are changed alike."""
+
+    def __init__(self, seed, chance):
+        self._places, self._words, self._chance = seed.known.places, seed.words, chance
+        self._flags = seed.flags
+        self._level, reach = _WAYS[seed.way]
+        self._signs = str.maketrans(_permutation(chance))
+        self._changed, self._walked, self._kept = {}, {}, set()
+        # Equal steps keep orders and distances; jitter does not.
+        self._shift = None if reach is None else chance.randint(1, reach)
+        self._factor = chance.uniform(0.9, 1.1)
+        self._orders = chance.random() < 1 / 4 or self._level == "none"
+
+    def of(self, args, kwargs):
+        """Return other (args, kwargs); objects and containers of the given ones are changed in place."""
+        for summary in self._places.values():
+            self._kept.update(summary.closed or (), summary.keys or ())
+        changed = tuple(self._value(value, (place,)) for place, value in enumerate(args))
+        return changed, {name: self._value(value, (name,)) for name, value in kwargs.items()}
+
+    def _value(self, value, path):
+        kind = type(value)
+        if kind in (str, bytes, int, float):
+            return self._atom(value, path)
+        if id(value) in self._walked:
+            return self._walked[id(value)][1]
+        # What was walked is kept alive, or its place in memory would be taken by another.
+        self._walked[id(value)] = (value, value)
+        found = value
+        if kind in _SEQUENCES:
+            found = self._sequence(value, path)
+        elif kind is dict:
+            self._mapping(value, path)
+        elif kind.__module__ == "numpy" and hasattr(value, "dtype"):
+            self._array(value)
+        elif kind.__module__ != "builtins" and not isinstance(value, type):
+            state = getattr(value, "__dict__", None)
+            if type(state) is dict:
+                for name, part in list(state.items()):
+                    state[name] = self._value(part, (*path, "." + name))
+        self._walked[id(value)] = (value, found)
+        return found
+
+    def _sequence(self, value, path):
+        fields = type(value) is tuple and len(value) <= 12
+        parts = [self._value(part, (*path, at if fields else ITEMS)) for at, part in enumerate(value)]
+        if type(value) is list:
+            if self._orders:
+                self._chance.shuffle(parts)
+            value[:] = parts
+            return value
+        if type(value) is set:
+            value.clear()
+            value.update(parts)
+            return value
+        return type(value)(parts)
+
+    def _mapping(self, value, path):
+        record = is_record(value)
+        items = []
+        for key, part in value.items():
+            step = "." + key if record else VALUES
+            items.append((self._value(key, (*path, KEYS)), self._value(part, (*path, step))))
+        if self._orders:
+            self._chance.shuffle(items)
+        value.clear()
+        value.update(items)
+
+    def _array(self, array):
+        """Change the order of rows; of a square matrix rows and columns alike, which keeps its symmetry."""
+        if not array.ndim or not array.flags.writeable:
+            return
+        order = list(range(array.shape[0]))
+        self._chance.shuffle(order)
+        is_square = len(array.shape) == 2 and array.shape[0] == array.shape[1]
+        array[...] = array[order][:, order] if is_square else array[order]
+
+    def _atom(self, value, path):
+        key = (type(value), value)
+        if key not in self._changed:
+            alone = len(path) == 1 or str(path[-1])[:1] == "."
+            is_flag = type(value) is int and alone and -_CHOICE < value < _CHOICE and path in self._flags
+            is_kept = value in self._kept or is_flag
+            self._changed[key] = value if is_kept else self._other(value, path)
+        return self._changed[key]
+
+    def _other(self, value, path):
+        if type(value) is str:
+            return self._text(value)
+        if type(value) is bytes:
+            return self._text(value.decode("latin-1")).encode("latin-1")
+        summary = self._places.get(path)
+        low, high = (summary.low, summary.high) if summary and summary.low is not None else (value, value)
+        if type(value) is int:
+            reach = max(1, abs(value) // 8)
+            moved = value + (self._chance.randint(-reach, reach) if self._shift is None else self._shift)
+            return min(max(moved, int(low)), int(high)) if low <= value <= high else moved
+        moved = min(max(value * self._factor, low), high)
+        return moved if summary is None or summary.decimals is None else round(moved, summary.decimals)
+
+    def _text(self, text):
+        if self._level != "moved":
+            return _WORD.sub(self._word, text)
+        others = [word for word in _WORD.findall(text) if word.lower() not in self._words]
+        self._chance.shuffle(others)
+        return _WORD.sub(lambda word: word[0] if word[0].lower() in self._words else others.pop(), text)
+
+    def _word(self, match):
+        word = match.group()
+        if self._level == "none" or (self._level == "unknown" and word.lower() in self._words):
+            return word
+        if self._level == "half" and hash((word, self._factor)) % 2:
+            return word
+        return word.translate(self._signs)
+
+
+def _permutation(chance):
+    """Return a permutation of the Latin letters, the same for both cases, and of the digits but zero."""
+    found = {}
+    for signs in (string.ascii_lowercase, string.digits[1:]):
+        others = list(signs)
+        chance.shuffle(others)
+        found.update(zip(signs, others))
+        found.update(zip(signs.upper(), "".join(others).upper()))
+    return found

@@ -1,0 +1,102 @@
+"""Twins: other values of the same shape; and the figure that they give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from codeflash_parallel._guest import relations, twins
+from codeflash_parallel.benchmark.conduct import disagreeing
+from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan
+from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.tracks import track
+
+
+def changed(*calls, way=0, seed=0, words=frozenset()):
+    """Return a twin of the last of some calls (args, kwargs), and the relation that it breaks."""
+    known = twins._freed(relations.infer(list(calls)))
+    made = SimpleNamespace(known=known, flags=set(known.places), words=words, way=way)
+    args, kwargs = twins._Change(made, Random(seed)).of(*calls[-1])
+    return args, kwargs, known.broken(args, kwargs)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_letters_and_digits_are_exchanged_alike_all_over_a_call(seed):
+    text, words = "Foo-bar 42 FOO", ["foo", "bar"]
+
+    (other, found), _, broken = changed((("x", ["x", "y"]), {}), ((text, words), {}), seed=seed)
+
+    capital, middle, number, large = other.replace("-", " ").split()
+    assert other != text
+    assert capital.upper() == large
+    assert sorted(found) == sorted([capital.lower(), middle])
+    assert number.isdigit()
+    assert broken == ""
+
+
+def test_shifted_numbers_keep_their_order_and_distances():
+    ((one, *more),), _, broken = changed(((list(range(5, 50)),), {}), ((list(range(7, 60)),), {}), seed=1)
+
+    assert one != 7
+    assert more == list(range(one + 1, one + 53))
+    assert broken == ""
+
+
+def test_words_of_the_source_may_be_kept_and_the_others_change():
+    unknown = next(place for place, (level, _) in enumerate(twins._WAYS) if level == "unknown")
+
+    (text,), _, _ = changed((("coding: spam",), {}), way=unknown, words=frozenset({"coding"}))
+
+    assert text.startswith("coding: ")
+    assert text != "coding: spam"
+
+
+def test_what_always_has_one_value_stays():
+    calls = [((f"text{n}abc",), {"mode": "strict", "flag": True}) for n in range(5)]
+
+    _, kwargs, broken = changed(*calls)
+
+    assert kwargs == {"mode": "strict", "flag": True}
+    assert broken == ""
+
+
+PLAN = RacePlan(groups=(Group(name="a", ns=3, twins=((0,), (1,))), Group(name="b", ns=1)))
+
+
+def round_of(number, arm, known, unseen, digest="same"):
+    """A round in which an arm is so many times as fast; a block of twins costs 100 microseconds beside."""
+    blocks = []
+    for group in (0, 1):
+        for name, gain in ((BASELINE, 1), (arm, known), (arm, known), (BASELINE, 1)):
+            blocks.append(timed(name, BlockKind.TIMED, group, 10_000_000 / gain))
+    for start in (0, 100):
+        for name, before, after in ((BASELINE, 1, 1), (arm, known, unseen)):
+            blocks.append(timed(name, BlockKind.KNOWN, 0, 1_000_000 / before + 1e5, start=start))
+            own = digest if name == arm else "same"
+            blocks.append(timed(name, BlockKind.TWIN, 0, 1_000_000 / after + 1e5, start=start, digest=own))
+    return Round(number=number, layout=0, core=0, blocks=tuple(blocks))
+
+
+def timed(arm, kind, group, ns, **more):
+    return Block(arm=arm, kind=kind, group=group, calls=100, cpu_ns=round(ns), wall_ns=round(ns), **more)
+
+
+def test_the_figure_on_twins_is_that_of_groups_that_have_them():
+    honest = track([round_of(0, "x", 4, 4)], "x", PLAN)
+    memo = track([round_of(0, "x", 4, 1)], "x", PLAN)
+    none = track([round_of(0, "x", 4, 1)], "x", replace(PLAN, groups=(PLAN.groups[1], PLAN.groups[1])))
+
+    assert exp(honest.unseen[0]) == pytest.approx(4), "what a short block costs beside is taken off"
+    assert exp(memo.unseen[0]) < 1.5 < exp(memo.known[0])
+    assert none.unseen == none.known == ()
+
+
+def test_outcomes_on_twins_are_compared():
+    rounds = [round_of(number, "x", 2, 2, digest="other") for number in range(2)]
+
+    assert disagreeing(rounds) == {"x"}
+    assert disagreeing([round_of(number, "x", 2, 2) for number in range(2)]) == frozenset()
