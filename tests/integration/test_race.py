@@ -13,7 +13,7 @@ import pytest
 from all_looks import judge
 
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
-from codeflash_parallel.benchmark.cutting import DUEL_AFTER
+from codeflash_parallel.benchmark.cutting import QUARTERED_AFTER
 from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
@@ -207,7 +207,7 @@ async def test_the_field_is_cut_where_one_call_is_long(project):
     assert not confirmations[0].plan.dear
     assert not raced.rounds[0].together
     assert all(round_.together for round_ in raced.rounds[1:])
-    assert max(raced.looks.dropped_after.values()) <= DUEL_AFTER
+    assert max(raced.looks.dropped_after.values()) <= QUARTERED_AFTER
     assert len(raced.looks.living) == 1
     assert ranking.winner == "most", str(ranking)
 
