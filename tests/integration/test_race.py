@@ -12,6 +12,8 @@ from random import Random
 import pytest
 from all_looks import judge
 
+from codeflash_parallel.behavior.arguments import TestRequest
+from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
 from codeflash_parallel.benchmark.cutting import QUARTERED_AFTER
 from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
@@ -20,8 +22,10 @@ from codeflash_parallel.benchmark.race import race
 from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.engine.twins import twinned
 from codeflash_parallel.model.line_profile import LineProfile
-from codeflash_parallel.model.outcome import Status, Verdict
+from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
 from codeflash_parallel.process.launcher import open_launcher
@@ -159,16 +163,22 @@ async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     assert any("test_heavy" in group.name for group in raced.plan.groups)
 
 
-@pytest.mark.campaign
-async def test_a_memo_on_the_arguments_is_suspect(project):
+async def test_a_memo_is_credited_with_what_it_gains_on_twins_of_the_calls(project):
     inputs, calls = await project.capture()
+    plan, path, request = plan_of(calls), project.folder / "twins", TestRequest()
+    unique = (Target(path="mod.py", qualname="unique"),)
+    guest = Guest(runner=project.runner, directory=project.guest_dir, targets=unique, request=request, seed=1)
+    plan = replace(plan, groups=await twinned(guest, project.baseline, plan.groups, Path(inputs), path))
+    spec = {**project.spec, "inputs": inputs, "twins": str(path)}
 
-    ranking, _, _ = await project.decide(
-        {"memo": CODES["memo"]}, plan_of(calls), {**project.spec, "inputs": inputs}
-    )
+    codes = {name: CODES[name] for name in ("memo", "faster")}
+    ranking, _, _ = await project.decide(codes, plan, spec)
 
-    assert ranking.verdict is Verdict.SUSPECT, str(ranking)
-    assert "first" in ranking.summary
+    assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "faster"), str(ranking)
+    assert ranking.of("memo").code is not Code.OK, str(ranking)
+    repeats = replace(plan, count_repeats=True)
+    credited, _, _ = await project.decide({"repeats": CODES["memo"]}, repeats, spec, seed=2)
+    assert (credited.verdict, credited.winner) == (Verdict.WINNER, "repeats"), str(credited)
 
 
 @pytest.mark.campaign
