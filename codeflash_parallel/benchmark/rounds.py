@@ -93,16 +93,13 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
     for group in turns(scales, random):
         scale = scales[group]
         if scale.is_lean:
-            await play.once([_timed(group, scale, random)], scale, random)
+            await play.once(_timed(group, scale, random), scale, random)
             continue
         for arm in block_order(candidates, random):
             more = 1 if arm in {BASELINE, NULL} else scale.more
             await play.block(arm, _timed(group, scale, random, more), scale)
     for group, scale in enumerate(scales):
-        for number in range(scale.twin_blocks):
-            twins = _twins(group, number, scale, random)
-            known = replace(twins, kind=BlockKind.KNOWN, is_checked=False)
-            await play.once([twins] if scale.is_lean else [known, twins], scale, random)
+        await play.meet_twins(group, scale, random)
     await play.end(scales)
 
 
@@ -158,12 +155,19 @@ class _Play:
         """Let an arm see every input once."""
         await self.block(arm, Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle), scale)
 
-    async def once(self, jobs: Sequence[Job], scale: Scale, random: Random) -> None:
-        """Run some blocks of every arm: the project's own caches would answer those of a second turn."""
+    async def meet_twins(self, group: int, scale: Scale, random: Random) -> None:
+        """Let every arm make the calls that nobody has seen."""
+        for number in range(scale.twin_blocks):
+            twins = _twins(group, number, scale, random)
+            await self.once(twins, scale, random)
+            if not scale.is_lean:
+                await self.block(BASELINE, replace(twins, kind=BlockKind.KNOWN, is_checked=False), scale)
+
+    async def once(self, job: Job, scale: Scale, random: Random) -> None:
+        """Run one block of every arm: the project's own caches would answer a second one of the baseline."""
         arms = random.sample([*self.units], len(self.units))
         for some in [arms] if scale.is_lean and self.place.together else [[arm] for arm in arms]:
-            for job in jobs:
-                await self.together(some, job, scale)
+            await self.together(some, job, scale)
 
     async def block(self, arm: str, job: Job, scale: Scale) -> None:
         """Run one block, unless the arm has been lost.

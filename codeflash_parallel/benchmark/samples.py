@@ -47,7 +47,7 @@ class BlockKind(StrEnum):
     TIMED = "timed"
     #: Counts, too: twins of a group's inputs, which nobody has seen, each once in a process ...
     TWIN = "twin"
-    #: ... and as many calls with known inputs right before: what so short a block costs beside its calls.
+    #: ... and as many of the baseline's calls with known inputs: what a short block costs beside its calls.
     KNOWN = "known"
     #: As many calls of the baseline as candidates' timed blocks hold, where those hold more.
     MANY = "many"

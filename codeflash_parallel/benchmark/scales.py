@@ -168,7 +168,7 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
     for scale in scales:
         total += _turn_ns(scale, arms) * scale.palindromes
         calls = scale.twin_calls * scale.twin_blocks
-        calls += 0 if scale.is_lean else scale.cycle + calls
+        calls += 0 if scale.is_lean else scale.cycle
         total += calls * (arms + 1) * (scale.block_ns + scale.making_ns) // scale.calls
     return total
 

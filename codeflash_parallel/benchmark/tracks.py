@@ -21,6 +21,7 @@ from codeflash_parallel.benchmark.charges import deferred_ns, prepared_ns
 from codeflash_parallel.benchmark.evidence import Evidence
 from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, weights
 from codeflash_parallel.benchmark.samples import (
+    LEAST_NS,
     Block,
     BlockKind,
     ChannelCost,
@@ -36,6 +37,9 @@ from codeflash_parallel.benchmark.together import counting, without_line
 #: baseline's do, with this error over all looks.
 UNEVEN_SHARE = 0.02
 UNEVEN_ERROR = 0.01
+
+#: Of a block of twins of the baseline so much at most is taken for what it costs beside its calls.
+COLD_SHARE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,11 +123,9 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     value = _of_means if uneven else _of_medians
     call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
     log_ratios = tuple(map(value, pairs))
-    met = [
-        [_once(round_, arm, group, kind, clock, cost) for kind in (BlockKind.TWIN, BlockKind.KNOWN)]
-        for round_ in rounds
-    ]
-    unseen = tuple(_unseen(own, *pairs) for own, pairs in zip(log_ratios, met, strict=True) if pairs[0])
+    cold_ns = _cold_ns(rounds, group, clock, cost)
+    twins = [_twins(round_, arm, group, clock, cost, cold_ns) for round_ in rounds]
+    unseen = tuple(_of_medians(met) for met in twins if met)
     return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
 
 
@@ -181,22 +183,33 @@ def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost,
     return pairs
 
 
-def _once(
-    round_: Round, arm: str, group: int, kind: BlockKind, clock: Clock, cost: ChannelCost
-) -> list[Pair]:
-    """Return an arm's blocks of one kind, each with the baseline's block of the same calls."""
-    blocks = [b for b in round_.blocks if b.kind is kind and b.group == group]
-    baseline = {b.start: net_ns(b, cost, clock) / b.calls for b in blocks if b.arm == BASELINE}
-    return [Pair(baseline[b.start], net_ns(b, cost, clock) / b.calls) for b in blocks if b.arm == arm]
+def _cold_ns(rounds: Sequence[Round], group: int, clock: Clock, cost: ChannelCost) -> float:
+    """Return what a block of twins costs beside its calls, lower quartile: others have left little in the caches.
 
-
-def _unseen(log_ratio: float, twins: Sequence[Pair], known: Sequence[Pair]) -> float:
-    """Return a round's log-ratio on twins.
-
-    Short blocks understate gains, since they cost something beside their calls. So twins are held against as
-    short blocks of known inputs, and what they lack against those is taken off the usual figure.
+    By the baseline's calls with known inputs, for all arms: short blocks would understate gains.
     """
-    return _of_medians(twins) if not known else log_ratio + _of_medians(twins) - _of_medians(known)
+    found = []
+    for round_ in rounds:
+        mine = [b for b in round_.blocks if b.arm == BASELINE and b.group == group]
+        usual = [net_ns(b, cost, clock) / b.calls for b in mine if b.kind is BlockKind.TIMED]
+        known = [b for b in mine if b.kind is BlockKind.KNOWN]
+        found += [net_ns(b, cost, clock) - b.calls * median(usual) for b in known if usual]
+    return max(0.0, sorted(found)[len(found) // 4]) if found else 0.0
+
+
+def _twins(
+    round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, cold_ns: float
+) -> list[Pair]:
+    """Return an arm's blocks of twins, each with the baseline's block of the same ones."""
+    blocks = [b for b in round_.blocks if b.kind is BlockKind.TWIN and b.group == group]
+    baseline = {b.start: net_ns(b, cost, clock) for b in blocks if b.arm == BASELINE}
+    pairs = []
+    for block in blocks:
+        if block.arm == arm:
+            base = baseline[block.start]
+            cold = min(cold_ns, COLD_SHARE * base)
+            pairs.append(Pair(base - cold, max(net_ns(block, cost, clock) - cold, LEAST_NS)))
+    return pairs
 
 
 def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:
