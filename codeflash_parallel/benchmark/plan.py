@@ -54,7 +54,7 @@ class RaceStage(StrEnum):
 
     #: Finds the leaders; its figures are orientation.
     RACE = "race"
-    #: Fresh processes and rounds on the leaders; its figures are the claim.
+    #: New processes and rounds on the leaders; its figures are the claim.
     CONFIRMATION = "confirmation"
 
 
@@ -106,7 +106,7 @@ class RacePlan:
         budget_ns: wall time that the race may take.
         block_ns: how long one timed block of the baseline should take.
         more_calls: so many times as many calls as the baseline's hold candidates' timed blocks.
-        layout_rounds: rounds after which every arm gets a fresh process.
+        layout_rounds: rounds after which every arm gets a new process.
         least_rounds: rounds before which nothing but the loss of all candidates ends it.
         max_rounds: rounds at most.
         dear: one call is long, or the budget short: the field is cut while the race goes on.

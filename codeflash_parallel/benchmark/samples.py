@@ -41,7 +41,7 @@ class BlockKind(StrEnum):
 
     #: No calls: what the channel costs.
     EMPTY = "empty"
-    #: The first half of a group's inputs in a fresh process: pays whatever the first call pays.
+    #: The first half of a group's inputs in a new process: pays whatever the first call pays.
     FIRST = "first"
     #: The other half of the inputs, for the first time.
     COLD = "cold"
