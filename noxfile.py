@@ -9,9 +9,9 @@ nox -s backends              the integration tests under both event loops, every
 nox -s newer                 unit tests and a smoke test under newer Pythons
 
 Markers (declared in pyproject.toml) say which session has a test. The gate has the tests that have none of
-these: `witness` (session witnesses), `attack` (attacks), `campaign` (campaign, crashes, fresh_and_warm),
-`real_projects` (real). It has those that are `slow`; `fast` and `newer` have not. No combination of markers
-is in no session: `tests/unit/test_sessions.py`.
+these: `witness` (session witnesses), `attack` (attacks), `campaign` (campaign, crashes,
+new_process_and_warm), `real_projects` (real). It has those that are `slow`; `fast` and `newer` have not.
+No combination of markers is in no session: `tests/unit/test_sessions.py`.
 
 nox -s real -- --projects 6  all real projects
 nox -s ordinary_user         the tests as a user without privileges
@@ -22,7 +22,7 @@ nox -s traced                what a run would change below the repository, by st
 nox -s campaign -- --kills 20 --files 20000
 nox -s trees -- --runs 100 --minutes 30 --file trees.jsonl    hostile trees, killed at every level
 nox -s crashes -- --stub 160 --real 30 --race 10 --minutes 60 --stopped 60
-nox -s fresh_and_warm -- --mutants 500 --minutes 20 --seeds 8
+nox -s new_process_and_warm -- --mutants 500 --minutes 20 --seeds 8
 nox -s benchmark -- end_to_end --loop-seconds 2
 nox -s benchmark -- honest --rewrites 350 --file honest.jsonl
 nox -s benchmark -- checks --candidates 20     and likewise mutants, slots, memory, overheads, scaling --quick
@@ -310,19 +310,19 @@ def trees(session: nox.Session) -> None:
 
 
 @nox.session
-def fresh_and_warm(session: nox.Session) -> None:
-    """The same verdicts with and without `--fresh`: fixtures, real projects, random patches, mutants.
+def new_process_and_warm(session: nox.Session) -> None:
+    """The same verdicts with and without `--new-process`: fixtures, real projects, random patches, mutants.
 
     `-- --seeds N` of random patches, `--mutants N` for `--minutes M`; `--file` keeps what is done, so that
     the next call goes on from there.
     """
-    parser = argparse.ArgumentParser(prog="nox -s fresh_and_warm --")
+    parser = argparse.ArgumentParser(prog="nox -s new_process_and_warm --")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--mutants", type=int, default=500)
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--file", default="")
     options, rest = parser.parse_known_args(session.posargs)
-    tests = ("tests/acceptance/test_fresh_and_warm.py", "tests/real_projects/test_both_ways.py")
+    tests = ("tests/acceptance/test_new_process_and_warm.py", "tests/real_projects/test_both_ways.py")
     pytest(session, *PARALLEL, *tests, *rest, CODEFLASH_PARALLEL_SEEDS=str(options.seeds))
     sizes = ["--mutants", str(options.mutants), "--minutes", str(options.minutes)]
     kept = ["--file", options.file] if options.file else []

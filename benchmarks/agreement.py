@@ -1,4 +1,4 @@
-"""The same verdicts with and without `--fresh`, on generated mutants of real packages.
+"""The same verdicts with and without `--new-process`, on generated mutants of real packages.
 
     python benchmarks/agreement.py [--mutants 500] [--minutes 20] [--seed 1] [--file agreement.jsonl]
 
@@ -102,8 +102,8 @@ def verdicts(prepared: Prepared, candidates: Sequence[Candidate], *flags: str) -
 def judged(prepared: Prepared, candidates: Sequence[Candidate]) -> list[Cell]:
     """Judge candidates both ways; those that differ once more, each alone."""
     warm = verdicts(prepared, candidates)
-    fresh = verdicts(prepared, candidates, "--fresh")
-    cells = [cell_of(warm[c.id], fresh[c.id]) for c in candidates]
+    new_process = verdicts(prepared, candidates, "--new-process")
+    cells = [cell_of(warm[c.id], new_process[c.id]) for c in candidates]
     texts = {c.id: c for c in candidates}
     return [cell if cell["same"] else again(prepared, texts[cell["id"]], cell) for cell in cells]
 
@@ -111,20 +111,20 @@ def judged(prepared: Prepared, candidates: Sequence[Candidate]) -> list[Cell]:
 def again(prepared: Prepared, candidate: Candidate, first: Cell) -> Cell:
     """Judge one alone: what was the machine's doing (a deadline reached under load) does not come again."""
     warm = verdicts(prepared, [candidate])
-    fresh = verdicts(prepared, [candidate], "--fresh")
-    return {**cell_of(warm[candidate.id], fresh[candidate.id]), "first": first, "text": candidate.text}
+    new_process = verdicts(prepared, [candidate], "--new-process")
+    return {**cell_of(warm[candidate.id], new_process[candidate.id]), "first": first, "text": candidate.text}
 
 
-def cell_of(warm: Mapping[str, Any], fresh: Mapping[str, Any]) -> Cell:
-    both = [f"{one['status']} {one['code']}" for one in (warm, fresh)]
+def cell_of(warm: Mapping[str, Any], new_process: Mapping[str, Any]) -> Cell:
+    both = [f"{one['status']} {one['code']}" for one in (warm, new_process)]
     return {
         "id": warm["id"],
         "same": both[0] == both[1],
         "warm": both[0],
-        "fresh": both[1],
+        "new-process": both[1],
         "served": warm["served"],
         "why": warm["served_why"],
-        "reasons": [warm["reason"], fresh["reason"]],
+        "reasons": [warm["reason"], new_process["reason"]],
     }
 
 
@@ -160,14 +160,17 @@ def report(cells: Cells) -> int:
     done = cells.done.values()
     apart = [cell for cell in done if not cell["same"]]
     print(f"\n{len(done)} mutants, {len(apart)} verdicts differ")
-    print("verdicts: " + told(Counter(cell["fresh"] for cell in done)))
+    print("verdicts: " + told(Counter(cell["new-process"] for cell in done)))
     print("served:   " + told(Counter(cell["served"] for cell in done)))
     settled = [cell for cell in done if "first" in cell and cell["same"]]
     print(f"settled when judged alone: {len(settled)}")
     for cell in [*apart, *settled]:
         first = cell["first"]
         print(f"  {cell['id']} ({cell['served']}: {cell['why']})")
-        print(f"    first {first['warm']} / {first['fresh']}; alone {cell['warm']} / {cell['fresh']}")
+        print(
+            f"    first {first['warm']} / {first['new-process']};"
+            f" alone {cell['warm']} / {cell['new-process']}"
+        )
         print(f"    {cell['reasons']}")
     return 1 if apart else 0
 

@@ -1,4 +1,4 @@
-"""Seconds per candidate: a serial loop, two worktrees, xdist, and ours with and without `--fresh`.
+"""Seconds per candidate: a serial loop, two worktrees, xdist, and ours with and without `--new-process`.
 
     python benchmarks/checks.py [--workloads short medium] [--candidates 20] [--wrong 5] [--slots 2]
         [--seed 1]
@@ -109,7 +109,7 @@ def overheads(checked: Checked) -> str:
     by_point: defaultdict[str, list[float]] = defaultdict(list)
     for candidate in checked.document["candidates"]:
         if candidate["status"] == "undecided" and candidate["overhead_ms"] is not None:
-            by_point[candidate.get("served") or "fresh"].append(candidate["overhead_ms"])
+            by_point[candidate.get("served") or "new-process"].append(candidate["overhead_ms"])
     medians = {point: statistics.median(found) for point, found in sorted(by_point.items())}
     return ", ".join(f"{point} {ms:.0f} ms ({len(by_point[point])})" for point, ms in medians.items())
 
@@ -145,7 +145,7 @@ def measure(kind: str, options: argparse.Namespace, folder: Path) -> None:
     wall_s = seconds_of(lambda: failing.update(xdist=serial_loop(prepared, candidates, *workers)))
     show(f"xdist -n {options.slots}", wall_s, serial_s, count, f"{len(failing['xdist'])} fail")
     manifest = manifest_of(prepared, candidates, prepared.place.state / "candidates.jsonl")
-    for way, flags in (("ours", ()), ("ours --fresh", ("--fresh",))):
+    for way, flags in (("ours", ()), ("ours --new-process", ("--new-process",))):
         checked = prepared.with_cache(f"cache-{len(flags)}").check(manifest, "-j", str(options.slots), *flags)
         missed = sorted(failing["serial"] - checked.rejected)
         remark = f"{len(checked.rejected)} fail" + (f", NOT {missed}" if missed else "")

@@ -25,7 +25,7 @@ from codeflash_parallel.process.isolation import Prober
 
 #: Wall and CPU milliseconds.
 _Spent = tuple[float, float]
-_BARS_MS = {"fork": 15.0, "fresh": 60.0}
+_BARS_MS = {"fork": 15.0, "new-process": 60.0}
 _FRESH = (
     "import sys; sys.path.append(sys.argv[1]);"
     f"import json; from {PACKAGE} import confining; confining.confine(json.load(open(sys.argv[2])))"
@@ -97,10 +97,10 @@ class _Lab:
         try:
             for number in range(rounds + 1):
                 for level in self._levels:
-                    fork, fresh = _forked(templates[level]), self._fresh(level)
+                    fork, new_process = _forked(templates[level]), self._fresh(level)
                     if number:  # the first round only warms up
                         took["fork"][level].append(fork)
-                        took["fresh"][level].append(fresh)
+                        took["new-process"][level].append(new_process)
         finally:
             for template in templates.values():
                 template.communicate()

@@ -158,7 +158,7 @@ def main() -> None:
             end="",
         )
         print(f"{'servers':>9}{'RSS':>7}{'PSS':>7}")
-        for flags in ((), ("--fresh",)):
+        for flags in ((), ("--new-process",)):
             for slots in options.slots:
                 count = options.candidates * slots
                 candidates = generated(prepared, count - count // 4, count // 4)

@@ -1,6 +1,6 @@
 """mutmut's own mutants as candidates of `check --compare pass-fail`: the same killed set, and at which rate?
 
-    python benchmarks/mutants.py [--modules boltons toolz packaging] [--jobs 2] [--sample 10] [--fresh]
+    python benchmarks/mutants.py [--modules boltons toolz packaging] [--jobs 2] [--sample 10] [--new-process]
 
 mutmut makes the mutants and judges them; then each one, as the text of the changed module, is a candidate of
 ours. Both rates are over the whole command: mutmut's making of mutants, statistics and clean run, our
@@ -188,7 +188,7 @@ def measure(kind: str, options: argparse.Namespace, venv: Path, folder: Path) ->
     rate = count / theirs.wall_s
     print(f"  mutmut        {theirs.wall_s:7.1f} s whole {rate:6.1f} a second, {len(theirs.killed)} killed")
     manifest = manifest_of(prepared, theirs.candidates, prepared.place.state / "mutants.jsonl")
-    for flags in ((), ("--fresh",)) if options.fresh else ((),):
+    for flags in ((), ("--new-process",)) if options.new_process else ((),):
         own = prepared.with_cache(f"cache-{len(flags)}")
         checked = own.check(manifest, "--compare", "pass-fail", "-j", str(options.jobs), *flags)
         show(" ".join(["ours", *flags]), checked, theirs)
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--modules", nargs="+", default=list(MODULES), choices=list(MODULES))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sample", type=int, default=10, help="how many mutants of cosmic-ray; 0: none")
-    parser.add_argument("--fresh", action="store_true", help="ours with --fresh as well")
+    parser.add_argument("--new-process", action="store_true", help="ours with --new-process as well")
     parser.add_argument("--environment", default="", help="environment that has mutmut and cosmic-ray")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

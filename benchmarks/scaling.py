@@ -51,13 +51,15 @@ def measure(prepared: Prepared, count: int, slots: int, *flags: str) -> Cell:
     return Cell(whole_s=checked.wall_s, judging_s=checked.judging_s, count=count)
 
 
-def table_of(prepared: Prepared, counts: Sequence[int], slots: Sequence[int], fresh: int) -> str:
+def table_of(prepared: Prepared, counts: Sequence[int], slots: Sequence[int], new_process: int) -> str:
     """Return a Markdown table: a line for each number of candidates, a column for each of slots."""
-    columns = [f"{n} slot{'s' * (n > 1)}" for n in slots] + [f"{fresh} slots, `--fresh`"]
+    columns = [f"{n} slot{'s' * (n > 1)}" for n in slots] + [f"{new_process} slots, `--new-process`"]
     lines = ["| candidates | " + " | ".join(columns) + " |", "| ---: |" + " ---: |" * len(columns)]
     print(lines[0], flush=True)
     for count in counts:
-        cells = [measure(prepared, count, n) for n in slots] + [measure(prepared, count, fresh, "--fresh")]
+        cells = [measure(prepared, count, n) for n in slots] + [
+            measure(prepared, count, new_process, "--new-process")
+        ]
         lines.append(f"| {count} | " + " | ".join(map(str, cells)) + " |")
         print(lines[-1], flush=True)
     return "\n".join(lines)
@@ -88,8 +90,8 @@ def main() -> None:
     print(said)
     with tempfile.TemporaryDirectory(prefix="scaling-") as name:
         prepared = prepare(WORKLOADS[options.workload], Path(name))
-        fresh = min(2, max(options.slots))
-        table = table_of(prepared, options.candidates, options.slots, fresh)
+        new_process = min(2, max(options.slots))
+        table = table_of(prepared, options.candidates, options.slots, new_process)
         if options.write:
             options.write.write_text(page(prepared, said, table), encoding="utf-8")
     print(f"load {os.getloadavg()[0]:.2f}")

@@ -38,7 +38,7 @@ FACTORS: Mapping[str, Sequence[str]] = {
     "around": tuple(AROUND),
     "way": tuple(WAYS),
     "user": tuple(USERS),
-    "process": ("warm", "fresh"),
+    "process": ("warm", "new-process"),
 }
 
 
@@ -59,7 +59,7 @@ def cell_of(row: Row, seed: int, probes: Mapping[str, str]) -> Cell:
 
 def judged(folder: Path, row: Row, seed: int) -> str:
     site = make_site(folder, row)
-    command = ("check", *(("--fresh",) if row["process"] == "fresh" else ()))
+    command = ("check", *(("--new-process",) if row["process"] == "new-process" else ()))
     tried = attempt(site, row["way"], command, f"{seed} {row}")
     before = site.pictures()
     try:

@@ -1,4 +1,4 @@
-"""Judge the same candidates through servers and in fresh processes, and say where the verdicts differ."""
+"""Judge the same candidates through servers and in new processes, and say where the verdicts differ."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ class Judged:
     """One candidate, both ways.
 
     Attributes:
-        warm, fresh: status and code.
+        warm, new_process: status and code.
         served: the point that the warm way says it used, and why no later one.
         reasons: of both.
     """
 
     id: str
     warm: str
-    fresh: str
+    new_process: str
     served: str
     reasons: tuple[str, str]
 
     @property
     def agrees(self) -> bool:
-        return self.warm == self.fresh
+        return self.warm == self.new_process
 
 
 def both_ways(place: Place, *arguments: str) -> list[Judged]:
-    """Run one command with and without `--fresh`; hold both documents against each other."""
+    """Run one command with and without `--new-process`; hold both documents against each other."""
     return judged(*finished_both_ways(place, *arguments))
 
 
 def finished_both_ways(place: Place, *arguments: str) -> tuple[Finished, Finished]:
-    """Run one command without and with `--fresh`."""
+    """Run one command without and with `--new-process`."""
     before = shutil.copytree(place.state, place.state.with_name("state before"))
     warm = place.run(*arguments)
     # What the first command's tests have kept there is nothing that the second one's may find.
     shutil.rmtree(place.state)
     before.rename(place.state)
-    return warm, place.run(*arguments, "--fresh")
+    return warm, place.run(*arguments, "--new-process")
 
 
 def judged(served: Finished, alone: Finished) -> list[Judged]:
     """Hold the documents of both ways against each other."""
-    warm, fresh = served.document, alone.document
-    assert run_verdict(warm) == run_verdict(fresh), (run_verdict(warm), run_verdict(fresh))
-    pairs = zip(warm["candidates"], fresh["candidates"], strict=True)
+    warm, new_process = served.document, alone.document
+    assert run_verdict(warm) == run_verdict(new_process), (run_verdict(warm), run_verdict(new_process))
+    pairs = zip(warm["candidates"], new_process["candidates"], strict=True)
     return [
         Judged(
             id=one["id"],
             warm=verdict(one),
-            fresh=verdict(other),
+            new_process=verdict(other),
             served=f"{one['served']}: {one['served_why']}",
             reasons=(one["reason"], other["reason"]),
         )

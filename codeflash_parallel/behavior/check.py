@@ -100,7 +100,7 @@ async def confirm(
     plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Tree | None = None
 ) -> CheckOutcome:
     """Run all tests that were asked for and all captured calls, in new processes."""
-    work = _Work(replace(plan, fresh=True), workspace, candidate, None, tree)
+    work = _Work(replace(plan, new_process=True), workspace, candidate, None, tree)
     return work.outcome(await work.replayed(await work.everything()))
 
 
@@ -108,7 +108,7 @@ async def replays_alone(
     plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Tree | None
 ) -> CheckOutcome:
     """Make captured calls in a new process, and run no test."""
-    work = _Work(replace(plan, fresh=True), workspace, candidate, None, tree)
+    work = _Work(replace(plan, new_process=True), workspace, candidate, None, tree)
     return work.outcome(await work.replayed(Found(tests=compare_tests({}, GuestReport()))))
 
 
@@ -221,7 +221,7 @@ class _Work:
                 workers=run.workers,
                 watched=run.wrap is not Wrap.NONE,
                 watched_at_f2=plan.watches,
-                fresh=plan.fresh,
+                new_process=plan.new_process,
             ),
         )
         order = run.order or run.only or baseline.selected

@@ -27,7 +27,7 @@ class CheckOutcome:
         killed: by SIGKILL, which neither we sent nor the kernel for want of memory.
         timings_ms: where the time went, by the names of `model.result.STEPS` without `queue` and `stage`;
             together the wall time of the check.
-        served: where its runs began (the earliest point, if they differ): F2, F1, F0 or fresh.
+        served: where its runs began (the earliest point, if they differ): F2, F1, F0 or new-process.
         served_why: why not further on.
         used: by all its runs that count.
         gate_ns: what the gate's own parts took of that: canaries, seals and their comparison.
@@ -65,7 +65,7 @@ class CheckPlan:
         sources: the snapshot's text of the targets' files.
         killers: tests that caught earlier candidates, the most deadly first, which pass on the baseline
             when they are run in front of all others.
-        fresh: every run gets a new process.
+        new_process: every run gets a new process.
         front: tests that are run before all others: they pass on the baseline when they are run alone.
         by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
         rules: what a difference of values has to be to count.
@@ -79,7 +79,7 @@ class CheckPlan:
     workers: int = 0
     sources: Mapping[str, bytes] = field(default_factory=dict)
     killers: tuple[str, ...] = ()
-    fresh: bool = False
+    new_process: bool = False
     front: tuple[str, ...] = ()
     by_edits: Serving | None = None
     rules: Rules = field(default_factory=Rules)

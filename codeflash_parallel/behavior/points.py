@@ -33,7 +33,7 @@ class Point(StrEnum):
     #: Before the first import of anything that lives in the repository.
     F0 = "F0"
     #: In a new process.
-    FRESH = "fresh"
+    NEW_PROCESS = "new-process"
 
     def downwards(self) -> tuple[Point, ...]:
         """Return the servers' points to try, this one first: what serves F2 can be done from F1, too."""
@@ -81,14 +81,14 @@ class Circumstances:
         workers: xdist workers; 0 runs in one process.
         watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
         watched_at_f2: the servers at F2 have done so; what they import is there for good.
-        fresh: a new process was asked for.
+        new_process: a new process was asked for.
     """
 
     suite_s: float = 0.0
     workers: int = 0
     watched: bool = False
     watched_at_f2: bool = False
-    fresh: bool = False
+    new_process: bool = False
 
 
 def furthest(edits: Sequence[Edit], ground: Ground) -> Serving:
@@ -107,7 +107,7 @@ def choose(by_edits: Serving, run: Circumstances) -> Serving:
     """
     why = _not_served(run)
     if why:
-        return Serving(point=Point.FRESH, why=why)
+        return Serving(point=Point.NEW_PROCESS, why=why)
     if run.watched != run.watched_at_f2 and by_edits.point is Point.F2:
         recorded = "recorded" if run.watched else "not recorded"
         return Serving(point=Point.F1, why=f"calls inside the tests are {recorded}")
@@ -121,7 +121,7 @@ def weakest(*points: Point) -> Point:
 
 
 def _not_served(run: Circumstances) -> str:
-    if run.fresh:
+    if run.new_process:
         return "a new process was asked for"
     if run.workers:
         return f"the tests are spread over {run.workers} processes"
@@ -138,7 +138,7 @@ def _outside_the_gate(edits: Sequence[Edit], ground: Ground) -> Serving:
     for edit in edits:
         why = _not_after_f0(edit, ground.packages)
         if why:
-            return Serving(point=Point.FRESH, why=why)
+            return Serving(point=Point.NEW_PROCESS, why=why)
     return Serving(point=Point.F0, why=f"it changes {edits[0].path}, which is not a target's file")
 
 

@@ -100,7 +100,7 @@ class Replaying:
         made = (baseline.derived_inputs, derived)
         prove = tuple(edit.path for edit in self.candidate.edits)
         spec = replay_spec(plan.guest, baseline.inputs, prove, calls, texts, made)
-        serving = choose(self.by_edits, Circumstances(fresh=plan.fresh))
+        serving = choose(self.by_edits, Circumstances(new_process=plan.new_process))
         async with without(self.tree, part.aside):
             served = await run_served(self.place, spec, serving, partial(self._doubt, part))
         self.account.replay(served)

@@ -139,7 +139,9 @@ async def run_served(
     started = monotonic_ns()
     armed, arms = arm(place.workspace, spec, draw())
     command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
-    return _accounted(_read(await place.guest.runner.run(command), arms, Point.FRESH, started), whys, began)
+    return _accounted(
+        _read(await place.guest.runner.run(command), arms, Point.NEW_PROCESS, started), whys, began
+    )
 
 
 def _accounted(served: Served, whys: Sequence[Why], began_ns: int) -> Served:

@@ -1,4 +1,4 @@
-"""The arms of one layout: a fresh process each, kept until the block is left."""
+"""The arms of one layout: a new process each, kept until the block is left."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class RaceStage(StrEnum):
 
     #: Finds the leaders; its figures are orientation.
     RACE = "race"
-    #: Fresh processes and rounds on the leaders; its figures are the claim.
+    #: New processes and rounds on the leaders; its figures are the claim.
     CONFIRMATION = "confirmation"
 
 
@@ -111,7 +111,7 @@ class RacePlan:
             block lasts hardly longer than the block, so many short ones tell more than few long ones: half
             the spread, for the same time, at 1.5 ms as at 6.
         more_calls: so many times as many calls as the baseline's hold candidates' timed blocks.
-        layout_rounds: rounds after which every arm gets a fresh process.
+        layout_rounds: rounds after which every arm gets a new process.
         least_rounds: rounds before which nothing but the loss of all candidates ends it.
         max_rounds: rounds at most.
         dear: one call is long, or the budget short: the field is cut while the race goes on.

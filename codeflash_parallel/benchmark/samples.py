@@ -41,7 +41,7 @@ class BlockKind(StrEnum):
 
     #: No calls: what the channel costs.
     EMPTY = "empty"
-    #: A group's inputs in a fresh process: pays whatever the first calls pay.
+    #: A group's inputs in a new process: pays whatever the first calls pay.
     FIRST = "first"
     #: Counts.
     TIMED = "timed"

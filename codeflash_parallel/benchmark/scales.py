@@ -104,7 +104,7 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     for _ in range(CALIBRATION_STEPS):
         if block.cpu_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
             break
-        # The first pass of a fresh process is slower than the next ones; only those give the size.
+        # The first pass of a new process is slower than the next ones; only those give the size.
         more = replace(job, calls=cycle * passes)
         block = await unit.block(more, max(0.0, end_s - time.monotonic()))
         if block.cpu_ns >= plan.block_ns / 2:

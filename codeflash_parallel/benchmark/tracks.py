@@ -184,7 +184,7 @@ def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost,
 
 
 def _cold_ns(rounds: Sequence[Round], group: int, clock: Clock, cost: ChannelCost) -> float:
-    """Return what a block of twins costs beside its calls, lower quartile: others have left little in the caches.
+    """Return what a block of twins costs beside its calls, lower quartile: caches hold little of theirs.
 
     By the baseline's calls with known inputs, for all arms: short blocks would understate gains.
     """

@@ -110,7 +110,7 @@ class Judge:
         return entry.doubt
 
     def _of_winner(self, entry: Entry) -> str:
-        words = f"{entry.times}, confirmed in fresh processes"
+        words = f"{entry.times}, confirmed in new processes"
         if len(self._winners) > 1:
             others = ", ".join(w.id for w in self._winners if w.id != entry.id)
             words = f"{entry.times}, not to be told apart from {others}"

@@ -147,7 +147,7 @@ def _interpreter(interpreter: Path) -> Iterator[Finding]:
 
 def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
     """Say whether checks can be forked from a template; where not, runs are slower and as right."""
-    if settings.fresh:
+    if settings.new_process:
         return Finding(name="warm servers", value="switched off: every check is a new process")
     why = why_not_warm(interpreter)
     value = f"not here, {why}: every check is a new process" if why else "possible"

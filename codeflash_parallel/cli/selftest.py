@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     half.add_argument("--attacks-only", action="store_true", help="Attacks only.")
     which.add_argument("--all", action="store_true", help="Those that take long, too.")
     how = parser.add_argument_group("how")
-    add_settings(how, [name for name in ("python", "isolation", "fresh") if name in _settings()])
+    add_settings(how, [name for name in ("python", "isolation", "new_process") if name in _settings()])
     how.add_argument(
         "--jobs",
         metavar="N",
@@ -140,8 +140,8 @@ def _outcomes(entries: Sequence[Entry], args: argparse.Namespace) -> tuple[Outco
 def _passed_on(args: argparse.Namespace) -> Iterator[str]:
     if getattr(args, "isolation", ""):
         yield from ("--isolation", args.isolation)
-    if getattr(args, "fresh", False):
-        yield "--fresh"
+    if getattr(args, "new_process", False):
+        yield "--new-process"
 
 
 def _say(text: str) -> None:

@@ -87,7 +87,7 @@ class Fleet:
     @property
     def off(self) -> str:
         """Why there are no servers at all, one clause; empty when there are."""
-        if self.plan.fresh:
+        if self.plan.new_process:
             return "a new process was asked for"
         suite_s = self.plan.baseline.suite_s
         return f"the tests take {suite_s:.0f} s" if suite_s > LONG_SUITE_S else ""

@@ -202,7 +202,7 @@ class Learner:
             limits=Limits(cpu_s=cpu_s, wall_s=_WALL_FACTOR * cpu_s, memory_bytes=memory_bytes),
             compare_values=settings.compare is Compare.VALUES,
             sources=self._sources(guest, snapshot),
-            fresh=settings.fresh,
+            new_process=settings.new_process,
             rules=Rules(
                 tolerance=Tolerance(rtol=settings.rtol, atol=settings.atol),
                 strict=settings.strict,

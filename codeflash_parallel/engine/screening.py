@@ -133,7 +133,7 @@ class Screening:
 
 def _narrowing_of(context: RunContext, changes: Changes, warn: Callable[[str], None]) -> Narrowing | None:
     """Return what narrows the selection to what a candidate changes; `None` where no shortcut is wanted."""
-    if context.settings.no_select or context.settings.fresh:
+    if context.settings.no_select or context.settings.new_process:
         return None
     path = Path(context.baseline.inputs).parent / "narrowing.json"
     return Narrowing(context.plan, path, changes.serving, warn)

@@ -136,7 +136,7 @@ class Settings:
         10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline."
     )
     memory_limit: int = _setting(0, "Memory limit of one check in MiB; 0: a fair share of what is available.")
-    fresh: bool = _setting(
+    new_process: bool = _setting(
         default=False, help_text="Judge every candidate in a new process; no warm servers."
     )
     no_select: bool = _setting(

@@ -250,7 +250,7 @@ class Server(Protocol):
 
 
 class ServerGone(Exception):  # noqa: N818 - a state, not an error of ours
-    """A template has died, does not answer or refuses: a fresh process has to do it.
+    """A template has died, does not answer or refuses: a new process has to do it.
 
     Attributes:
         exit: how the template ended, with its last records; `None` if it was not started at all.

@@ -10,7 +10,7 @@ import pytest
 from expectations import assert_expected, assert_known
 from harness import Fixture, Place, all_fixtures, assert_nothing_left, assert_same, picture
 
-#: Most likely to be got wrong by a shortcut: `test_fresh_and_warm.py` runs it in the gate, once like this and
+#: Most likely to be got wrong by a shortcut: `test_new_process_and_warm.py` runs it in the gate, once like this and
 #: once in new processes, and holds it against its `expected.toml` there.
 TRIED_BOTH_WAYS = ("decorator_copies_code",)
 #: And this one `test_commands.py`, which needs what is stored of its run.

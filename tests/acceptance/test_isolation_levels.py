@@ -28,7 +28,7 @@ def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Callab
         *_TARGET,
         "--candidates",
         str(FIXTURES / "in_tree_venv" / "candidates"),
-        "--fresh",
+        "--new-process",
         "--isolation",
         "L1",
     )

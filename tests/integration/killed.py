@@ -29,7 +29,7 @@ from codeflash_parallel.model.providers import RefinementRequest, RepairRequest
 SETTINGS = {
     "functions": ("shop/sums.py::total",),
     "parallel_candidates": 2,
-    "fresh": True,
+    "new_process": True,
     "time_budget": 5.0,
 }
 FASTER = "def total(values):\n    return sum([v * v for v in values])\n"

@@ -106,7 +106,7 @@ class ServingLab:
             **fields,
         }
 
-    async def fresh(self, limits: Limits = LIMITS, **fields: Any) -> Run:
+    async def new_process(self, limits: Limits = LIMITS, **fields: Any) -> Run:
         """Run a guest in a process of its own."""
         command = guest_command(self.workspace, self.spec(**fields), limits, self.guest)
         return _run(await self.launcher.run(command))

@@ -35,12 +35,12 @@ def write(case, which):
 
 def guarded(spec):
     guard = importing.install(spec, records.Buffer())
-    # Cases follow each other within a second: bytecode of the last one would look fresh.
+    # Cases follow each other within a second: bytecode of the last one would look up to date.
     sys.dont_write_bytecode = True
     return guard
 
 
-def fresh(case):
+def new_process(case):
     write(case, "new")
     guarded(spec_of(case))
     return seen()
@@ -183,5 +183,7 @@ def in_fork(work, case):
 for line in sys.stdin:
     case = json.loads(line)
     sys.path.insert(0, FOLDER)
-    print(json.dumps({"fresh": in_fork(fresh, case), "swapped": in_fork(swapped, case)}), flush=True)
+    print(
+        json.dumps({"new-process": in_fork(new_process, case), "swapped": in_fork(swapped, case)}), flush=True
+    )
     sys.path.remove(FOLDER)

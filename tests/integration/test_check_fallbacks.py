@@ -52,16 +52,16 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path) as lab:
         nobody = await judged(lab, {})
         unused = "it is not used in this test"
-        assert (nobody.code, nobody.served) == (Code.OK, "fresh")
+        assert (nobody.code, nobody.served) == (Code.OK, "new-process")
         assert nobody.served_why == f"not F2, F1, F0: {unused}"
 
         gone = await judged(lab, {("tests", Point.F1): FakeServer()})
-        assert (gone.code, gone.served) == (Code.OK, "fresh")
+        assert (gone.code, gone.served) == (Code.OK, "new-process")
         assert "not F1: its server is gone (killed)" in gone.served_why
 
         unswappable = FakeServer(exit=records('{"t": "unswappable", "why": "a decorator is not known"}'))
         other = await judged(lab, {("tests", Point.F2): unswappable})
-        assert (other.code, other.served, unswappable.forks) == (Code.OK, "fresh", 1)
+        assert (other.code, other.served, unswappable.forks) == (Code.OK, "new-process", 1)
         assert other.served_why.startswith("not F2: a decorator is not known; not ")
 
         # A fork that died, one whose guest failed, one that ran nobody's code: none of them is believed.
@@ -72,7 +72,7 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
         ):
             server = FakeServer(exit=end)
             again = await judged(lab, {("tests", Point.F2): server, ("tests", Point.F1): FakeServer()})
-            assert (again.code, again.served, server.forks) == (Code.OK, "fresh", 1)
+            assert (again.code, again.served, server.forks) == (Code.OK, "new-process", 1)
             assert again.served_why.startswith("checked again, as a fork could be to blame: ")
 
         # What a candidate wastes it wastes by itself.
@@ -178,6 +178,6 @@ def test_second():
         lab.workspace.environment["PYTEST_PLUGINS"] = "xdist.plugin"
         right = await lab.check(lab.body("result = value + result"), workers=2)
         wrong = await lab.check(lab.body("result += 1"), workers=2)
-    assert (right.code, right.tests.passed, right.served) == (Code.OK, 2, "fresh")
+    assert (right.code, right.tests.passed, right.served) == (Code.OK, 2, "new-process")
     assert "the tests are spread over 2 processes" in right.served_why
     assert (wrong.code, wrong.tests.failed_ids) == (Code.TESTS_FAILED, ("tests/test_sums.py::test_second",))

@@ -202,7 +202,7 @@ def test_shortcuts_do_not_change_the_code(
     play = Play({**expected, **changes}, spoiled)
     fields = {"killers": trusted(killers, expected, spoiled), "workers": workers}
     quick, workspace = plan_of(play, expected, private, **fields)
-    plain, _ = plan_of(play, expected, private, fresh=True)
+    plain, _ = plan_of(play, expected, private, new_process=True)
 
     async def both() -> tuple[CheckOutcome, CheckOutcome]:
         there = None if servers is None else PlayedServers(play, servers)
@@ -216,6 +216,6 @@ def test_shortcuts_do_not_change_the_code(
     assert (counts.not_run == 0) or counts.failed
     assert screened.served in set(Point)
     if workers or servers is None:
-        assert screened.served == Point.FRESH
+        assert screened.served == Point.NEW_PROCESS
     if screened.code is Code.OK:
         assert counts.passed == len(TESTS)

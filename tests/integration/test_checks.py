@@ -30,8 +30,8 @@ CASES: dict[str, tuple[Make, Code, Point]] = {
     "other value": (lambda lab: lab.body("result += value + (value == 5)"), Code.VALUE_DIFFERS, Point.F2),
     "other type": (lambda lab: lab.body("result = float(result + value) if value == 5 else result + value"), Code.TYPE_DIFFERS, Point.F2),
     "changes its arguments": (lambda lab: lab.body("result += value; values == [5, 5] and values.append(0)"), Code.INPUT_MUTATED, Point.F2),
-    "exits": (lambda lab: lab.body("import os; os._exit(0)"), Code.CRASHED, Point.FRESH),
-    "crashes": (lambda lab: lab.body("import os; os.abort()"), Code.CRASHED, Point.FRESH),
+    "exits": (lambda lab: lab.body("import os; os._exit(0)"), Code.CRASHED, Point.NEW_PROCESS),
+    "crashes": (lambda lab: lab.body("import os; os.abort()"), Code.CRASHED, Point.NEW_PROCESS),
     "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.TOO_SLOW, Point.F2),
     "import fails": (lambda lab: lab.candidate(shop__sums="import nowhere\n"), Code.TESTS_FAILED, Point.F1),
     "name is gone": (lambda lab: lab.candidate(shop__sums="def other():\n    pass\n"), Code.TESTS_FAILED, Point.F1),
@@ -43,8 +43,8 @@ CASES: dict[str, tuple[Make, Code, Point]] = {
         Code.OK,
         Point.F0,
     ),
-    "removed": (lambda lab: lab.candidate(shop__sums="def total(values):\n    return sum(values)\n", shop__helper=None), Code.OK, Point.FRESH),
-    "leaks": (lambda lab: lab.body("result += value; import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"), Code.LEAKED_PROCESS, Point.FRESH),
+    "removed": (lambda lab: lab.candidate(shop__sums="def total(values):\n    return sum(values)\n", shop__helper=None), Code.OK, Point.NEW_PROCESS),
+    "leaks": (lambda lab: lab.body("result += value; import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"), Code.LEAKED_PROCESS, Point.NEW_PROCESS),
 }  # fmt: skip
 #: The same verdict needs more than its code.
 EQUAL = ("code", "tests", "values", "difference", "starved")
@@ -72,7 +72,7 @@ async def test_what_a_sound_candidate_leaves(lab: CheckLab) -> None:
     assert outcome.tests.passed == outcome.tests.expected == 5
     assert (outcome.values.level, outcome.values.differing) == (Level.CAPTURED, 0)
     assert outcome.values.compared == len(lab.baseline.calls) > 0
-    assert (outcome.served, outcome.served_why) == ("fresh", "there is no server for these tests")
+    assert (outcome.served, outcome.served_why) == ("new-process", "there is no server for these tests")
 
 
 async def test_screening_ends_at_the_first_failure_and_evidence_does_not(lab: CheckLab) -> None:
@@ -130,7 +130,7 @@ async def test_the_rest_and_the_confirmation(lab: CheckLab) -> None:
         ):
             assert (outcome.code, outcome.tests.failed_ids) == (Code.TESTS_FAILED, plan.rest)
             assert outcome.tests.expected == 6
-            assert outcome.served == "fresh"
+            assert outcome.served == "new-process"
     right = lab.body("result = value + result")
     with lab.staged(right):
         left = await rest(plan, lab.workspace, right)
@@ -161,12 +161,12 @@ async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
     for name, (make, code, point) in CASES.items():
         candidate = make(lab)
         served = await lab.check(candidate, SomeServers(lab.servers), limits=short)
-        fresh = await lab.check(candidate, fresh=True, limits=short)
+        new_process = await lab.check(candidate, new_process=True, limits=short)
         assert served.code is code, (name, served)
-        assert fresh.code is code, (name, fresh)
-        assert (fresh.served, fresh.served_why) == ("fresh", "a new process was asked for")
-        assert_accounted(fresh)
-        assert essence(served) == essence(fresh), name
+        assert new_process.code is code, (name, new_process)
+        assert (new_process.served, new_process.served_why) == ("new-process", "a new process was asked for")
+        assert_accounted(new_process)
+        assert essence(served) == essence(new_process), name
         assert served.served == point, (name, served.served_why)
         assert bool(served.served_why) == (point is not Point.F2), name
         assert_accounted(served)

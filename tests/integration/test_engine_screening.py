@@ -222,8 +222,10 @@ async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.campaign)])
-async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(tmp_path: Path, fresh: bool) -> None:
+@pytest.mark.parametrize("new_process", [False, pytest.param(True, marks=pytest.mark.campaign)])
+async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(
+    tmp_path: Path, new_process: bool
+) -> None:
     """What depends on the order of a set, and is the same under both seeds of the baseline, must stay so."""
     seeds = """
         import os
@@ -239,7 +241,9 @@ async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(tmp_path: P
     project = make_project(tmp_path / "project", tests__test_seeds_py=seeds)
     text = (project / "shop/sums.py").read_text()
     reaching = patch_of(project, "reaching", shop__sums_py=f"{text}\nTABLE = 1\n")
-    result = await judged(project, settings(tmp_path, fresh=fresh), [candidate("right", BODY), reaching])
+    result = await judged(
+        project, settings(tmp_path, new_process=new_process), [candidate("right", BODY), reaching]
+    )
     assert [c.code for c in result.candidates] == [Code.NOT_RACED] * 2
     assert result.candidates[1].timings_ms["confirm"] > 0
 

@@ -96,20 +96,20 @@ async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_
     ]
     before = picture(project)
     warm = await judged(project, settings(tmp_path), submissions)
-    fresh = await judged(project, settings(tmp_path, fresh=True), submissions)
-    assert verdicts(warm) == verdicts(fresh)
+    new_process = await judged(project, settings(tmp_path, new_process=True), submissions)
+    assert verdicts(warm) == verdicts(new_process)
     assert {c.id: c.served for c in warm.candidates} == {
         "body": "F2",
         "wrong": "F2",
         "raises": "F2",
         "docstring": "F1",
         "table": "F1",
-        "elsewhere": "fresh",  # F0 is started once somebody needs it
+        "elsewhere": "new-process",  # F0 is started once somebody needs it
         "elsewhere-too": "F0",
     }
-    assert {c.served for c in fresh.candidates} == {"fresh"}
-    assert all("asked for" in c.served_why for c in fresh.candidates)
-    assert (warm.warm["restarts"], warm.warm["unfit"], fresh.warm) == (0, [], {})
+    assert {c.served for c in new_process.candidates} == {"new-process"}
+    assert all("asked for" in c.served_why for c in new_process.candidates)
+    assert (warm.warm["restarts"], warm.warm["unfit"], new_process.warm) == (0, [], {})
     assert_same(before, picture(project))
     assert (processes_of(tmp_path / "cache"), worktrees_left(tmp_path / "cache")) == ([], [])
 

@@ -69,9 +69,9 @@ async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, r
     project = make_project(tmp_path / "project")
     warm = await judged(project, tmp_path)
     assert runs == ["never", "never", "replay", "replay"]
-    fresh = await judged(project, tmp_path, fresh=True, cache_dir=str(tmp_path / "other"))
+    new_process = await judged(project, tmp_path, new_process=True, cache_dir=str(tmp_path / "other"))
     assert runs[4:] == ["never", "never", "replay", "replay", "first-failure"]
-    assert verdicts(warm) == verdicts(fresh)
+    assert verdicts(warm) == verdicts(new_process)
     assert {c.served for c in warm.candidates} == {"F2"}
 
 
@@ -94,7 +94,7 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("fresh", "compare"),
+    ("new_process", "compare"),
     [
         (False, Compare.VALUES),
         pytest.param(False, Compare.PASS_FAIL, marks=pytest.mark.witness),
@@ -102,7 +102,7 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
     ],
 )
 async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
-    tmp_path: Path, fresh: bool, compare: Compare
+    tmp_path: Path, new_process: bool, compare: Compare
 ) -> None:
     swallows = """
         from shop.sums import total
@@ -114,7 +114,7 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
                 pass
     """
     project = make_project(tmp_path / "project", tests__test_sums_py=swallows)
-    result = await judged(project, tmp_path, fresh=fresh, compare=compare)
+    result = await judged(project, tmp_path, new_process=new_process, compare=compare)
     assert any("No test notices" in warning for warning in result.warnings)
     assert not any("is not seen" in warning for warning in result.warnings)
     assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)

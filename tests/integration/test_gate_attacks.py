@@ -211,7 +211,7 @@ async def test_canaries_see_what_exit_status_and_counts_do_not(tmp_path: Path) -
             where = None if "gc" in name else servers
             fooled = await naively(lab, candidate, where)
             assert fooled.code is Code.OK, (name, fooled.reason)
-            assert fooled.served == ("F1" if where else "fresh"), fooled.served_why
+            assert fooled.served == ("F1" if where else "new-process"), fooled.served_why
             seen = await judged(lab, candidate, where)
             assert seen.code is Code.RUNNER_TAMPERED, (name, seen.reason)
             assert "A test that must fail" in seen.reason, (name, seen.reason)

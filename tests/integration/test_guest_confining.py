@@ -18,7 +18,7 @@ from codeflash_parallel.process.guest import install_guest
 
 _SCRIPT = Path(__file__).with_name("confined.py")
 _L1, _L2, _L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
-_MODES = ("fresh", "template")
+_MODES = ("new-process", "template")
 
 
 class Lab:
@@ -41,7 +41,7 @@ class Lab:
         self,
         level: IsolationLevel,
         script: str,
-        mode: str = "fresh",
+        mode: str = "new-process",
         policy: Policy | None = None,
         before: tuple[str, ...] = (),
         packages: tuple[Path, ...] = (),

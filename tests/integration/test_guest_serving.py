@@ -72,7 +72,7 @@ async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, pytho
     async with open_lab(tmp_path, python=python) as lab:
         write_files(lab.root, EVERY_KIND)
         options = {"args": ["-o", "addopts="]} if until == "F2" else {}
-        fresh = await lab.fresh(**options)
+        new_process = await lab.new_process(**options)
         async with lab.server(until, **options) as server:
             assert server.ready.fit, server.ready.unfit
             for _ in range(2):
@@ -80,8 +80,8 @@ async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, pytho
                 assert forked.named("served") == [{"t": "served", "point": until}]
                 assert forked.records[1]["t"] == "served"
                 assert forked.exit.leaked == ()
-                assert by_kind(forked.essence) == by_kind(fresh.essence)
-                assert forked.status == fresh.status
+                assert by_kind(forked.essence) == by_kind(new_process.essence)
+                assert forked.status == new_process.status
 
 
 @pytest.mark.witness
@@ -101,12 +101,12 @@ async def test_of_anyio(anyio_backend): await anyio.sleep(0)
 def test_seeded_by_randomly(): assert random.random() < 0
 """,
     )
-    fresh = await lab.fresh()
+    new_process = await lab.new_process()
     for until in ("F0", "F1"):
         async with lab.server(until) as server:
             assert server.ready.fit, (until, server.ready.unfit)
             forked = await lab.fork(server)
-        assert by_kind(forked.essence) == by_kind(fresh.essence)
+        assert by_kind(forked.essence) == by_kind(new_process.essence)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ async def test_each_fork_follows_its_own_spec(lab: ServingLab, until: str) -> No
             {"order": ids[::-1], "stop": "decisive", "tracebacks": "short", "seed": 8},
             {"select": []},
         ):
-            fresh = await lab.fresh(**common, **fields)
+            new_process = await lab.new_process(**common, **fields)
             run = await lab.fork(server, **common, **fields)
-            assert by_kind(run.essence) == by_kind(fresh.essence)
-            assert run.status == fresh.status
+            assert by_kind(run.essence) == by_kind(new_process.essence)
+            assert run.status == new_process.status
 
 
 async def test_each_fork_runs_what_the_gate_holds_now(lab: ServingLab) -> None:
@@ -175,7 +175,7 @@ async def test_code_behind_a_change_stands_on_its_new_lines(lab: ServingLab) -> 
 async def test_a_template_goes_on_to_the_next_point(lab: ServingLab) -> None:
     write_files(lab.root, EVERY_KIND)
     options = {"args": ["-o", "addopts="]}
-    fresh = await lab.fresh(**options)
+    new_process = await lab.new_process(**options)
     async with lab.server("F1", **options) as first:
         second = await first.advance("F2", 60)
         assert second.ready.point == "F2"
@@ -183,7 +183,7 @@ async def test_a_template_goes_on_to_the_next_point(lab: ServingLab) -> None:
         assert second.ready.swappable, second.ready.why
         for server in (second, first, second):
             run = await lab.fork(server, **options)
-            assert by_kind(run.essence) == by_kind(fresh.essence)
+            assert by_kind(run.essence) == by_kind(new_process.essence)
             assert [record["point"] for record in run.named("served")] == [server.ready.point]
         await second.close()
 
@@ -208,12 +208,12 @@ async def test_what_f2_swaps(lab: ServingLab) -> None:
 async def test_calls_are_watched_in_forks(lab: ServingLab) -> None:
     lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2 and f(2) == 3\n")
     for wrap in ("digest", "capture"):
-        fresh = await lab.fresh(wrap=wrap)
+        new_process = await lab.new_process(wrap=wrap)
         for until in ("F0", "F1"):
             async with lab.server(until) as server:
                 run = await lab.fork(server, wrap=wrap)
                 plain = await lab.fork(server)
-            expected = by_kind(fresh.essence)
+            expected = by_kind(new_process.essence)
             # Captures, which tell what each test executes, are made in processes of their own.
             expected.pop("touched", None)
             assert by_kind(run.essence) == expected
@@ -251,14 +251,14 @@ def test_capsys(capsys):
     )
     sections = lab.root / "sections.json"
     for arguments in ([], ["-s"], ["--capture=sys"]):
-        fresh = await lab.fresh(args=arguments)
+        new_process = await lab.new_process(args=arguments)
         kept = json.loads(sections.read_text())
         assert arguments or "module before\nmodule after\n" in str(kept).replace("\\n", "\n")
         for until in ("F0", "F1", "F2"):
             async with lab.server(until, args=arguments) as server:
                 for _ in range(3):
                     run = await lab.fork(server, args=arguments)
-                    assert run.outcomes == fresh.outcomes
+                    assert run.outcomes == new_process.outcomes
                     assert json.loads(sections.read_text()) == kept
-                    assert ("from print" in run.output) == ("from print" in fresh.output)
-                    assert run.output.count("from a child") == fresh.output.count("from a child")
+                    assert ("from print" in run.output) == ("from print" in new_process.output)
+                    assert run.output.count("from a child") == new_process.output.count("from a child")

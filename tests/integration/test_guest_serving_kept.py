@@ -71,12 +71,12 @@ sys.meta_path.insert(0, Finder)
         other="PLACE = 'slot'\n",
         test_it="import other, mod\ndef test_it(): assert mod.PLACE == other.PLACE == 'slot'\n",
     )
-    fresh = await lab.fresh()
-    assert len(fresh.named("remapped")) == 2
+    new_process = await lab.new_process()
+    assert len(new_process.named("remapped")) == 2
     async with lab.server(until) as server:
         for _ in range(2):
             run = await lab.fork(server)
-            assert by_kind(run.essence) == by_kind(fresh.essence)
+            assert by_kind(run.essence) == by_kind(new_process.essence)
 
 
 async def test_a_template_does_not_grow(lab: ServingLab) -> None:

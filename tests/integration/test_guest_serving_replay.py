@@ -42,13 +42,13 @@ async def lab(tmp_path: Path, request: pytest.FixtureRequest):
     targets = ("mod.py::f", "mod.py::cached")
     async with open_lab(tmp_path, python=request.param, targets=targets) as made:
         made.write(mod=MODULE, test_it=SUITE, helper="class Thing:\n    def __init__(self): self.n = 1\n")
-        await made.fresh(wrap="capture")
+        await made.new_process(wrap="capture")
         yield made
 
 
 async def replayed(lab: ServingLab, server: Any = None, **fields: Any) -> Run:
     fields = {"mode": "replay", "texts": list(range(100)), **fields}
-    return await (lab.fresh(**fields) if server is None else lab.fork(server, **fields))
+    return await (lab.new_process(**fields) if server is None else lab.fork(server, **fields))
 
 
 def calls(run: Run) -> list[dict[str, Any]]:
@@ -57,18 +57,18 @@ def calls(run: Run) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("until", ["F0", "F1", "F2"])
 async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, until: str) -> None:
-    fresh = await replayed(lab)
-    assert len(calls(fresh)) == 7
+    new_process = await replayed(lab)
+    assert len(calls(new_process)) == 7
     # The engine's templates do not know yet which calls will be wanted.
     async with lab.server(until, mode="replay", calls=[]) as server:
         assert server.ready.fit, server.ready.unfit
         for _ in range(2):
             run = await replayed(lab, server)
-            assert sorted(map(str, run.essence)) == sorted(map(str, fresh.essence))
+            assert sorted(map(str, run.essence)) == sorted(map(str, new_process.essence))
             assert run.records[1] == {"t": "served", "point": until}
         some = await replayed(lab, server, calls=[1, 2, 3], texts=[1, 3])
         assert [call["i"] for call in calls(some)] == [1, 3]
-        assert [call for call in calls(fresh) if call["i"] in (1, 3)] == calls(some)
+        assert [call for call in calls(new_process) if call["i"] in (1, 3)] == calls(some)
         assert some.one("answer")["of"][0] == 2
 
 
@@ -77,10 +77,10 @@ async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str) -> 
     async with lab.server(until, mode="replay", calls=[]) as server:
         before = await replayed(lab, server)
         lab.write(mod=MODULE.replace("x + 1", "x + 2"))
-        fresh, run = await asyncio.gather(replayed(lab), replayed(lab, server))
-        assert calls(run) == calls(fresh)
+        new_process, run = await asyncio.gather(replayed(lab), replayed(lab, server))
+        assert calls(run) == calls(new_process)
         assert calls(run) != calls(before)
-        assert run.one("source") == fresh.one("source")
+        assert run.one("source") == new_process.one("source")
         lab.write(mod=MODULE.replace("def f", "def g"))
         run = await replayed(lab, server)
         if until == "F2":
@@ -93,18 +93,18 @@ async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str) -> 
 
 
 async def test_f2_goes_on_from_f1(lab: ServingLab) -> None:
-    fresh = await replayed(lab)
+    new_process = await replayed(lab)
     async with lab.server("F1", mode="replay", calls=[]) as first:
         second = await first.advance("F2", 60)
         assert second.ready.swappable, second.ready.why
         for server in (second, first):
-            assert calls(await replayed(lab, server)) == calls(fresh)
+            assert calls(await replayed(lab, server)) == calls(new_process)
         await second.close()
 
 
 async def test_a_target_that_cannot_be_imported(lab: ServingLab) -> None:
     async with lab.server("F1", mode="replay", calls=[]) as server:
         lab.write(mod="import no_such_module\n")
-        fresh, run = await replayed(lab), await replayed(lab, server)
-        assert run.named("unreplayable") == fresh.named("unreplayable")
+        new_process, run = await replayed(lab), await replayed(lab, server)
+        assert run.named("unreplayable") == new_process.named("unreplayable")
         assert len(run.named("unreplayable")) == 7

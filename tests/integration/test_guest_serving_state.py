@@ -64,13 +64,13 @@ def test_modules(): tell([n for n in sys.modules if n.startswith("_codeflash_gue
 async def test_what_tests_see(tmp_path: Path, python: str) -> None:
     async with open_lab(tmp_path, python=python) as lab:
         lab.write(conftest="import random\nrandom.seed(3)\nrandom.random()\n", mod=MODULE, test_it=LOOKING)
-        fresh = await lab.fresh(tracebacks="none")
+        new_process = await lab.new_process(tracebacks="none")
         for until in ("F0", "F1", "F2"):
             async with lab.server(until) as server:
                 assert server.ready.fit, server.ready.unfit
                 for _ in range(2):
                     run = await lab.fork(server, tracebacks="none")
-                    assert told(run) == told(fresh)
+                    assert told(run) == told(new_process)
 
 
 def told(run) -> dict[str, str]:
@@ -165,14 +165,14 @@ def test_inner_session(pytester):
 async def test_what_tests_do(tmp_path: Path, python: str) -> None:
     async with open_lab(tmp_path, python=python) as lab:
         lab.write(conftest="pytest_plugins = ['pytester']\n", mod=MODULE, test_it=BUSY)
-        fresh = await lab.fresh()
-        assert set(fresh.outcomes.values()) == {"passed"}, fresh.outcomes
+        new_process = await lab.new_process()
+        assert set(new_process.outcomes.values()) == {"passed"}, new_process.outcomes
         for until in ("F0", "F1", "F2"):
             async with lab.server(until) as server:
                 assert server.ready.fit, server.ready.unfit
                 for _ in range(2):
                     run = await lab.fork(server)
-                    assert run.outcomes == fresh.outcomes
+                    assert run.outcomes == new_process.outcomes
                     assert last_words(run) == {"t": "end", "status": 0}
                     assert not run.exit.leaked
 

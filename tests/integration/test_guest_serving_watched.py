@@ -82,7 +82,7 @@ async def test_calls_are_recorded_below_the_wrappers(tmp_path: Path, python: str
                 lab.write(mod=text)
                 forked = await lab.fork(server, wrap="digest")
                 assert forked.named("call")
-                assert told(forked) == told(await lab.fresh(wrap="digest"))
+                assert told(forked) == told(await lab.new_process(wrap="digest"))
 
 
 async def test_a_call_before_the_tests_is_seen_through_the_wrapper(tmp_path: Path) -> None:
@@ -148,10 +148,10 @@ def counted(run: Run) -> list[str]:
 async def test_forks_write_no_progress_and_count_reports(tmp_path: Path, more: str, point: str) -> None:
     async with open_lab(tmp_path) as lab:
         lab.write(conftest=COUNTING + more, mod="def f(x): return x\n", test_it=KINDS)
-        fresh = await lab.fresh()
+        new_process = await lab.new_process()
         async with lab.server(point) as server:
             forked = await lab.fork(server)
-    assert "test_it.py .F" in fresh.output
+    assert "test_it.py .F" in new_process.output
     assert "test_it.py .F" not in forked.output
-    assert len(counted(fresh)) == 30
-    assert counted(forked) == counted(fresh)
+    assert len(counted(new_process)) == 30
+    assert counted(forked) == counted(new_process)

@@ -38,10 +38,10 @@ def pytest_collection(session):
 async def test_no_plugin_is_asked_for_a_summary(tmp_path: Path) -> None:
     async with open_lab(tmp_path) as lab:
         write_files(lab.root, SUMMARY)
-        fresh = await lab.fresh()
+        new_process = await lab.new_process()
         async with lab.server("F1") as server:
             forked = await lab.fork(server)
-    for run in (fresh, forked):
+    for run in (new_process, forked):
         assert run.outcomes == {"test_f": "passed", "test_wrong": "failed"}
         assert "half the world" not in run.exit.stdout
         assert "and the end" in run.exit.stdout
@@ -51,8 +51,8 @@ async def test_no_plugin_is_asked_for_a_summary(tmp_path: Path) -> None:
 async def test_a_template_runs_no_tests_whoever_collects(tmp_path: Path, until: str) -> None:
     async with open_lab(tmp_path) as lab:
         write_files(lab.root, OWN_COLLECTION)
-        fresh = await lab.fresh()
+        new_process = await lab.new_process()
         async with lab.server(until) as server:
             assert server.ready.point == until
             forked = await lab.fork(server)
-    assert forked.outcomes == fresh.outcomes == {"test_f": "passed"}
+    assert forked.outcomes == new_process.outcomes == {"test_f": "passed"}

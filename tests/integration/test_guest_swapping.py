@@ -61,10 +61,10 @@ async def assert_swapped(lab: ServingLab, changed: str, file: str = "mod.py", **
         assert server.ready.swappable, server.ready.why
         write_files(lab.root, {file: changed})
         forked = await lab.fork(server, **fields)
-    fresh = await lab.fresh(**fields)
+    new_process = await lab.new_process(**fields)
     assert "unswappable" not in {record["t"] for record in forked.records}, forked.one("unswappable")
-    assert sorted(map(str, forked.essence)) == sorted(map(str, fresh.essence))
-    assert forked.status == fresh.status
+    assert sorted(map(str, forked.essence)) == sorted(map(str, new_process.essence))
+    assert forked.status == new_process.status
 
 
 @pytest.mark.parametrize("python", PYTHONS)

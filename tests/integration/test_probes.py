@@ -79,7 +79,7 @@ def test_doctor_says_it(plugin, capsys, monkeypatch: pytest.MonkeyPatch) -> None
     plugin(THREAD)
     main(["doctor", "--python", sys.executable])
     assert "starts a thread: watcher: every check is a new process" in capsys.readouterr().out
-    main(["doctor", "--python", sys.executable, "--fresh"])
+    main(["doctor", "--python", sys.executable, "--new-process"])
     assert "switched off" in capsys.readouterr().out
 
 

@@ -29,7 +29,7 @@ SCALES = (Scale(cycle=10, calls=20, block_ns=4_000_000),)
 
 
 async def one_round(stadium, *arms, scales=SCALES, left_s=60.0, together=False, **how):
-    """Hold one round of the baseline and some arms in a fresh field."""
+    """Hold one round of the baseline and some arms in a new field."""
     baseline = stadium.arm(BASELINE)
     where = {"core": stadium.plan.cores[0], "left_s": left_s, "together": together}
     place = RoundPlace(number=0, layout=0, stage=RaceStage.RACE, **where)

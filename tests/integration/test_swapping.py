@@ -62,16 +62,16 @@ def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @given(case=cases())
 def test_swapped_is_as_imported(driver: Driver, case: Case) -> None:
     answer = driver.ask(case)
-    fresh, swapped = answer["fresh"], answer["swapped"]
+    new_process, swapped = answer["new-process"], answer["swapped"]
     assert "broken" not in swapped, swapped["broken"]
-    assert "broken" not in fresh, fresh["broken"]
+    assert "broken" not in new_process, new_process["broken"]
     change = body_change(case.old, case.new, case.targets)
     if "why" in swapped:
         event("bodies only, not swapped" if not change.why else "neither")
         assert swapped["why"]
         return
     event("swapped")
-    assert swapped["facts"] == fresh["facts"]
+    assert swapped["facts"] == new_process["facts"]
 
 
 OLD = '''
@@ -268,10 +268,10 @@ def test_refused(driver: Driver, name: str) -> None:
 def test_swapped(driver: Driver, name: str) -> None:
     case = SWAPPED[name]
     answer = driver.ask(case)
-    fresh, swapped = answer["fresh"], answer["swapped"]
+    new_process, swapped = answer["new-process"], answer["swapped"]
     assert swapped["ready"] == {"called_early": 0, "swappable": True, "why": ""}
     assert swapped.get("why", "") == ""
-    assert swapped["facts"] == fresh["facts"]
+    assert swapped["facts"] == new_process["facts"]
     assert not body_change(case.old, case.new, case.targets).why
     digest = hashlib.sha256(case.new.encode()).hexdigest()
     assert swapped["records"] == [{"t": "source", "path": "m.py", "digest": digest, "module": "m"}]

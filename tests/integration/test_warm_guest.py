@@ -1,4 +1,4 @@
-"""Warm servers of the real guest: what a fork tells is what a fresh process tells."""
+"""Warm servers of the real guest: what a fork tells is what a new process tells."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Place:
     async def fork(self, server: WarmServer, **fields: Any) -> Exit:
         return await server.run(write_spec(self.workspace, {**SPEC, **fields}, self.guest_dir), LIMITS)
 
-    async def fresh(self, launcher: Launcher, **fields: Any) -> Exit:
+    async def new_process(self, launcher: Launcher, **fields: Any) -> Exit:
         return await launcher.run(guest_command(self.workspace, {**SPEC, **fields}, LIMITS, self.guest_dir))
 
 
@@ -104,10 +104,10 @@ async def test_a_fork_tells_what_a_fresh_process_tells(place, until):
     async with launched(place, until) as (launcher, server):
         for body in ("x + x", "x * 2", "x * 3", "x / 0"):
             (place.root / "mod.py").write_text(f"def double(x):\n    return {body}\n")
-            forked, fresh = await place.fork(server), await place.fresh(launcher)
-            assert told(forked) == told(fresh)
-            assert (forked.ended, forked.status) == (fresh.ended, fresh.status)
-            assert forked.stdout.count("said") == fresh.stdout.count("said")
+            forked, new_process = await place.fork(server), await place.new_process(launcher)
+            assert told(forked) == told(new_process)
+            assert (forked.ended, forked.status) == (new_process.ended, new_process.status)
+            assert forked.stdout.count("said") == new_process.stdout.count("said")
             assert forked.leaked == ()
             served = [r for r in parse_records(forked.records) if r["t"] == "served"]
             assert [r["point"] for r in served] == [until]

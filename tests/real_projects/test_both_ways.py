@@ -1,4 +1,4 @@
-"""The same verdicts with and without `--fresh` on the real projects: `nox -s fresh_and_warm`."""
+"""The same verdicts with and without `--new-process` on the real projects: `nox -s new_process_and_warm`."""
 
 from __future__ import annotations
 

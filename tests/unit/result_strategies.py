@@ -171,7 +171,7 @@ def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[Can
         reproduce=draw(text),
         notes=draw(st.lists(text, max_size=2).map(tuple)),
         timings_ms=draw(timings),
-        served=draw(st.sampled_from(["", "F2", "F1", "F0", "fresh"])),
+        served=draw(st.sampled_from(["", "F2", "F1", "F0", "new-process"])),
         served_why=draw(text),
         race=draw(st.none() | figures),
         flags=draw(st.lists(flags, max_size=2).map(tuple)),

@@ -124,9 +124,9 @@ def test_settings_reach_the_engine(pretended) -> None:
 
 
 def test_a_switch_can_be_taken_back(pretended) -> None:
-    main([*RUN, "--fresh", "--no-select", "--stop-after", "2"])
-    main([*RUN, "--no-fresh", "--no-select", "--select"])
-    given = [(s.fresh, s.no_select, s.stop_after) for _, s, _ in pretended.calls]
+    main([*RUN, "--new-process", "--no-select", "--stop-after", "2"])
+    main([*RUN, "--no-new-process", "--no-select", "--select"])
+    given = [(s.new_process, s.no_select, s.stop_after) for _, s, _ in pretended.calls]
     assert given == [(True, True, 2), (False, False, 0)]
 
 

@@ -61,7 +61,7 @@ def test_recorded_calls_need_the_import() -> None:
     for edit, point in (
         (modified(), Point.F1),
         (modified("pkg/other.py"), Point.F0),
-        (removed(), Point.FRESH),
+        (removed(), Point.NEW_PROCESS),
     ):
         assert choose(furthest([edit], GROUND), watched).point is point
 
@@ -110,16 +110,17 @@ def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> No
 def test_what_is_read_early_needs_a_new_process(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [modified("pkg/other.py"), edit]):
         serving = furthest(edits, GROUND)
-        assert serving.point is Point.FRESH
+        assert serving.point is Point.NEW_PROCESS
         assert edit.path in serving.why
 
 
 @pytest.mark.parametrize(
-    "run", [Circumstances(fresh=True), Circumstances(workers=2), Circumstances(suite_s=LONG_SUITE_S + 1)]
+    "run",
+    [Circumstances(new_process=True), Circumstances(workers=2), Circumstances(suite_s=LONG_SUITE_S + 1)],
 )
 def test_circumstances_that_need_a_new_process(run: Circumstances) -> None:
     serving = choose(furthest([modified()], GROUND), run)
-    assert serving.point is Point.FRESH
+    assert serving.point is Point.NEW_PROCESS
     assert serving.why
 
 
@@ -152,10 +153,10 @@ def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
 def test_points_go_downwards() -> None:
     assert Point.F2.downwards() == (Point.F2, Point.F1, Point.F0)
     assert Point.F0.downwards() == (Point.F0,)
-    assert Point.FRESH.downwards() == ()
+    assert Point.NEW_PROCESS.downwards() == ()
 
 
 def test_the_weakest_point_is_the_earliest() -> None:
     assert weakest(Point.F2) is Point.F2
     assert weakest(Point.F1, Point.F2, Point.F0) is Point.F0
-    assert weakest(Point.FRESH, Point.F2) is Point.FRESH
+    assert weakest(Point.NEW_PROCESS, Point.F2) is Point.NEW_PROCESS

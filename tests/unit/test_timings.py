@@ -112,10 +112,14 @@ def test_who_never_held_a_slot_has_no_row() -> None:
 
 
 def test_each_reason_is_said_once() -> None:
-    everyone = [checked("a"), checked("b"), *(checked(f"x{n}", "fresh", "a thread: w") for n in range(3))]
-    everyone += [checked("c", "fresh", "a hook"), checked("d", "F0", "a new module"), checked("e", "")]
+    everyone = [
+        checked("a"),
+        checked("b"),
+        *(checked(f"x{n}", "new-process", "a thread: w") for n in range(3)),
+    ]
+    everyone += [checked("c", "new-process", "a hook"), checked("d", "F0", "a new module"), checked("e", "")]
     assert served_rows(everyone) == [
-        ("F1", "2", ""), ("F0", "1", "a new module"), ("fresh", "3", "a thread: w"), ("fresh", "1", "a hook"),
+        ("F1", "2", ""), ("F0", "1", "a new module"), ("new-process", "3", "a thread: w"), ("new-process", "1", "a hook"),
     ]  # fmt: skip
 
 
@@ -146,32 +150,34 @@ def test_a_table_of_steps_is_one_line_a_candidate(width: int) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
 def test_timings_fit(width: int) -> None:
-    result = run_of(checked("a" * 70), checked("b", "fresh", "word " * 40), warm={"unfit": ["why " * 50]})
+    result = run_of(
+        checked("a" * 70), checked("b", "new-process", "word " * 40), warm={"unfit": ["why " * 50]}
+    )
     assert max(map(len, rendered(run_timings(result, width), width).splitlines())) <= width
 
 
 def test_verbose_says_where_each_was_served() -> None:
-    result = run_of(checked("a"), checked("b", "fresh", "a thread was started: worker"))
+    result = run_of(checked("a"), checked("b", "new-process", "a thread was started: worker"))
     assert "a thread was started: worker" in report_of(result, Detail.VERBOSE)
     assert "a thread was started: worker" not in report_of(result)
 
 
 def test_one_candidate_in_full() -> None:
-    one = checked("a", "fresh", "a hook", tests=TestCounts(expected=9, failed=1, not_run=8))
+    one = checked("a", "new-process", "a hook", tests=TestCounts(expected=9, failed=1, not_run=8))
     console = Console(file=io.StringIO(), width=100)
     print_candidate(one, console, appendix=candidate_timings(one, 100))
     shown = console.file.getvalue()
     assert "tests not started after that: 8" in shown
-    assert "served fresh: a hook" in shown.splitlines()
+    assert "served new-process: a hook" in shown.splitlines()
     assert "260" in shown
 
 
 def test_markdown_has_the_table_and_the_reasons() -> None:
-    result = run_of(checked("a|b"), checked("c", "fresh", "<b>why</b>"), warm={"servers": 2})
+    result = run_of(checked("a|b"), checked("c", "new-process", "<b>why</b>"), warm={"servers": 2})
     shown = timings_markdown(result)
     assert shown.splitlines()[0].startswith("| candidate | served | queue | stage |")
     assert "| a\\|b | F1 | 120 |" in shown
-    assert "- served fresh \\(1\\): \\<b\\>why\\</b\\>" in shown
+    assert "- served new-process \\(1\\): \\<b\\>why\\</b\\>" in shown
     assert "- servers: 2, forks 0, restarts 0" in shown
 
 
@@ -184,6 +190,6 @@ def test_whatever_a_result_holds_only_draws(result: RunResult, width: int) -> No
 
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_hostile_names_and_reasons_are_harmless(attack: str) -> None:
-    result = run_of(checked(attack, "fresh", attack), warm={"unfit": [attack]})
+    result = run_of(checked(attack, "new-process", attack), warm={"unfit": [attack]})
     shown = rendered(run_timings(result, 80), 80) + report_of(result, Detail.VERBOSE)
     assert all(c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for c in shown)

@@ -1,7 +1,7 @@
-"""With and without `--fresh`: the same status and code for every candidate.
+"""With and without `--new-process`: the same status and code for every candidate.
 
 In the gate, the fixture that a shortcut is most likely to get wrong. All of them, and as many seeds of random
-patches as one asks for: `nox -s fresh_and_warm`.
+patches as one asks for: `nox -s new_process_and_warm`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def test_fixture(name: str, build: Callable[[Fixture], Place]) -> None:
     fixture = load_fixture(name)
     place = build(fixture)
     before = picture(place.repository)
-    warm, fresh = finished_both_ways(place, *arguments(fixture, place))
+    warm, new_process = finished_both_ways(place, *arguments(fixture, place))
     assert_same(before, picture(place.repository))
     assert_nothing_left(place)
-    assert_agreement(judged(warm, fresh))
+    assert_agreement(judged(warm, new_process))
     if name in TRIED_BOTH_WAYS:  # the others are held against it by `test_fixtures.py`
         assert_expected(fixture.expected, warm)
 
