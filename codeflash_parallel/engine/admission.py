@@ -1,15 +1,14 @@
 """Who may race, and who may be announced: all tests that were asked for, and a clean process.
 
-Screening runs the tests that can notice a change of the targets, in forks of warm servers. Nobody races who
-has not passed all other tests, too, and nobody is announced who is not right in new processes. Who changes
-more than the bodies of the targets is asked for all tests where nobody races, too.
+Screening runs the tests that can notice a change of the targets, in forks of warm servers. A candidate that
+changes more than the bodies of the targets has to pass all other tests, too, before it is called equivalent
+or races. No candidate is announced that has not passed all tests and captured calls in new processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 import anyio
@@ -56,28 +55,23 @@ def _workspace(slot: Slot) -> Workspace:
     return hashed(slot.workspace, _SEED)
 
 
-class Asked(StrEnum):
-    """Who has to pass the tests that screening left out."""
-
-    #: Whoever passed screening: there is a race.
-    EVERYBODY = "everybody"
-    #: Those that change more than bodies of targets: nobody races.
-    WHO_REACH_OUT = "who_reach_out"
-
-
 class Admission:
-    """Looks at candidates before and after a race, several at once where there are slots."""
+    """Looks at candidates before and after a race, several at once where there are slots.
 
-    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Remembering, asked: Asked) -> None:
-        self._plan, self._ledger, self._judging, self._asked = plan, ledger, judging, asked
+    Args:
+        races: whether equivalent candidates are raced: then those that owe tests run all tests in a new
+            process at once, as leaders have to, and not only those that screening left out.
+    """
+
+    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: Remembering, *, races: bool) -> None:
+        self._plan, self._ledger, self._judging, self._races = plan, ledger, judging, races
         self._confirmed: set[str] = set()
         self._looking = anyio.Lock()
         self._looked = False
 
     def screened(self, entry: Entry) -> None:
         """Note whether a candidate that passed screening has to pass other tests, too."""
-        everybody = self._asked is Asked.EVERYBODY
-        entry.owes_tests = bool(self._plan.rest) and (everybody or self._reaches_out(entry))
+        entry.owes_tests = bool(self._plan.rest) and self._reaches_out(entry)
 
     async def admit(self, entries: Sequence[Entry]) -> None:
         """Reject those that fail a test which screening left out.
@@ -95,14 +89,16 @@ class Admission:
     async def _admit(self, entry: Entry) -> None:
         outcome = await self._judging.judge(
             entry,
-            _All(self, _rest),
+            _All(self, _clean if self._races else _rest),
             entry.confirming,
-            look=Look.REST,
+            look=Look.CLEAN if self._races else Look.REST,
             taken=lambda number: self._ledger.move(entry, Step.STAGE, number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         if outcome.code is Code.OK:
             entry.owes_tests = False
+            if self._races:
+                self._confirmed.add(entry.id)
             self._ledger.move(entry, Step.PASS)
         elif outcome.code in INFRA:
             self._ledger.finish(entry, Status.INFRA, outcome.code, outcome.reason)
@@ -143,6 +139,8 @@ class Admission:
         if outcome.code in INFRA:
             return Out(status=Status.INFRA, code=outcome.code, reason=outcome.reason)
         entry.outcome = outcome
+        if {*outcome.tests.failed_ids, *outcome.tests.missing_ids} & set(self._plan.rest):
+            return Out(status=Status.REJECTED, code=outcome.code, reason=outcome.reason)
         reason = f"it was equivalent in its first check and is not in a clean process: {outcome.reason}"
         return Out(status=Status.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason=reason)
 

@@ -6,7 +6,7 @@ from itertools import count
 
 from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.engine.account import Account
-from codeflash_parallel.engine.admission import Admission, Asked
+from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.agreeing import agreed_terms
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.context import RunContext
@@ -49,8 +49,7 @@ class Rounds:
         self._context, self._account, self._ledger = context, account, account.ledger
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
         judging = Remembering(Judging(context), context.journal)
-        asked = Asked.EVERYBODY if account.races else Asked.WHO_REACH_OUT
-        self._admission = Admission(context.plan, self._ledger, judging, asked)
+        self._admission = Admission(context.plan, self._ledger, judging, races=account.races)
         self._behavior = BehaviorPhase(
             context, self._ledger, drafting, judging, self._admission, providing, kills
         )

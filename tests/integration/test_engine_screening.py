@@ -329,6 +329,36 @@ async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
     assert (result.verdict, result.winner, honest.status) == (Verdict.WINNER, "honest", Status.WON)
 
 
+#: Only its body is changed, and a test that never calls it fails after those that do.
+SPOILS = """
+def total(values):
+    import sys
+    sys.spoiled = True
+    return sum(value * value for value in values)
+"""
+TEST_SPOILED = """
+    import sys
+    import shop.sums
+
+    def test_nothing_is_spoiled():
+        assert not hasattr(sys, "spoiled")
+"""
+
+
+@pytest.mark.anyio
+async def test_a_leader_that_fails_a_test_that_was_left_out_is_not_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path / "project", tests__test_unspoiled_py=TEST_SPOILED)
+    monkeypatch.setattr(race_phase, "_race", simulated({"spoils": 1.5, "honest": 1.2}))
+    async with Evaluator(project, settings(tmp_path)) as evaluator:
+        result = await evaluator.evaluate([candidate("spoils", SPOILS), candidate("honest", BODY)])
+    spoils, honest = result.candidates
+    assert (spoils.status, spoils.code) == (Status.REJECTED, Code.TESTS_FAILED)
+    assert spoils.tests.failed_ids == ("tests/test_unspoiled.py::test_nothing_is_spoiled",)
+    assert (result.verdict, honest.status) == (Verdict.WINNER, Status.WON)
+
+
 @pytest.mark.witness
 @pytest.mark.anyio
 async def test_more_is_found_out_only_for_a_repairer(shop: Path) -> None:
