@@ -4,7 +4,7 @@
 
 Each kill is a line of STATE; one that is there is not made again. A *stub* is a `check` of eight candidates
 of a project whose tests take microseconds, with a command that repairs; a *real* one is a `check` of the
-demonstration, eight candidates and its own test suite; a *race* is a `run` of the same. One kill in eight
+demonstration, nine candidates and its own test suite; a *race* is a `run` of the same. One kill in eight
 comes before the run has a journal; half of the others come when the journal has so many lines, drawn evenly,
 the other half at a moment that is drawn evenly over the time that an undisturbed run takes from then on. A
 run that was over first is drawn again.

@@ -131,7 +131,7 @@ async def test_a_fast_arm_has_more_calls_in_a_block_and_the_baseline_has_not(tmp
     assert (plan.block_ns, calls[NULL]) == (stadium.plan.block_ns, {once})
     assert 5 * once < many < 20 * once
     assert {b.calls for b in blocks_of(raced.rounds, BASELINE, BlockKind.MANY)} == {many}
-    assert exp(centre(raced.tracks["fast"])) == pytest.approx(10, rel=0.3)
+    assert 5 < exp(centre(raced.tracks["fast"])) < 20
     assert {arm: out.reason for arm, out in raced.out.items()} == {
         "wrong": "its outcomes in a timed unit differ from the baseline's"
     }
@@ -148,7 +148,9 @@ async def test_a_group_that_becomes_slower_is_vetoed(tmp_path):
 
 async def test_long_calls_are_timed_once_a_round(tmp_path):
     async with open_stadium(tmp_path) as stadium:
-        raced = await stadium.race(stadium.arm("a", LOOPS * 20), baseline=stadium.arm("baseline", LOOPS * 60))
+        raced = await stadium.race(
+            stadium.arm("a", LOOPS * 60), baseline=stadium.arm("baseline", LOOPS * 180)
+        )
 
     kinds = {block.kind for round_ in raced.rounds for block in round_.blocks}
     assert BlockKind.FIRST not in kinds
@@ -229,7 +231,7 @@ def _bytes(path):
 async def test_calls_that_the_baseline_itself_remembers_are_timed_once_a_round_where_they_are_long(tmp_path):
     """Of four arms the baseline had two blocks a round: the second one found everything in its own cache."""
     async with open_stadium(tmp_path) as stadium:
-        long = 60 * LOOPS
+        long = 180 * LOOPS
         arms = [stadium.arm(name, long, "cache") for name in ("one", "two", "three")]
         plan = replace(stadium.plan, max_rounds=1)
         raced = await stadium.race(*arms, baseline=stadium.arm("baseline", long, "cache"), plan=plan)

@@ -86,6 +86,13 @@ def test_who_leaves_something_for_its_next_process_is_doubted():
     assert doubt(confirmation(3, unclean=(BASELINE, "x"))) == ""
 
 
+def test_what_was_found_after_one_round_may_be_another_program_s():
+    raced = confirmation(3)
+    first, *others = raced.rounds
+
+    assert doubt(replace(raced, rounds=(replace(first, unclean=("x",)), *others))) == ""
+
+
 def test_what_was_left_while_all_ran_at_once_clears_nobody():
     raced = confirmation(3, unclean=(BASELINE, "x"))
     at_once = tuple(replace(round_, together=True) for round_ in raced.rounds)
