@@ -42,7 +42,7 @@ class Function:
 
 
 def _function(pin: str, target: str, tests: str, shape: str, **more: Any) -> Function:
-    path, _, name = target.partition("::")
+    path, name = target.split("::")
     workload = Workload(
         kind=f"{pin.partition('==')[0]}-{name}",
         pin=pin,
