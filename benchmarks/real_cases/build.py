@@ -25,7 +25,7 @@ from typing import Any
 from edits import Sources
 
 HERE = Path(__file__).parent
-FACTS = HERE / "cases.json"
+FACTS = HERE / "facts"
 WORK = Path("~/.cache/codeflash-parallel-bench").expanduser()
 
 
@@ -96,9 +96,17 @@ def git(folder: Path, *arguments: str, text: str | None = None, **environment: s
     return done.stdout
 
 
-def load_cases(names: Sequence[str], work: Path, file: Path = FACTS) -> list[Case]:
+def load_facts(path: Path = FACTS) -> list[dict[str, Any]]:
+    """Return the facts of all cases: of a folder with a file for each, or of one file with a list."""
+    if path.is_dir():
+        return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(path.glob("*.json"))]
+    facts: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return facts
+
+
+def load_cases(names: Sequence[str], work: Path, path: Path = FACTS) -> list[Case]:
     """Return the cases of these names, all where there are none."""
-    facts = json.loads(file.read_text(encoding="utf-8"))
+    facts = load_facts(path)
     if unknown := set(names) - {each["name"] for each in facts}:
         raise SystemExit(f"no such case: {', '.join(sorted(unknown))}")
     return [Case(facts=each, work=work) for each in facts if not names or each["name"] in names]
@@ -195,7 +203,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_facts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--facts", type=Path, default=FACTS, metavar="FILE", help="default: cases.json")
+    parser.add_argument("--facts", type=Path, default=FACTS, metavar="PATH", help="folder or file; default: facts")
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from build import add_facts
+from build import add_facts, load_facts
 from judge import Judgement, judge
 
 HEADINGS = (
@@ -143,8 +143,7 @@ def main() -> int:
     lines = [
         json.loads(text) for path in options.files for text in path.read_text("utf-8").splitlines() if text
     ]
-    known = json.loads(options.facts.read_text(encoding="utf-8"))
-    facts = {each["name"]: each for each in known}
+    facts = {each["name"]: each for each in load_facts(options.facts)}
     more = [details(line, facts[line["case"]]) for line in lines] if options.details else []
     print("\n\n".join(filter(None, (side_by_side(lines, facts), tables(lines, facts), *more))))
     return 0

@@ -13,7 +13,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_cases"
 sys.path.append(str(FOLDER))
 
-from build import load_cases  # noqa: E402
+from build import load_cases, load_facts  # noqa: E402
 from edits import (  # noqa: E402
     EditError,
     add_import,
@@ -258,9 +258,9 @@ class TestTable:
         assert not side_by_side(lines[:1], facts)
 
 
-@pytest.mark.parametrize("name", ["cases.json", "unseen.json"])
+@pytest.mark.parametrize("name", ["facts", "unseen.json"])
 def test_the_facts_name_candidates_that_exist(name: str) -> None:
-    for facts in json.loads((FOLDER / name).read_text(encoding="utf-8")):
+    for facts in load_facts(FOLDER / name):
         names = {each["name"] for each in facts["candidates"]}
         lists = ("expected_winner_ties_7pct", "acceptable_winners", "winners_if_those_are_rejected")
         assert names.issuperset(name for key in lists for name in facts.get(key) or ())
@@ -282,4 +282,4 @@ def test_the_cases_of_another_file_of_facts(tmp_path: Path) -> None:
 def test_every_program_takes_a_file_of_facts(program: str) -> None:
     command = (sys.executable, FOLDER / program, "--help")
     done = subprocess.run(command, text=True, capture_output=True, check=True)
-    assert "--facts FILE" in done.stdout
+    assert "--facts PATH" in done.stdout
