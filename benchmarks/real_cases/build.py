@@ -203,7 +203,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_facts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--facts", type=Path, default=FACTS, metavar="PATH", help="folder or file; default: facts")
+    parser.add_argument(
+        "--facts", type=Path, default=FACTS, metavar="PATH", help="folder or file; default: facts"
+    )
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
