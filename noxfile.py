@@ -14,6 +14,7 @@ new_process_and_warm), `real_projects` (real). It has those that are `slow`; `fa
 No combination of markers is in no session: `tests/unit/test_sessions.py`.
 
 nox -s real -- --projects 6  all real projects
+nox -s selftest -- --all       known attacks and honest rewrites, judged on this machine
 nox -s ordinary_user         the tests as a user without privileges
 nox -s read_only             the tests with the user's repository mounted read-only
 nox -s shapes -- --minutes 60 --file shapes.jsonl      repositories of every shape, runs that end in every way
@@ -370,6 +371,12 @@ def queue_end_to_end(session: nox.Session) -> None:
     with tempfile.TemporaryDirectory(prefix="queue-end-to-end-") as folder:
         state = options.file or str(Path(folder) / "state.jsonl")
         python(session, "benchmarks/queue_end_to_end.py", state, *rest)
+
+
+@nox.session
+def selftest(session: nox.Session) -> None:
+    """Judge known attacks and honest candidates on this machine; say what is caught."""
+    python(session, "-m", "selftest", *session.posargs, env={"PYTHONPATH": str(HERE / "tests")})
 
 
 @nox.session

@@ -1,6 +1,6 @@
 """Print the tables of `docs/explanation/selftest.md` from what `selftest --all --json` said at each level.
 
-    python docs/make_selftest.py L0=l0.json L2=l2.json
+    PYTHONPATH=tests python docs/make_selftest.py L0=l0.json L2=l2.json
 
 A level may be named several times, for parts of the corpus.
 """
@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.selftest.entries import Entry, corpus
-from codeflash_parallel.selftest.table import most
+from selftest.entries import Entry, corpus
+from selftest.table import most
 
 Outcomes = Mapping[str, Mapping[str, Any]]
 

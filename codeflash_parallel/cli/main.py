@@ -27,7 +27,6 @@ COMMANDS = MappingProxyType(
         "clean": "Remove what earlier runs left in the cache.",
         "serve": "Take jobs from the evaluation queue and evaluate them, until a signal ends it.",
         "queue": "Hand in candidates to the evaluation queue that several agents share, and look after them.",
-        "selftest": "Judge known attacks and honest candidates on this machine; say what is caught.",
         "doctor": "Say whether this machine and project are fit, and where every setting comes from.",
     }
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codeflash_parallel.selftest.entries import TOKEN, Entry, Kind, bases, corpus
+from selftest.entries import TOKEN, Entry, Kind, bases, corpus
 
 _BASE = bases()["clock"]
 

@@ -27,6 +27,7 @@ from cheats import (
     SHORT_MODULE,
     TESTS,
 )
+from selftest import timer
 
 from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.session import Guest
@@ -42,7 +43,6 @@ from codeflash_parallel.model.target import Target
 from codeflash_parallel.model.workspace import Limits, Workspace
 from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
 from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.selftest import timer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.slow]
 

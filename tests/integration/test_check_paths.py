@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from selftest.entries import Entry, bases, corpus
+from selftest.projects import write_repository
 
 from codeflash_parallel import Evaluator, FileText, FileTexts, RaceMode, Settings, Submission
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.outcome import Code
 from codeflash_parallel.model.result import RunResult
-from codeflash_parallel.selftest.entries import Entry, bases, corpus
-from codeflash_parallel.selftest.projects import write_repository
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from gate_mutations import MUTATIONS, take_away
+from selftest import traces
+from selftest.entries import Entry, bases, corpus
+from selftest.projects import edits_of, marks, write_repository
 
 from codeflash_parallel import Evaluator, FileText, FileTexts, RaceMode, Settings, Submission
 from codeflash_parallel.model.candidate import CandidateId
 from codeflash_parallel.model.outcome import Status
 from codeflash_parallel.model.result import CandidateResult
-from codeflash_parallel.selftest import traces
-from codeflash_parallel.selftest.entries import Entry, bases, corpus
-from codeflash_parallel.selftest.projects import edits_of, marks, write_repository
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

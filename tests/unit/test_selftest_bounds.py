@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from codeflash_parallel.selftest.table import most
+from selftest.table import most
 
 
 @given(st.integers(1, 500), st.data())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 
 import pytest
-
-from codeflash_parallel.selftest.entries import LEVELS, Entry, Kind, Trace, bases, corpus
-from codeflash_parallel.selftest.judging import (
+from selftest.entries import LEVELS, Entry, Kind, Trace, bases, corpus
+from selftest.judging import (
     Became,
     Fooled,
     Outcome,
@@ -17,7 +16,7 @@ from codeflash_parallel.selftest.judging import (
     skipped,
     totals,
 )
-from codeflash_parallel.selftest.table import bounds, listed, markdown, summary
+from selftest.table import bounds, listed, markdown, summary
 
 ATTACKS = [entry for entry in corpus() if entry.is_attack]
 HONEST = [entry for entry in corpus() if not entry.is_attack]

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeflash_parallel.selftest.entries import Trace
-from codeflash_parallel.selftest.projects import Marks
+from selftest.entries import Trace
+from selftest.projects import Marks
 
-_SHARED = Path("/dev/shm")  # noqa: S108 - attacks leave files there
+_SHARED = Path("/dev/shm")
 
 
 #: Characters that are a flood.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from codeflash_parallel.selftest.entries import LEVELS, Entry, Kind
+from selftest.entries import LEVELS, Entry, Kind
 
 #: Nothing that a cheat gains may be credited beyond this.
 MOST_CREDITED = 1.1

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from math import comb
 from typing import Any
 
-from codeflash_parallel.selftest.entries import Entry
-from codeflash_parallel.selftest.judging import Became, Outcome, Totals, totals
+from selftest.entries import Entry
+from selftest.judging import Became, Outcome, Totals, totals
 
 #: Halvings of [0, 1]: more than a double can tell apart.
 BISECTIONS = 60

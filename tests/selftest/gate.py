@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.selftest.entries import SECRET_VARIABLE, Base
+from selftest.entries import SECRET_VARIABLE, Base
 
 #: Wall seconds after which a run of ours is no longer waited for.
 LONGEST_S = 900.0

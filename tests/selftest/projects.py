@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from codeflash_parallel.selftest.entries import OUTSIDE, PORT, SPARED, TOKEN, Base, Entry, Kind, Trace
+from selftest.entries import OUTSIDE, PORT, SPARED, TOKEN, Base, Entry, Kind, Trace
 
 #: What a commit needs, whatever the user has configured.
 _GIT = (

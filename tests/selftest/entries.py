@@ -14,7 +14,7 @@ from typing import Any
 OUTSIDE = "@OUTSIDE@"
 
 #: Stands in the code of an attack for a word that nothing else on this machine has in it.
-TOKEN = "@TOKEN@"  # noqa: S105 - no secret
+TOKEN = "@TOKEN@"
 
 #: Stands in the code of an attack for a TCP port of this machine on which somebody listens.
 PORT = "@PORT@"
@@ -23,7 +23,7 @@ PORT = "@PORT@"
 SPARED = "@SPARED@"
 
 #: Variable in the environment of the evaluator, and of the naive gate; what it holds is `TOKEN`.
-SECRET_VARIABLE = "SELFTEST_API_KEY"  # noqa: S105 - the name of one that we make up
+SECRET_VARIABLE = "SELFTEST_API_KEY"
 
 LEVELS = ("L0", "L1", "L2", "L3")
 
@@ -51,7 +51,7 @@ class Trace(StrEnum):
     #: A process with the token in its command line is alive.
     PROCESS = "process"
     #: The token stands in what is reported or kept.
-    SECRET = "secret"  # noqa: S105 - the name of a trace
+    SECRET = "secret"
     #: Somebody has connected to the port.
     CONNECTION = "connection"
     #: The process that started it, or another of the run, is dead.

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.selftest import naive, traces
-from codeflash_parallel.selftest.entries import Base, Entry, Kind, Trace, bases
-from codeflash_parallel.selftest.gate import Question, Said, Way, ask
-from codeflash_parallel.selftest.judging import Fooled, Outcome, Told, judged, skipped
-from codeflash_parallel.selftest.projects import Marks, edits_of, marks, write_files, write_repository
 from codeflash_parallel.worktrees.layout import cache_faults
+from selftest import naive, traces
+from selftest.entries import Base, Entry, Kind, Trace, bases
+from selftest.gate import Question, Said, Way, ask
+from selftest.judging import Fooled, Outcome, Told, judged, skipped
+from selftest.projects import Marks, edits_of, marks, write_files, write_repository
 
 #: Candidates of one run at most: what disturbs it disturbs no more than these.
 MOST_AT_ONCE = 64
