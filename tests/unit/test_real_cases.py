@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from edits import (  # noqa: E402
 )
 from judge import Found, Judgement, judge  # noqa: E402
 from table import side_by_side, tables  # noqa: E402
+from truth import PLUGIN, instrument  # noqa: E402
 
 TEXT = '''"""A module."""
 from __future__ import annotations
@@ -93,6 +95,42 @@ class TestEdits:
     def test_statements_are_inserted_before_a_function(self) -> None:
         assert "X = 1\n\n\ndef single(x):" in insert_before(TEXT, "single", "X = 1")
         assert "    X = 1\n\n    @staticmethod\n" in insert_before(TEXT, "Owner.method", "X = 1")
+
+
+TIMED = """
+class Owner:
+    @staticmethod
+    def fold(number):
+        return number and Owner.fold(number - 1)
+
+    @property
+    def steps(self):
+        return list(steps(3))
+
+def steps(number):
+    yield from range(number)
+"""
+TESTS = """
+import subject
+
+def test_them():
+    assert [subject.Owner.fold(5), subject.Owner().steps, *subject.steps(2)] == [0, [0, 1, 2], 0, 1]
+"""
+
+
+def test_outermost_calls_are_timed_in_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "subject.py").write_text(TIMED)
+    (tmp_path / "test_subject.py").write_text(TESTS)
+    for name in ("Owner.fold", "Owner.steps", "steps"):
+        instrument(tmp_path / "subject.py", name)
+    with pytest.raises(SystemExit, match="no function missing"):
+        instrument(tmp_path / "subject.py", "missing")
+    told = tmp_path / "told.json"
+    command = (sys.executable, "-m", "pytest", "-p", "outermost_calls", "--outermost-calls", told, tmp_path)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PLUGIN)}, capture_output=True, check=True)
+    found = json.loads(told.read_text())
+    assert found["calls"] == 3  # what `fold` and the property call belongs to their own calls
+    assert 0 < found["target_s"] < found["tests_s"]
 
 
 FACTS: dict[str, Any] = {
@@ -278,7 +316,7 @@ def test_the_cases_of_another_file_of_facts(tmp_path: Path) -> None:
         load_cases(["mine"], tmp_path)
 
 
-@pytest.mark.parametrize("program", ["build.py", "run.py", "table.py"])
+@pytest.mark.parametrize("program", ["build.py", "run.py", "table.py", "truth.py"])
 def test_every_program_takes_a_file_of_facts(program: str) -> None:
     command = (sys.executable, FOLDER / program, "--help")
     done = subprocess.run(command, text=True, capture_output=True, check=True)
