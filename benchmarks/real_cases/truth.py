@@ -175,12 +175,17 @@ def truth_of(case: Case, rounds: int) -> dict[str, Any]:
         on_tests, figures = medians(arms, in_tests, rounds)
         loads.append(os.getloadavg()[0])
     share = statistics.median(each["base"][0] / each["base"][1] for each in figures)
-    return {"alone": by_itself, "tests": on_tests, "share": round(share, 4), "load": round(max(loads), 1)}
+    load = round(max(loads), 1)
+    return {"alone": by_itself, "tests": on_tests, "share": float(f"{share:.3g}"), "load": load}
 
 
-def write(case: Case, truth: dict[str, Any], folder: Path) -> None:
-    path = folder / f"{case.name}.json"
-    facts = {**json.loads(path.read_text(encoding="utf-8")), "truth": truth}
+def write(truth: dict[str, Any], path: Path) -> None:
+    """Put `share` and `load` into a file of facts, and `alone` and `tests` into its candidates."""
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    for each in facts["candidates"]:
+        if each["name"] in truth["alone"]:
+            each["truth"] = {name: truth[name][each["name"]] for name in ("alone", "tests")}
+    facts["truth"] = {name: truth[name] for name in ("share", "load")}
     path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -200,7 +205,7 @@ def main() -> int:
         for name, speedup in truth["alone"].items():
             print(f"| {name} | {speedup:.3f} | {truth['tests'][name]:.3f} |", flush=True)
         if options.write:
-            write(case, truth, options.facts)
+            write(truth, options.facts / f"{case.name}.json")
     return 0
 
 
