@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ class Account:
         races: whether equivalent candidates are raced.
         context: `None` until the baseline is known.
         finding: of the last race.
-        why: why the workload of the races was chosen.
+        timed: what the races time and why, as `RunResult.race` has it.
     """
 
     run_id: str
@@ -37,7 +37,7 @@ class Account:
     clock: Clock = field(default_factory=Clock)
     context: RunContext | None = None
     finding: RaceFinding = field(default_factory=RaceFinding)
-    why: str = ""
+    timed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:

@@ -104,7 +104,7 @@ def _candidates(ledger: Ledger) -> tuple[CandidateResult, ...]:
 
 def _race(account: Account) -> dict[str, Any]:
     found = race_summary(account.finding.outcomes)
-    return {**found, "why": account.why} if found else {}
+    return {**found, **account.timed} if found else {}
 
 
 def _places(finding: RaceFinding) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Rounds:
         self._context.steps.begin("the race's workload is tried on the baseline")
         async with self._context.quiet.shared():
             workload = await choose_workload(self._context)
-        self._account.why = workload.why
+        self._account.timed = {"why": workload.why, "timed": workload.sentence}
         for note in workload.notes:
             self._ledger.warn(note)
         return workload

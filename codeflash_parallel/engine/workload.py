@@ -43,6 +43,11 @@ _NO_TWINS = "Gains were not held against unseen inputs: there are no other value
 _UNKNOWN_NS = 1
 
 
+#: Work that the user has not named, and what is said of it.
+_CHOSEN = frozenset({Work.CALLS, Work.TESTS, Work.BENCHMARKS})
+_INSTEAD = " (other work: --benchmark FILE::FUNCTION or --benchmark-command COMMAND)"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
     """What is timed.
@@ -71,6 +76,13 @@ class Workload:
     def summary(self) -> str:
         """Return what is timed and why, one clause."""
         return f"workload {self.work.value}: {self._size}, because {self.why}"
+
+    @property
+    def sentence(self) -> str:
+        """Return the same for the result, with what the user could name instead."""
+        of_tests = "; the figures are those of whole tests, not of the targets" * (self.work is Work.TESTS)
+        instead = _INSTEAD * (self.work in _CHOSEN)
+        return f"{self._size}, because {self.why}{of_tests}{instead}"
 
     @property
     def _size(self) -> str:
@@ -164,9 +176,7 @@ def _whole_tests(baseline: Baseline) -> Workload:
     tests = baseline.executing or baseline.selected
     groups = whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests])
     why = "no call of the targets can be made again outside its test"
-    return Workload(
-        work=Work.TESTS, why=why, groups=groups, notes=(f"Whole tests are timed: {why}.", _NO_TWINS)
-    )
+    return Workload(work=Work.TESTS, why=why, groups=groups, notes=(_NO_TWINS,))
 
 
 def _benchmarks(tests: Sequence[str]) -> Workload:

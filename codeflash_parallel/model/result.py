@@ -174,7 +174,8 @@ class RunResult:
             empty when there were none.
         warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
             not be used, one clause each; empty when none was asked for.
-        race: `workload` (what was timed), `why`, `rounds` and `void` (those that did not count), `seconds`,
+        race: `workload` (its kind), `why`, `timed` (a clause that says both, and what one could name
+            instead), `rounds` and `void` (those that did not count), `seconds`,
             `budget_s` (of one race), `groups` (of each group of tests its name, `share` of the time and
             `tests`), and `unit_sd` (spread of one round of the second baseline, or of the
             quietest candidate, as a fraction; `None` with too few rounds); empty when there was no race.

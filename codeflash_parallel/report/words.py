@@ -147,7 +147,7 @@ def race_sentence(result: RunResult) -> str:
     void = f" ({race['void']} disturbed)" if race["void"] else ""
     noise = f"; rounds scatter by {100 * race['unit_sd']:.1f} %" if race["unit_sd"] is not None else ""
     rounds = f"{race['rounds']} round{'' if race['rounds'] == 1 else 's'}{void}"
-    return one_line(f"raced {race['workload']}: {rounds} in {race['seconds']:.1f} s{noise}")
+    return one_line(f"timed: {race.get('timed', '')}; {rounds} in {race['seconds']:.1f} s{noise}")
 
 
 def group_lines(result: RunResult) -> list[tuple[str, str]]:

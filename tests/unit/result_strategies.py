@@ -50,6 +50,7 @@ races = st.just({}) | st.fixed_dictionaries(
     {
         "workload": text,
         "why": text,
+        "timed": text,
         "rounds": count,
         "void": count,
         "seconds": st.floats(0, 1e6),

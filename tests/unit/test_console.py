@@ -176,10 +176,11 @@ def test_everything_that_was_measured_of_the_winner_is_told(detail: Detail) -> N
 def test_the_tests_of_a_group_are_named() -> None:
     light = {"group": "12 tests", "share": 0.25, "tests": [f"t.py::light[{n}]" for n in range(12)]}
     alone = {"group": "t.py::heavy", "share": 0.75, "tests": ["t.py::heavy"]}
-    race = {"workload": "calls", "rounds": 1, "void": 0, "seconds": 1.0, "unit_sd": None}
+    race = {"timed": "2 calls, because", "rounds": 1, "void": 0, "seconds": 1.0, "unit_sd": None}
     shown = " ".join(rendered(sample(race=race | {"groups": [alone, light]}), 200, Detail.VERBOSE).split())
     assert "12 tests: 25 % of the time: t.py::light[0], t.py::light[1]," in shown
     assert "t.py::light[9], ..." in shown
+    assert "timed: 2 calls, because; 1 round in 1.0 s" in shown
     assert "75 %" not in shown
 
 

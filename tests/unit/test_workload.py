@@ -105,5 +105,7 @@ def test_values_are_compared_unless_nobody_wants_it_or_the_baseline_does_not_rep
     ],
 )
 def test_it_is_said_what_is_timed_and_why(work: Work, costs_ns: tuple[int, ...], size: str) -> None:
-    expected = f"workload {work.value}: {size}, because it is there"
-    assert workload(*costs_ns, work=work).summary == expected
+    timed = workload(*costs_ns, work=work)
+    assert timed.summary == f"workload {work.value}: {size}, because it is there"
+    assert timed.sentence.startswith(f"{size}, because it is there")
+    assert ("--benchmark" in timed.sentence) == (work is not Work.COMMAND)
