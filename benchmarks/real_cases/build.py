@@ -26,6 +26,7 @@ from edits import Sources
 
 HERE = Path(__file__).parent
 FACTS = HERE / "facts"
+WORKLOADS = HERE / "workloads"
 WORK = Path("~/.cache/codeflash-parallel-bench").expanduser()
 
 
@@ -55,6 +56,11 @@ class Case:
     @property
     def python(self) -> Path:
         return self.folder / "venv" / "bin" / "python"
+
+    @property
+    def workload(self) -> Path:
+        """Where our workload of the targets is, with a function `main`."""
+        return WORKLOADS / f"{self.name}.py"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -194,11 +200,15 @@ def pytest_command(case: Case) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of cases; default: all")
     parser.add_argument(
-        "--repositories", required=True, metavar="PATTERN", help="path or URL with {owner}, {name}"
+        "--repositories",
+        default="https://github.com/{owner}/{name}",
+        metavar="PATTERN",
+        help="path or URL with {owner}, {name}",
     )
     parser.add_argument("--work", type=Path, default=WORK, metavar="DIR")
-    parser.add_argument("--cases", default="", metavar="A,B", help="default: all")
+    parser.add_argument("--cases", default="", metavar="A,B", help="the same as NAME NAME")
     add_facts(parser)
 
 
@@ -209,7 +219,7 @@ def add_facts(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
-    names = [name for name in options.cases.split(",") if name]
+    names = [*options.names, *(name for name in options.cases.split(",") if name)]
     return load_cases(names, options.work.expanduser().absolute(), options.facts)
 
 

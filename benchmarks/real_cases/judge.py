@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,11 @@ NOT_WRONG = frozenset({"TOO_SLOW"})
 #: A run should take no longer than so many seconds, and so many times the project's tests alone.
 AIM_BASE_S = 30.0
 AIM_FACTOR = 10.0
+#: The same for the median run.
+MEDIAN_BASE_S = 15.0
+MEDIAN_FACTOR = 6.0
+#: A candidate is a true winner whose true speedup is no further than this from the best.
+TIE = 1.05
 
 
 class Found(StrEnum):
@@ -70,7 +75,11 @@ class Judgement:
     #: The seconds that the run should not exceed.
     aim_s: float = 0.0
     times_plain: float = 0.0
+    #: What the median run should not exceed.
+    median_aim_s: float = 0.0
     phases_s: Mapping[str, float] = field(default_factory=dict)
+    #: How many right, neutral and slower candidates the run had.
+    honest: int = 0
 
     @property
     def right(self) -> bool:
@@ -98,23 +107,27 @@ def judge(facts: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
     seconds = {
         "seconds": line["wall_s"],
         "aim_s": AIM_BASE_S + AIM_FACTOR * plain_s,
+        "median_aim_s": MEDIAN_BASE_S + MEDIAN_FACTOR * plain_s,
         "times_plain": line["wall_s"] / plain_s,
     }
     if document is None:
         verdict = "unfinished" if line["unfinished"] else f"exit code {line['exit_code']}"
-        return Judgement(found=Found.UNFINISHED, verdict=verdict, truth=_truth(facts, {}), **seconds)
+        return Judgement(found=Found.UNFINISHED, verdict=verdict, **seconds)
     known = {each["name"]: each for each in facts["candidates"]}
     told = {each["id"]: each for each in document["candidates"] if each["id"] in known}
     # In the order of the facts; a run that ended early may lack some.
     told = {name: told[name] for name in known if name in told}
     named = _named(document, told)
-    truth = _truth(facts, told)
+    truth = _truth(facts, told, timed := _timed(line))
+    truth = (*truth, *(n for n in named if n not in truth and _overlaps(n, truth, told, known)))
     false = tuple(n for n in named if known[n]["class"] not in HONEST and not known[n].get("unseeable"))
     equal = [n for n, each in told.items() if each["status"] in EQUIVALENT and n not in named]
     unequal = [n for n in equal if known[n]["class"] in UNEQUAL and not known[n].get("unseeable")]
     honest = {n: each for n, each in told.items() if known[n]["class"] in HONEST}
     return Judgement(
-        found=Found.UNFINISHED if line["unfinished"] else _found(facts, document, known, named, truth, false),
+        found=Found.UNFINISHED
+        if line["unfinished"]
+        else _found(document, known, named, truth, false, _nothing_faster(facts, timed, document)),
         verdict=_verdict(line, document),
         named=named,
         truth=truth,
@@ -130,6 +143,7 @@ def judge(facts: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
         undecided={n: each["code"] for n, each in told.items() if each["status"] == "undecided"},
         unjudged={n: each["code"] for n, each in told.items() if each["status"] in {"cancelled", "infra"}},
         workload=_workload(document),
+        honest=len(honest),
         phases_s={name: ms / 1000 for name, ms in (document["timings"] or {}).items() if name != "total"},
         **seconds,
     )
@@ -158,29 +172,76 @@ def _named(document: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -
     return tuple(n for n, each in told.items() if n in winners or each["duplicate_of"] in winners)
 
 
-def _truth(facts: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the true winners, all right ones where they are unknown.
+def _timed(line: Mapping[str, Any]) -> str:
+    """Return which of a candidate's true speedups belongs to what a run timed."""
+    return "alone" if line.get("supplied") else "tests"
+
+
+def _truth(facts: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], timed: str) -> tuple[str, ...]:
+    """Return the true winners: those of the target alone, and those of what was timed, where they are known.
 
     Others take their place where the notes allow to reject or to hint at them.
     """
-    known = facts.get("acceptable_winners") or facts["expected_winner_ties_7pct"]
-    if known is None:
-        known = [each["name"] for each in facts["candidates"] if each["class"] == "right"]
-    truth = tuple(known)
+    known = {each["name"]: each for each in facts["candidates"]}
+    rejected = {n for n, each in told.items() if each["status"] == "rejected"}
+    hinted = {n for n, each in told.items() if each["outside"]}
+    listed = facts.get("acceptable_winners") or facts.get("expected_winner_ties_7pct")
     instead = tuple(facts.get("winners_if_those_are_rejected", ()))
-    rejected = {n for n in truth if n in told and told[n]["status"] == "rejected"}
-    hinted = {n for n in truth if n in told and told[n]["outside"]}
-    left = tuple(n for n in truth if n not in rejected)
-    return (*left, *instead) if rejected or hinted else truth
+    winners = tuple(listed or ())
+    if (rejected | hinted) & set(winners):
+        winners = (*(n for n in winners if n not in rejected), *instead)
+    excused = {n for n in rejected if known[n].get("rejection_ok")}
+    doubtful = excused | {n for n in hinted if known[n].get("hint_ok")}
+    speedups = _speedups(facts, timed)
+    tied = (*_tie_set(speedups, excused), *_tie_set(speedups, doubtful))
+    if timed == "alone" and speedups:
+        winners = ()  # they were timed on another workload than this one
+    elif listed is None and not speedups:
+        winners = tuple(n for n, each in known.items() if each["class"] == "right" and n not in rejected)
+    return tuple(dict.fromkeys((*winners, *tied)))
+
+
+def _speedups(facts: Mapping[str, Any], timed: str) -> dict[str, float]:
+    """Return the true speedups of the right candidates."""
+    right = [each for each in facts["candidates"] if each["class"] == "right"]
+    return {each["name"]: each["truth"][timed] for each in right if each.get("truth", {}).get(timed)}
+
+
+def _tie_set(speedups: Mapping[str, float], without: Collection[str]) -> list[str]:
+    left = {n: speedup for n, speedup in speedups.items() if n not in without}
+    best = max(left.values(), default=0.0)
+    return [n for n, speedup in left.items() if speedup * TIE >= best]
+
+
+def _overlaps(
+    name: str,
+    truth: Collection[str],
+    told: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Mapping[str, Any]],
+) -> bool:
+    """Return whether a right candidate's interval meets that of a true winner."""
+    own = told[name].get("speedup")
+    others = [told[n].get("speedup") for n in truth if n in told]
+    meets = any(own and each and own["low"] <= each["high"] and each["low"] <= own["high"] for each in others)
+    return known[name]["class"] == "right" and meets
+
+
+def _nothing_faster(facts: Mapping[str, Any], timed: str, document: Mapping[str, Any]) -> bool:
+    """Return whether no candidate is truly faster on what was timed."""
+    best = max(_speedups(facts, timed).values(), default=None)
+    right = any(each["class"] == "right" for each in facts["candidates"])
+    if (best is not None and best < TIE) or not right:
+        return True
+    return timed == "tests" and _workload(document) in facts.get("nothing_faster_on", ())
 
 
 def _found(
-    facts: Mapping[str, Any],
     document: Mapping[str, Any],
     known: Mapping[str, Mapping[str, Any]],
     named: tuple[str, ...],
     truth: tuple[str, ...],
     false: tuple[str, ...],
+    nothing_faster: bool,  # noqa: FBT001 - private
 ) -> Found:
     if false:
         return Found.FALSE
@@ -188,8 +249,7 @@ def _found(
         return Found.UNFINISHED
     if not named:
         nothing = document["verdict"] == "nothing_faster"
-        shows_nothing = not truth or _workload(document) in facts.get("nothing_faster_on", ())
-        return Found.NOTHING if nothing and shows_nothing else Found.NOBODY
+        return Found.NOTHING if nothing and nothing_faster else Found.NOBODY
     unseeable = {name for name in named if known[name].get("unseeable")}
     if set(named) <= {*truth, *unseeable}:
         return Found.RIGHT

@@ -1,9 +1,10 @@
 """Run the real cases: the project's tests alone, then the tool, by one version of it or by several in turn.
 
     python benchmarks/real_cases/run.py --repositories '/folder/{owner}+{name}/repo' --output runs.jsonl \\
-        --program old=/old/venv/bin/python --program new=/new/venv/bin/python --limit 720
+        --program old=/old/venv/bin/python --program new=/new/venv/bin/python NAME NAME
 
-Appends a JSON line a run to the output, and says how each is judged. What stands after `--` is for the tool.
+Appends a JSON line a run to the output, and says how each is judged; a run that the output has already is not
+made again. What stands after `--` is for the tool.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ from typing import Any
 from build import Case, add_arguments, build, chosen, pytest_command, restore
 from judge import AIM_BASE_S, AIM_FACTOR, judge
 
+#: The name that our workload has in the checkout of a run with `--supplied`.
+SUPPLIED = "codeflash_bench_workload.py"
 #: A run that was interrupted has so long to end by itself.
 GRACE_S = 20.0
 
@@ -144,24 +148,40 @@ def _end(process: subprocess.Popen[bytes], began: float) -> Ended:
     )
 
 
-def run_tool(case: Case, program: Program, limit_s: float, more: Sequence[str]) -> dict[str, Any]:
-    """Evaluate the case's candidates with nothing cached; return the line that is kept."""
+def run_tool(
+    case: Case, program: Program, limit_s: float, more: Sequence[str], *, supplied: bool
+) -> dict[str, Any]:
+    """Evaluate the case's candidates with nothing cached; return the line that is kept.
+
+    Args:
+        case: to be run.
+        program: the version of the tool.
+        limit_s: wall seconds after which it is interrupted.
+        more: arguments for the tool.
+        supplied: time our workload of the targets in place of what the tool chooses.
+    """
+    if supplied:
+        shutil.copyfile(case.workload, case.checkout / SUPPLIED)
     runs = case.folder / "runs"
     runs.mkdir(exist_ok=True)
-    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{program.label}"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{program.label}{'-supplied' * supplied}"
     document, said = runs / f"{stem}.json", runs / f"{stem}.txt"
     cache = Path(tempfile.mkdtemp(prefix="cache-", dir=case.folder))
     load_before = os.getloadavg()[0]
     try:
-        ended = run_limited(tool_command(case, program, document, cache, more), case, cache, said, limit_s)
+        benchmark = ("--benchmark", f"{SUPPLIED}::main") if supplied else ()
+        command = tool_command(case, program, document, cache, [*benchmark, *more])
+        ended = run_limited(command, case, cache, said, limit_s)
     finally:
         shutil.rmtree(cache, ignore_errors=True)
+        restore(case)
     words = [line for line in said.read_text(errors="replace").splitlines() if line.strip()]
     return {
         "case": case.name,
         "label": program.label,
         "wall_s": ended.wall_s,
         "limit_s": limit_s,
+        "supplied": supplied,
         "unfinished": ended.interrupted_after_s is not None,
         "ended_within_s": ended.ended_within_s,
         "killed": ended.killed,
@@ -251,20 +271,42 @@ def main() -> int:
         "--plain", type=int, default=2, metavar="N", help="runs of the tests alone; the best counts"
     )
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs of each program")
+    parser.add_argument(
+        "--supplied", action="store_true", help="the tool is given the case's workload as --benchmark"
+    )
     ours, more = _split(sys.argv[1:])
     options = parser.parse_args(ours)
     limit = Limit(fixed_s=options.limit, base_s=options.limit_base, factor=options.limit_factor)
     programs = [Program.parse(text) for text in options.program] or [Program.parse(sys.executable)]
+    before = made(options.output)
     for case in chosen(options):
+        kinds = [(case.name, each.label, options.supplied, tuple(more)) for each in programs]
+        missing = [
+            program
+            for number in range(options.repeat)
+            for program, kind in zip(programs, kinds, strict=True)
+            if number >= before[kind]
+        ]
+        if not missing:
+            continue
         build(case, options.repositories)
         plain_s = plain_seconds(case, options.plain)
         print(f"{case.name}: its tests alone take {plain_s:.1f} s", file=sys.stderr, flush=True)
-        for program in programs * options.repeat:
-            line = {**run_tool(case, program, limit.seconds(plain_s), more), "plain_s": plain_s}
+        for program in missing:
+            told = run_tool(case, program, limit.seconds(plain_s), more, supplied=options.supplied)
+            line = {**told, "plain_s": plain_s}
             with options.output.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{case.name}, {program.label}: {judge(case.facts, line)}", file=sys.stderr, flush=True)
     return 0
+
+
+def made(output: Path) -> Counter[tuple[str, str, bool, tuple[str, ...]]]:
+    """Return how many runs an output has, by case, label, whether a workload was supplied, and options."""
+    lines = [json.loads(text) for text in output.read_text("utf-8").splitlines()] if output.exists() else []
+    return Counter(
+        (line["case"], line["label"], line.get("supplied", False), tuple(line["options"])) for line in lines
+    )
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from build import add_facts, load_facts
@@ -21,6 +21,8 @@ HEADINGS = (
     *("case", "right", "verdict", "winner against truth", "wrongly accepted", "called equivalent"),
     *("wrongly rejected", "hints", "undecided", "s (aim)", "x plain", "s by phase", "workload", "load"),
 )
+#: Verdicts that say which candidates are the fastest, or that none is.
+SAID = frozenset({"winner", "tie", "nothing_faster", "none_correct"})
 #: What the result document calls the phases that cost anything, in their order.
 PHASES = ("snapshot", "baseline", "behavior", "race", "profile", "refine", "report")
 
@@ -80,19 +82,54 @@ def totals(judgements: Sequence[Judgement]) -> tuple[str, ...]:
     )
 
 
+def aims(judgements: Mapping[str, Sequence[Judgement]]) -> str:
+    """Return what is asked of all runs of a label together, and what they came to; by case the judgements."""
+    runs = [(case, each) for case, of_case in judgements.items() for each in of_case]
+    all_of = [each for _, each in runs]
+    met = sum(each.found.meets_truth for each in all_of)
+    accepted = [f"{case} {name}" for case, each in runs for name in each.accepted]
+    rejected = [f"{case} {name} {code}" for case, each in runs for name, code in each.rejected.items()]
+    honest = sum(each.honest for each in all_of)
+    no_verdict = [f"{case} {each.verdict}" for case, each in runs if each.verdict not in SAID]
+    part = median(each.seconds / each.median_aim_s for each in all_of)
+    late = [f"{case} {each.seconds:.0f} s" for case, each in runs if each.seconds > each.aim_s]
+    rows = [
+        ("asked of all", "aim", "came to", "which"),
+        ("true winner, or in its tie", ">= 90 %", _share(met, len(runs)), ""),
+        ("wrong or gamed accepted", "0", str(len(accepted)), ", ".join(accepted)),
+        ("right rejected", "<= 1 %", _share(len(rejected), honest), ", ".join(rejected)),
+        ("runs without a verdict", "<= 5 %", _share(len(no_verdict), len(runs)), ", ".join(no_verdict)),
+        ("median of s / (15 s + 6 x plain)", "<= 1", f"{part:.2f}", ""),
+        ("runs over 30 s + 10 x plain", "0", str(len(late)), ", ".join(late)),
+    ]
+    return _markdown(rows)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} of {whole}, {part / whole:.1%}" if whole else "none"
+
+
 def tables(lines: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a table of each label, in the order in which they come; the cases are in that of the facts."""
     by_label: dict[str, list[Mapping[str, Any]]] = {}
     for line in lines:
-        by_label.setdefault(line["label"], []).append(line)
+        by_label.setdefault(_label(line), []).append(line)
     parts = []
     order = list(facts)
     for label, of_label in by_label.items():
         chosen = sorted(of_label, key=lambda line: order.index(line["case"]))
         judgements = [judge(facts[line["case"]], line) for line in chosen]
         rows = [row(line["case"], line, each) for line, each in zip(chosen, judgements, strict=True)]
-        parts.append(f"## {label}\n\n{_markdown([HEADINGS, *rows, totals(judgements)])}")
+        by_case: dict[str, list[Judgement]] = {}
+        for line, judgement in zip(chosen, judgements, strict=True):
+            by_case.setdefault(line["case"], []).append(judgement)
+        table = _markdown([HEADINGS, *rows, totals(judgements)])
+        parts.append(f"## {label}\n\n{table}\n\n{aims(by_case)}")
     return "\n\n".join(parts)
+
+
+def _label(line: Mapping[str, Any]) -> str:
+    return f"{line['label']}, supplied" if line.get("supplied") else str(line["label"])
 
 
 def side_by_side(lines: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping[str, Any]]) -> str:
@@ -104,9 +141,10 @@ def side_by_side(lines: Iterable[Mapping[str, Any]], facts: Mapping[str, Mapping
         faults = len(judgement.accepted) + len(judgement.rejected)
         said = f"{'right' if judgement.right else '**wrong**'}: {judgement.verdict}, {judgement.found}"
         said += f", {faults} misjudged, {judgement.seconds:.0f} s ({judgement.times_plain:.0f}x)"
-        labels += [line["label"]] if line["label"] not in labels else []
+        label = _label(line)
+        labels += [label] if label not in labels else []
         of_case = cells.setdefault(line["case"], {})
-        of_case[line["label"]] = "; ".join(filter(None, (of_case.get(line["label"]), said)))
+        of_case[label] = "; ".join(filter(None, (of_case.get(label), said)))
     rows = [(case, *(cells[case].get(label, "") for label in labels)) for case in facts if case in cells]
     return _markdown([("case", *labels), *rows]) if len(labels) > 1 else ""
 
@@ -117,14 +155,15 @@ def details(line: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     rows = [("candidate", "class", "true speedup", "status", "code", "speedup", "hint", "reason")]
     for known in facts["candidates"]:
         if each := told.get(known["name"]):
-            true = known["expected"].get("speedup")
+            timed = "alone" if line.get("supplied") else "tests"
+            true = known.get("truth", {}).get(timed) or known["expected"].get("speedup")
             figure, reason = each["speedup"], each["reason"].replace("\n", " ")[:160]
             speedup = (
                 f"{figure['estimate']:.3f} ({figure['low']:.3f} to {figure['high']:.3f})" if figure else ""
             )
             said = (each["status"], each["code"], speedup, "yes" if each["outside"] else "", reason)
             rows.append((known["name"], known["class"], str(true or ""), *said))
-    return f"### {line['case']}, {line['label']}\n\n{_markdown(rows)}"
+    return f"### {line['case']}, {_label(line)}\n\n{_markdown(rows)}"
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

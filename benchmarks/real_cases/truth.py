@@ -1,6 +1,6 @@
 """Time the targets of real cases, without the tool: alone on a workload of ours, and inside the tests.
 
-    python benchmarks/real_cases/truth.py --repositories '/folder/{owner}+{name}/repo' --cases a,b --write
+    python benchmarks/real_cases/truth.py --repositories '/folder/{owner}+{name}/repo' a b --write
 
 The base and each right candidate have a copy of the checkout, and take turns; a speedup is the median over
 the rounds of the base's CPU seconds by the candidate's. `--write` puts it into the facts.
@@ -25,7 +25,6 @@ from typing import Any
 from build import Case, add_arguments, build, chosen
 
 HERE = Path(__file__).parent
-WORKLOADS = HERE / "workloads"
 #: Folder of the pytest plugin `outermost_calls`.
 PLUGIN = HERE / "timing"
 #: Decorators that make something other than a function: ours goes below them.
@@ -94,9 +93,8 @@ def arms_of(case: Case, folder: Path) -> list[Arm]:
 
 def alone(arm: Arm, seed: int) -> tuple[float, str]:
     """Return the CPU seconds of the case's workload, and a digest of what it returns."""
-    workload = WORKLOADS / f"{arm.case.name}.py"
     files = sorted({os.path.realpath(path) for path, _ in arm.targets})
-    seconds, digest = arm.run("-c", ALONE, str(workload), *files, seed=seed).split()[-2:]
+    seconds, digest = arm.run("-c", ALONE, str(arm.case.workload), *files, seed=seed).split()[-2:]
     return float(seconds), digest
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -25,6 +25,7 @@ from edits import (  # noqa: E402
     substitute,
 )
 from judge import Found, Judgement, judge  # noqa: E402
+from run import made  # noqa: E402
 from table import side_by_side, tables  # noqa: E402
 from truth import PLUGIN, instrument  # noqa: E402
 
@@ -251,6 +252,50 @@ class TestWinner:
         assert not judge(FACTS, ended).right
 
 
+def measured(**alone: float) -> dict[str, Any]:
+    """The facts with true speedups: of the target alone as given, and in the tests none but `second`."""
+    candidates = [
+        {**each, "truth": {"alone": alone[each["name"]], "tests": 1.3 if each["name"] == "second" else 1.0}}
+        if each["name"] in alone
+        else each
+        for each in FACTS["candidates"]
+    ]
+    return {**FACTS, "candidates": candidates}
+
+
+class TestMeasuredTruth:
+    FACTS = measured(best=2.0, second=1.92, same=2.0)
+    SUPPLIED: ClassVar = {**line(won=["second"]), "supplied": True}
+
+    def test_within_five_percent_of_the_best_is_a_true_winner(self) -> None:
+        assert judge(self.FACTS, self.SUPPLIED).found is Found.RIGHT
+        far = measured(best=2.0, second=1.9)
+        assert judge(far, self.SUPPLIED).found is Found.OTHER
+        assert judge(far, {**line(won=["same"]), "supplied": True}).found is Found.OTHER
+
+    def test_the_workload_of_the_run_says_who_it_is(self) -> None:
+        far = measured(best=2.0, second=1.2)
+        assert judge(far, line(won=["second"])).found is Found.RIGHT
+        assert judge(far, line(won=["best"])).found is Found.RIGHT
+
+    def test_so_is_a_right_one_whose_interval_meets_the_winners(self) -> None:
+        far, close = measured(best=2.0, second=1.5), json.loads(json.dumps(self.SUPPLIED))
+        for each in close["document"]["candidates"]:
+            each["speedup"] = {"low": 1.4, "high": 1.6}
+        assert judge(far, close).found is Found.RIGHT
+        close["document"]["candidates"][0]["speedup"] = {"low": 1.7, "high": 1.8}
+        assert judge(far, close).found is Found.OTHER
+
+    def test_nothing_is_right_where_the_best_is_hardly_faster(self) -> None:
+        for best, found in ((1.04, Found.NOTHING), (1.06, Found.NOBODY)):
+            none = {**line(), "supplied": True}
+            assert judge(measured(best=best, second=1.0), none).found is found
+
+    def test_another_takes_the_place_of_one_that_may_be_rejected(self) -> None:
+        won = {**line(won=["second"], best="rejected VALUE_DIFFERS"), "supplied": True}
+        assert judge(measured(best=2.0, second=1.2), won).found is Found.RIGHT
+
+
 class TestCandidates:
     def test_a_wrong_one_that_wins_or_ties_is_accepted(self) -> None:
         assert judged(won=["best", "subtle", "memo", "hidden"]).accepted == ("subtle", "memo")
@@ -285,11 +330,24 @@ class TestCandidates:
 
 
 class TestTable:
+    def test_what_is_asked_of_all_runs(self) -> None:
+        good = line(won=["best"], slow="rejected CPU_LIMIT")
+        bad = {**line(won=["memo"]), "wall_s": 60.0}
+        supplied = {**line(verdict="too_noisy"), "supplied": True}
+        text = tables([good, bad, supplied], {"case": FACTS})
+        assert "| true winner, or in its tie | >= 90 % | 1 of 2, 50.0% |" in text
+        assert "| wrong or gamed accepted | 0 | 1 | case memo |" in text
+        assert "| right rejected | <= 1 % | 1 of 8, 12.5% | case slow CPU_LIMIT |" in text
+        assert "| median of s / (15 s + 6 x plain) | <= 1 | 1.22 |" in text
+        assert "| runs over 30 s + 10 x plain | 0 | 1 | case 60 s |" in text
+        assert "| runs without a verdict | <= 5 % | 1 of 1, 100.0% | case too_noisy |" in text
+        assert "## new, supplied" in text
+
     def test_a_table_a_label_and_one_side_by_side(self) -> None:
         facts = {"case": FACTS}
         lines = [{**line(won=["memo"]), "label": "old"}, line(won=["best"], slow="rejected CPU_LIMIT")]
         text = tables(lines, facts)
-        assert text.count("| case ") == 4
+        assert text.count("\n| case | ") == 4
         assert "memo: false" in text
         assert "slow CPU_LIMIT" in text
         assert "| case | old | new |" in side_by_side(lines, facts)
@@ -305,6 +363,15 @@ def test_the_facts_name_candidates_that_exist(name: str) -> None:
         assert facts["functions"]
         assert facts["perf_files"]
         assert (FOLDER / "candidates" / f"{facts['name']}.py").exists()
+
+
+def test_runs_that_an_output_has_are_counted(tmp_path: Path) -> None:
+    output = tmp_path / "runs.jsonl"
+    assert not made(output)
+    lines = [{"case": "a", "label": "new", "options": []}] * 2
+    supplied = {**lines[0], "supplied": True, "options": ["-q"]}
+    output.write_text("".join(json.dumps(each) + "\n" for each in [*lines, supplied]), encoding="utf-8")
+    assert made(output) == {("a", "new", False, ()): 2, ("a", "new", True, ("-q",)): 1}
 
 
 def test_the_cases_of_another_file_of_facts(tmp_path: Path) -> None:
