@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from queue_crashes import ALL, check_journal, forked, request
+from queue_crashes import ALL, check_history, forked, record_history, request
 
 from codeflash_parallel.evalqueue.clock import now
 from codeflash_parallel.evalqueue.store import Store
@@ -74,7 +74,7 @@ def serve_many(folder: Path, number: int, jobs: int, log: Path, start_at: float,
 
 
 def load(folder: Path, submitters: int, workers: int, jobs: int, rate: int = 0) -> dict[str, Any]:
-    """Let all submit and serve at once, and check what they have seen against the journal.
+    """Let all submit and serve at once, and check what they have seen against its history.
 
     Args:
         rate: submissions a second of all together, evenly spaced; 0: as fast as they can.
@@ -84,7 +84,7 @@ def load(folder: Path, submitters: int, workers: int, jobs: int, rate: int = 0) 
     queue, counter = folder / "queue", folder / "counter"
     counter.touch()
     with Store.open(queue, QueueSettings()):
-        pass
+        record_history(queue)
     spent_s = _children_s()
     each, start_at = jobs // submitters, time.monotonic() + LEAD_S
     space_s = 1 / rate if rate else 0.0
@@ -135,14 +135,14 @@ def _span(times: Sequence[tuple[float, float]]) -> float:
 
 
 def not_linear(queue: Path, submitted: list[Any], served: list[Any]) -> list[str]:
-    """Return where what processes have seen contradicts the one order of the journal."""
-    history = check_journal(queue)
+    """Return where what processes have seen contradicts the one order of its history."""
+    history = check_history(queue)
     problems = []
     if {one[2] for one in submitted} != set(history.submitted):
         problems.append("submissions")
     if {(one[2], one[3]) for one in served} != set(history.claims):
         problems.append("claims")
-    # Who was answered before another one asked is before it in the journal.
+    # Who was answered before another one asked is before it in the history.
     places = {number: place for place, number in enumerate(history.submitted)}
     claims = {claim: place for place, claim in enumerate(history.claims)}
     if overtaken([(began, ended, places[number]) for began, ended, number in submitted]):

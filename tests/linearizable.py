@@ -1,24 +1,46 @@
-"""The journal of a queue as the one order in which everything happened: is it one that a queue can have?
+"""What happened to the jobs of a queue, in the order of its commits: is it a history that a queue can have?
 
-The journal is written inside the transactions that it describes, so that its order is that of the commits. A
-checker goes through it with a queue of its own; then what processes have seen is compared with it.
+A trigger in the queue's file writes each change down, in the transaction that makes it. A checker goes through it with a
+queue of its own; then what processes have seen is compared with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from codeflash_parallel.evalqueue import journal
+from codeflash_parallel.evalqueue.database import NAME
 
 FINAL = {"done", "cancelled", "expired", "dropped", "dead"}
+
+#: State before → states that may follow.
+FOLLOWING = {
+    None: {"queued"},
+    "queued": {"queued", "running", "expired", "dropped", "cancelled"},
+    "running": {"queued", "done", "dead", "cancelled"},
+    "dead": {"queued"},
+}
+
+RECORD = """
+CREATE TABLE IF NOT EXISTS history (
+    number INTEGER, key TEXT, state TEXT, fence INTEGER, worker TEXT, result TEXT, before TEXT
+);
+CREATE TRIGGER IF NOT EXISTS history_in AFTER INSERT ON jobs BEGIN
+    INSERT INTO history VALUES (NEW.number, NEW.key, NEW.state, NEW.fence, NEW.worker, NEW.result, NULL);
+END;
+CREATE TRIGGER IF NOT EXISTS history_on AFTER UPDATE OF state, fence, result ON jobs BEGIN
+    INSERT INTO history VALUES (
+        NEW.number, NEW.key, NEW.state, NEW.fence, NEW.worker, NEW.result, OLD.state
+    );
+END;
+"""
 
 
 @dataclass
 class History:
-    """What the journal says of each job.
+    """What happened to each job.
 
     Attributes:
         claims: (number, fence) → worker.
@@ -33,53 +55,41 @@ class History:
     keys: dict[str, int] = field(default_factory=dict)
 
 
-def check_journal(folder: Path) -> History:
-    """Return the history that a queue's journal tells.
+def record_history(folder: Path) -> None:
+    """Have all changes of a queue written down from now on; it has been made."""
+    with closing(sqlite3.connect(folder / NAME)) as connection:
+        connection.executescript(RECORD)
+
+
+def check_history(folder: Path) -> History:
+    """Return the history of a queue.
 
     Raises:
         AssertionError: no queue can have had it.
     """
-    path = folder / journal.NAME
-    if not path.exists():
-        return History()
-    with path.open("rb") as file:
-        assert all(journal.body(line) is not None for line in file), "a line is damaged"
-    return check(journal.read(path))
-
-
-def check(changes: Iterable[dict[str, Any]]) -> History:
-    """Go through changes of jobs as a queue would."""
     seen = History()
-    for change in changes:
-        if change["table"] != "jobs":
-            continue
-        number, event = change["number"], change["event"]
-        where = f"job {number}: {event}"
-        before = seen.states.get(number)
-        if event == "submitted":
-            assert before is None, where
-            key = change["key"]
-            holder = seen.keys.get(key)
-            assert holder is None or seen.states[holder] in {"cancelled", "expired", "dropped"}, where
-            seen.keys[key] = number
-            seen.submitted[number] = key
-            seen.fences[number] = change.get("fence", 0)
-        elif event == "claimed":
-            assert before == "queued", where
-            assert change["fence"] == seen.fences[number] + 1, where
-            seen.fences[number] = change["fence"]
-            seen.claims[number, change["fence"]] = change["worker"]
-        elif event in {"completed", "crashed", "broken", "released"}:
-            assert before == "running", where
-        elif event == "retried":
-            assert before == "dead", where
-        elif event == "died":
-            assert before == "running", where
-        else:
-            assert event in {"admitted", "expired", "dropped", "cancelled"}, where
-            assert before not in FINAL, where
-        if event == "completed":
-            assert number not in seen.results, where
-            seen.results[number] = change["result"]
-        seen.states[number] = change["state"]
+    with closing(sqlite3.connect(folder / NAME)) as connection:
+        for number, key, state, fence, worker, result, before in connection.execute(
+            "SELECT * FROM history ORDER BY rowid"
+        ):
+            _follow(seen, number, key, state, fence, worker, result, before)
     return seen
+
+
+def _follow(
+    seen: History, number: int, key: str, state: str, fence: int, worker: str, result: str, before: str | None
+) -> None:
+    where = f"job {number}: {before} to {state}"
+    assert before == seen.states.get(number), where
+    assert state in FOLLOWING[before], where
+    if before is None:
+        holder = seen.keys.get(key)
+        assert holder is None or seen.states[holder] in {"cancelled", "expired", "dropped"}, where
+        seen.keys[key], seen.submitted[number], seen.fences[number] = number, key, fence
+    if state == "running":
+        assert fence == seen.fences[number] + 1, where
+        seen.claims[number, fence] = worker
+    if state == "done":
+        assert number not in seen.results, where
+        seen.results[number] = result
+    seen.fences[number], seen.states[number] = fence, state

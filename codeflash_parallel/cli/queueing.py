@@ -24,7 +24,6 @@ from codeflash_parallel.report.queue_document import (
     queue_document,
 )
 from codeflash_parallel.report.queue_words import job_words
-from codeflash_parallel.report.text import one_line
 
 if TYPE_CHECKING:
     from codeflash_parallel.evalqueue.calls import JobStatus
@@ -147,14 +146,8 @@ def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterat
     found = tuple(find_table(project)) if tables is None else tables
     settings = read_settings(project, os.environ, vars(args), found).settings
     rules = read_queue_settings(project, os.environ, {}, found).settings
-    with EvalQueueClient(queue_folder(settings), rules, say_rebuilt) as client:
+    with EvalQueueClient(queue_folder(settings), rules) as client:
         yield client
-
-
-def say_rebuilt(said: str) -> None:
-    """Say once that a damaged queue has been made anew: who finds it empty shall know why."""
-    sys.stderr.write(f"warning: {one_line(said)}\n")
-    sys.stderr.flush()
 
 
 def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobView:

@@ -14,7 +14,7 @@ from codeflash_parallel.cli.exits import ExitCode
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.project_file import must_be_there
 from codeflash_parallel.cli.queue_config import add_queue_settings, read_queue_settings
-from codeflash_parallel.cli.queueing import say_rebuilt, span
+from codeflash_parallel.cli.queueing import span
 from codeflash_parallel.report.text import one_line
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def run(args: argparse.Namespace, _output: Output) -> int:
             drain_s=args.drain,
             pass_env=settings.pass_env,
             on_ready=lambda info: _say_ready(queue_folder(settings), info),
-            on_rebuilt=say_rebuilt,
         )
     )
     return ExitCode.OK

@@ -28,15 +28,9 @@ Asked = Callable[[], "calls.Request"]
 class Access:
     """A queue in a folder, for one client; a context manager."""
 
-    def __init__(
-        self,
-        folder: Path | str,
-        settings: QueueSettings | None = None,
-        on_rebuilt: Callable[[str], None] = lambda _said: None,
-    ) -> None:
+    def __init__(self, folder: Path | str, settings: QueueSettings | None = None) -> None:
         self.folder = Path(folder).absolute()
         self._settings = settings or QueueSettings()
-        self._on_rebuilt = on_rebuilt
         self._stack = ExitStack()
         self._opened: Store | None = None
         self._lock = threading.Lock()  # a store serves one thread at a time
@@ -120,7 +114,7 @@ class Access:
         if self._opened is None:
             from codeflash_parallel.evalqueue.store import Store
 
-            opening = Store.open(self.folder, self._settings, on_rebuilt=self._on_rebuilt)
+            opening = Store.open(self.folder, self._settings)
             self._opened = self._stack.enter_context(opening)
         return self._opened
 

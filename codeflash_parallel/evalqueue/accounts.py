@@ -204,7 +204,7 @@ class Accounts:
             "budget_jobs": budget.jobs,
             "budget_wall_s": budget.wall_s,
         }
-        self._database.update("shares", "budgeted", {"share": share}, columns)
+        self._database.update("shares", {"share": share}, columns)
 
 
 def _spendings(row: sqlite3.Row, budget: Budget, now_ms: int) -> tuple[tuple[str, float, float], ...]:

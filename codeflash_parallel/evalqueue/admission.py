@@ -47,7 +47,7 @@ class Admission:
         columns = new_row(request, number, queued_ms, due_ms, now)
         if columns["ready"]:
             self._accounts.enter(share, request.submitter, number)
-        self._database.insert("jobs", "submitted", columns)
+        self._database.insert("jobs", columns)
         self._accounts.count_submission(share)
         return str(columns["job_id"])
 
@@ -61,7 +61,7 @@ class Admission:
         self._refuse_submitter(row["submitter"])
         self._make_room(now_ms)
         anew = {"crashes": 0, "machinery_faults": 0, "ended_ms": 0, "worker": ""}
-        self._transitions.line_up(row, "retried", now_ms, **anew)
+        self._transitions.line_up(row, now_ms, **anew)
 
     def _refuse_submitter(self, submitter: str) -> None:
         settings = self._settings
@@ -84,7 +84,7 @@ class Admission:
         if self._settings.overflow is Overflow.REJECT or oldest is None:
             raise QueueFull(limit)
         fault = f"QUEUE_FULL: a newer job took its place in a queue of {limit}"
-        self._transitions.end(oldest, "dropped", JobState.DROPPED, now_ms, fault=fault)
+        self._transitions.end(oldest, JobState.DROPPED, now_ms, fault=fault)
 
     def _queued(self, where: str, *values: str) -> int:
         return self._database.number(f"SELECT SUM(queued) FROM lanes {where}", values)  # noqa: S608 - our own text

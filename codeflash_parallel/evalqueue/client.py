@@ -35,7 +35,6 @@ class EvalQueueClient(Access):
     Args:
         folder: the queue's folder, `engine.places.queue_folder`.
         settings: rules of the queue, for what is done without a daemon; a daemon goes by its own.
-        on_rebuilt: called with one sentence when a damaged queue has been made anew because we opened it.
 
     Raises:
         EnvironmentFault: from every call: `DAEMON_STALLED` after 3.5 s of silence, or the files are unfit.

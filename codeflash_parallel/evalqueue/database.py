@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.evalqueue import journal
 from codeflash_parallel.evalqueue.handover import turn
 from codeflash_parallel.evalqueue.refusals import QueueBusy, QueueDamaged, QueueDiskFull, queue_unfit
 from codeflash_parallel.evalqueue.timekeeping import QueueClock
@@ -24,34 +23,20 @@ TURN_S = 2.0
 #: After that SQLite itself is asked; it holds the file for as long as the stopped one does.
 _BUSY_S = 10.0
 
-#: A journal that is longer, beyond so many times the rows, is written anew from them.
-_LONG_BYTES = 16 << 20
-_LONG_FACTOR = 4
-
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-#: What is wrong with something that is to be written, not with the file: the rest of a change goes on.
-UNFIT = (
-    *(CodeflashParallelError, ValueError, TypeError, AttributeError, OverflowError),
-    *(sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
-)
 
 
 class Database:
     """One connection to the queue's file. Threads may share it, forked processes may not.
 
     Args:
-        folder: that holds the file, its journal and its locks.
+        folder: that holds the file and its locks.
         connection: made by `connect`; it is ours from now on.
     """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
-        # Made once: every change names them.
-        self._journal = folder / journal.NAME
-        self._turns = folder / "turns"
         self._lock = threading.RLock()
-        self._lines: list[bytes] = []
         self._connection = connection
 
     def close(self) -> None:
@@ -66,39 +51,14 @@ class Database:
         Raises:
             EnvironmentFault: disk full, file busy or damaged; then nothing has been changed.
         """
-        with self._transaction():
-            yield self._clock(now)
-            has_lines = bool(self._lines)
-        if has_lines:
-            with understood(self.folder):
-                journal.wait_for_disk(self._journal)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock, understood(self.folder), turn(self._turns, TURN_S):
+        with self._lock, understood(self.folder), turn(self.folder / "turns", TURN_S):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._lines.clear()
-                yield
-                self._write_journal()
+                yield self._clock(now)
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._roll_back()
                 raise
-
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
-        """Undo what the block has changed, and nothing else of the change around it, where it is `UNFIT`."""
-        count = len(self._lines)
-        self._connection.execute("SAVEPOINT attempt")
-        try:
-            yield
-        except UNFIT:
-            self._connection.execute("ROLLBACK TO attempt")
-            del self._lines[count:]
-            raise
-        # After any other error there is no transaction any more, or it is rolled back as a whole.
-        self._connection.execute("RELEASE attempt")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -149,61 +109,23 @@ class Database:
         return self._connection.execute(sql, values).fetchone()[0] or 0
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Change rows that are not part of the journal: it can be made anew without them."""
+        """Change rows."""
         self._connection.execute(sql, values)
 
-    def insert(self, table: str, event: str, columns: dict[str, Any]) -> None:
-        """Add a row, and say so in the journal."""
+    def insert(self, table: str, columns: dict[str, Any]) -> None:
+        """Add a row."""
         names = ", ".join(columns)
         marks = ", ".join("?" * len(columns))
         sql = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - our own names
         self._connection.execute(sql, tuple(columns.values()))
-        self._note(table, event, columns)
 
-    def update(self, table: str, event: str, where: dict[str, Any], columns: dict[str, Any]) -> None:
-        """Change the one row that has the values of `where`, and say so in the journal."""
+    def update(self, table: str, where: dict[str, Any], columns: dict[str, Any]) -> None:
+        """Change the one row that has the values of `where`."""
         sets = ", ".join(f"{name} = ?" for name in columns)
         wanted = " AND ".join(f"{name} = ?" for name in where)
         values = (*columns.values(), *where.values())
         sql = f"UPDATE {table} SET {sets} WHERE {wanted}"  # noqa: S608 - our own names
         self._connection.execute(sql, values)
-        self._note(table, event, {**where, **columns})
-
-    def _note(self, table: str, event: str, columns: dict[str, Any]) -> None:
-        self._lines.append(journal.line_of({"event": event, "table": table, **columns}))
-
-    def _write_journal(self) -> None:
-        if not self._lines:
-            return
-        state = self.row("SELECT generation, journal_end FROM queue")
-        assert state is not None
-        try:
-            generation, end = state
-            end = journal.append(self._journal, generation, end, b"".join(self._lines))
-            self.execute("UPDATE queue SET journal_end = ?", (end,))
-        except journal.StaleJournal:
-            self.renew_journal()
-
-    def tend_journal(self) -> None:
-        """Write the journal anew if it is damaged, or much longer than what it leads to."""
-        with self._transaction():
-            state = self.row("SELECT generation, journal_end FROM queue")
-            assert state is not None
-            rows_bytes = self.number("PRAGMA page_count") * self.number("PRAGMA page_size")
-            is_long = state["journal_end"] > _LONG_BYTES + _LONG_FACTOR * rows_bytes
-            if is_long or not journal.is_whole(self._journal, *state):
-                self.renew_journal()
-
-    def renew_journal(self) -> None:
-        """Write the journal anew from the rows, inside a change: it is gone, too short, or too long."""
-        generation = self._connection.execute("SELECT lower(hex(randomblob(8)))").fetchone()[0]
-        end = journal.write_anew(self._journal, generation, self._all_rows())
-        self.execute("UPDATE queue SET generation = ?, journal_end = ?", (generation, end))
-
-    def _all_rows(self) -> Iterator[dict[str, Any]]:
-        for table, event in (("queue", "kept"), ("shares", "kept"), ("jobs", "submitted")):
-            cursor = self._connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - our own names
-            yield from ({"event": event, "table": table, **dict(row)} for row in cursor)
 
     def _clock(self, now: Instant) -> QueueClock:
         """Return the queue's clock, written down anew where it is due.

@@ -34,7 +34,6 @@ class Health:
         states: jobs by their state.
         results: finished jobs by their state and fault code (`done` has none); a bounded set of labels.
         attempts: claims of all jobs.
-        rebuilt: that the queue's file was damaged and made anew, and what is lost; until the note is removed.
     """
 
     depth: int
@@ -49,7 +48,6 @@ class Health:
     states: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     results: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     attempts: int = 0
-    rebuilt: str = ""
 
 
 def spread(seconds: Sequence[float]) -> Spread:
@@ -70,7 +68,6 @@ _METRICS = {
     "running": ("gauge", "Jobs that run."),
     "slots": ("gauge", "Jobs that may run at once."),
     "paused": ("gauge", "1 while no job may start."),
-    "rebuilt": ("gauge", "1 while a note says that the queue's file was damaged and made anew."),
     "oldest_seconds": ("gauge", "Time for which the oldest waiting job has waited."),
     "attempts_total": ("counter", "Claims of all jobs."),
     "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
@@ -106,7 +103,6 @@ def _samples(health: Health, name: str) -> list[tuple[Mapping[str, str], float]]
         "running": health.running,
         "slots": health.slots,
         "paused": health.paused,
-        "rebuilt": bool(health.rebuilt),
         "oldest_seconds": health.oldest_s,
         "attempts_total": health.attempts,
         "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),

@@ -92,23 +92,6 @@ def find_key(database: Database, key: str) -> sqlite3.Row | None:
     )
 
 
-def find_handed_in(database: Database, key: str, when: Instant, when_ms: int) -> sqlite3.Row | None:
-    """Return the row of the job that was handed in at a moment, whatever has become of it.
-
-    Args:
-        when_ms: the same by the queue's clock.
-    """
-    same = "key = ? AND submitted_boot_s = ? AND submitted_wall_s = ? AND submitted_boot_id = ?"
-    values = (key, when.boot_s, when.wall_s, when.boot_id)
-    return database.row(
-        f"SELECT * FROM jobs WHERE {same} AND state IN ('queued', 'running', 'done', 'dead')",  # noqa: S608 - our own
-        values,
-    ) or database.row(
-        f"SELECT * FROM jobs WHERE {same} AND state NOT IN ('queued', 'running') AND ended_ms >= ?",  # noqa: S608
-        (*values, when_ms),
-    )
-
-
 def find_held(database: Database, job_id: str, fence: int) -> sqlite3.Row:
     """Return the row of a job that runs under a fence.
 

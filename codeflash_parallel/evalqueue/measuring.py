@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from codeflash_parallel.evalqueue import rebuilt
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.figures import Health, spread
 from codeflash_parallel.model.jobs import JobState
@@ -63,7 +62,6 @@ def read_health(database: Database, slots: int, now_ms: int) -> Health:
         states=MappingProxyType(states),
         results=MappingProxyType(_results(tallies)),
         attempts=sum(row["attempts"] for row in tallies),
-        rebuilt=rebuilt.told(database.folder),
     )
 
 

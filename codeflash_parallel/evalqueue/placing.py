@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.picture import Painter, standing
@@ -23,20 +22,11 @@ class Placing:
 
     def place(self, row: sqlite3.Row, now_ms: int, *, token_busy: bool = False) -> Place:
         """Return where the job of a row stands; 0 for one that is not queued."""
-        return self.places([row], now_ms, token_busy=token_busy)[0]
-
-    def places(self, rows: Sequence[sqlite3.Row], now_ms: int, *, token_busy: bool = False) -> list[Place]:
-        """Return where the jobs of rows stand, all in one picture."""
-        if all(row["state"] != JobState.QUEUED for row in rows):
-            return [_NOWHERE] * len(rows)
+        if row["state"] != JobState.QUEUED:
+            return _NOWHERE
         picture = self._painter.picture(now_ms)
         mean_us = self._database.number("SELECT wall_us FROM queue WHERE measured > 0 UNION ALL SELECT 0")
-        return [
-            self._place(row, now_ms, picture, mean_us / 1e6, token_busy=token_busy)
-            if row["state"] == JobState.QUEUED
-            else _NOWHERE
-            for row in rows
-        ]
+        return self._place(row, now_ms, picture, mean_us / 1e6, token_busy=token_busy)
 
     def _place(
         self, row: sqlite3.Row, now_ms: int, picture: Picture, mean_s: float, *, token_busy: bool

@@ -156,7 +156,7 @@ _TYPED: tuple[type[CodeflashParallelError], ...] = (
     *(refusals.Refused, refusals.QueueFull, refusals.SubmitterLimit, refusals.RateLimited),
     *(refusals.BudgetSpent, refusals.UnknownKind, refusals.UnknownJob, refusals.LeaseLost),
     refusals.NotPassed,
-    *(refusals.NewerQueue, refusals.NetworkFileSystem, refusals.QueueDiskFull, refusals.QueueBusy),
+    *(refusals.OtherQueueVersion, refusals.NetworkFileSystem, refusals.QueueDiskFull, refusals.QueueBusy),
     *(refusals.QueueDamaged, refusals.QueueUnfit),
 )
 _CLASSES = {kind.__name__: kind for kind in _TYPED}

@@ -14,12 +14,12 @@ CodeflashParallelError
 │   │   └── Duplicate          DUPLICATE         its verdict is there already (only the client raises it)
 │   └── LeaseLost          LEASE_LOST        somebody else has the job, or nobody
 └── EnvironmentFault
-    ├── NewerQueue         NEWER_QUEUE           a later version has written the file
+    ├── OtherQueueVersion  OTHER_QUEUE_VERSION   another version has written the file
     ├── NetworkFileSystem  NETWORK_FILE_SYSTEM   locks do not hold there
     ├── QueueUnfit         QUEUE_UNFIT           its folder cannot be made, read or written
     ├── QueueDiskFull      QUEUE_DISK_FULL
     ├── QueueBusy          QUEUE_BUSY            another process holds the file, and does nothing
-    └── QueueDamaged       QUEUE_DAMAGED         the file is damaged while others have it open
+    └── QueueDamaged       QUEUE_DAMAGED         the file is damaged
 """
 
 from __future__ import annotations
@@ -157,13 +157,13 @@ class LeaseLost(UsageError):  # noqa: N818
         self.fence = fence
 
 
-class NewerQueue(EnvironmentFault):
-    """A later version has written the file."""
+class OtherQueueVersion(EnvironmentFault):
+    """Another version has written the file."""
 
     def __init__(self, path: Path, version: int) -> None:
         super().__init__(
-            "NEWER_QUEUE",
-            f"{path} has schema {version}, which a later version of codeflash-parallel has written.",
+            "OTHER_QUEUE_VERSION",
+            f"{path} has schema {version}, which another version of codeflash-parallel has written.",
             "Use that version, or another folder.",
         )
         self.version = version
@@ -236,6 +236,7 @@ class QueueDamaged(EnvironmentFault):
         super().__init__(
             "QUEUE_DAMAGED",
             f"{path} is damaged: {why}.",
-            "End all that use the queue; then `codeflash-parallel serve` makes it anew from its journal.",
+            "End all that use the queue and move the file away: the next command makes an empty queue. "
+            "What `sqlite3 FILE .recover` still reads of the old one can be handed in again.",
         )
         self.why = why

@@ -1,4 +1,4 @@
-"""The tables of the queue's file, and how older ones become them.
+"""The tables of the queue's file.
 
 Times are milliseconds of the queue's own clock, which nobody can step and which goes on over a start of
 the machine (see `timekeeping`). `lanes` counts the jobs that wait or run; triggers keep it in the
@@ -8,11 +8,9 @@ transaction that changes a job, so that nothing can be counted that is not there
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 #: Of the tables below.
-VERSION = 3
+VERSION = 4
 
 _TABLES = """
 CREATE TABLE queue (
@@ -26,9 +24,7 @@ CREATE TABLE queue (
     queued_ms INTEGER NOT NULL,
     measured INTEGER NOT NULL,
     cost_us INTEGER NOT NULL,
-    wall_us INTEGER NOT NULL,
-    generation TEXT NOT NULL,
-    journal_end INTEGER NOT NULL
+    wall_us INTEGER NOT NULL
 );
 CREATE TABLE jobs (
     number INTEGER PRIMARY KEY,
@@ -154,44 +150,14 @@ SELECT COUNT(*) FROM (
 )
 """
 
-#: Up to version 2 only the last fault said that a daemon had died, and journals of that time say no more.
-SUSPECT_BY_FAULT = """
-UPDATE jobs SET suspect = 1 WHERE fault LIKE 'DAEMON_DIED%' OR fault LIKE 'LEASE_EXPIRED%'
-"""
-
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty file, within a transaction of the caller's."""
     for statement in _statements(_TABLES + _INDEXES + _LANE_INDEX + _TRIGGERS):
         connection.execute(statement)
     # The clock starts at 1: a time of 0 is none.
-    connection.execute("INSERT INTO queue VALUES (1, 0, 0, '', 0, 1, 0, 0, 0, 0, 0, '', 0)")
+    connection.execute("INSERT INTO queue VALUES (1, 0, 0, '', 0, 1, 0, 0, 0, 0, 0)")
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Make an older file one of ours, within a transaction of the caller's."""
-    for step in range(version, VERSION):
-        _STEPS[step](connection)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _keep_last_output(connection: sqlite3.Connection) -> None:
-    """Make a file of version 1 one of version 2: what a failed attempt printed is kept."""
-    connection.execute("ALTER TABLE jobs ADD COLUMN last_output TEXT NOT NULL DEFAULT ''")
-    connection.execute("DROP INDEX jobs_in_lane")
-    connection.execute(_LANE_INDEX)
-
-
-def _keep_suspicion(connection: sqlite3.Connection) -> None:
-    """Make a file of version 2 one of version 3: whose daemon died is known for as long as it matters."""
-    connection.execute("ALTER TABLE jobs ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0")
-    connection.execute(SUSPECT_BY_FAULT)
-
-
-_STEPS: Mapping[int, Callable[[sqlite3.Connection], None]] = MappingProxyType(
-    {1: _keep_last_output, 2: _keep_suspicion}
-)
 
 
 def _statements(script: str) -> list[str]:

@@ -17,8 +17,7 @@ from codeflash_parallel.evalqueue.admission import Admission
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.filesystems import NameOf
 from codeflash_parallel.evalqueue.hints import Hint
-from codeflash_parallel.evalqueue.intake import Intake
-from codeflash_parallel.evalqueue.opening import Check, OnRebuilt, open_database
+from codeflash_parallel.evalqueue.opening import Check, open_database
 from codeflash_parallel.evalqueue.picture import Painter
 from codeflash_parallel.evalqueue.placing import Placing
 from codeflash_parallel.evalqueue.policy import cost_us, pick
@@ -51,7 +50,6 @@ class Store:
         hint = _hint(settings.priority_hint)
         self._painter = Painter(database, self._accounts, settings, self.slots, hint)
         self._placing = Placing(database, self._painter)
-        self._intake = Intake(database, self._sweep, self._admission, self._placing, settings)
 
     @classmethod
     @contextmanager
@@ -61,20 +59,18 @@ class Store:
         settings: QueueSettings,
         check: Check = Check.HEADER,
         name_of: NameOf | None = None,
-        on_rebuilt: OnRebuilt = lambda _said: None,
     ) -> Iterator[Store]:
         """Open the queue in a folder, and make it if there is none.
 
         Args:
-            check: how far the file is looked at; a damaged one is made anew from its journal.
+            check: how far the file is looked at.
             name_of: how the name of the folder's file system is found out.
-            on_rebuilt: called with one sentence when a damaged file has been made anew.
 
         Raises:
-            EnvironmentFault: `NETWORK_FILE_SYSTEM`, `NEWER_QUEUE`, `QUEUE_BUSY`, `QUEUE_DISK_FULL`,
-                `QUEUE_UNFIT`, or `QUEUE_DAMAGED` where others have the damaged file open.
+            EnvironmentFault: `NETWORK_FILE_SYSTEM`, `OTHER_QUEUE_VERSION`, `QUEUE_BUSY`, `QUEUE_DISK_FULL`,
+                `QUEUE_UNFIT` or `QUEUE_DAMAGED`.
         """
-        with open_database(folder, check, name_of, on_rebuilt) as database:
+        with open_database(folder, check, name_of) as database:
             yield cls(database, settings)
 
     def submit(self, request: JobRequest, now: Instant) -> Receipt:
@@ -83,7 +79,16 @@ class Store:
         Raises:
             Refused: nothing has been changed.
         """
-        return self._intake.submit(request, now)
+        with self._database.changing(now) as clock:
+            now_ms = clock.at(now)
+            self._sweep.all(now_ms)
+            known = jobrows.find_key(self._database, request.key)
+            job_id = known["job_id"] if known else self._admission.admit(request, now_ms, now)
+        # The place is looked up while others may write again.
+        with self._database.reading():
+            row = jobrows.find(self._database, job_id)
+            place = self._placing.place(row, now_ms)
+            return Receipt(job=jobrows.job_of(row), place=place, is_new=known is None)
 
     def claim(self, worker: str, now: Instant, *, kinds: Collection[JobKind], ending: int = 0) -> Job | None:
         """Give a worker the job that is next of those kinds; `None` where none may start.
@@ -190,7 +195,7 @@ class Store:
         with self._database.changing(now):
             row = jobrows.find_held(self._database, job_id, fence)
             self._accounts.settle(row, 0)
-            self._transitions.requeue(row, "released")
+            self._transitions.requeue(row)
 
     def cancel(self, job_id: str, now: Instant) -> JobState:
         """Cancel a job that waits or runs, not one that has ended; return the state that it has now."""
@@ -201,7 +206,7 @@ class Store:
             if state not in {JobState.QUEUED, JobState.RUNNING}:
                 return state
             spent = self._transitions.stop(row, now_ms) if state is JobState.RUNNING else {}
-            self._transitions.end(row, "cancelled", JobState.CANCELLED, now_ms, **spent)
+            self._transitions.end(row, JobState.CANCELLED, now_ms, **spent)
             return JobState.CANCELLED
 
     def retry(self, job_id: str, now: Instant) -> Place:
@@ -223,12 +228,12 @@ class Store:
     def pause(self, now: Instant) -> None:
         """Let no job start until `unpause`; those that run go on."""
         with self._database.changing(now):
-            self._database.update("queue", "paused", {"one": 1}, {"paused": 1})
+            self._database.update("queue", {"one": 1}, {"paused": 1})
 
     def unpause(self, now: Instant) -> None:
         """Let jobs start again."""
         with self._database.changing(now):
-            self._database.update("queue", "unpaused", {"one": 1}, {"paused": 0})
+            self._database.update("queue", {"one": 1}, {"paused": 0})
 
     def job(self, job_id: str) -> Job:
         """Return a job.

@@ -12,7 +12,7 @@ from codeflash_parallel.model.queue_settings import QueueSettings
 #: Codes of the faults of those who ended without a word.
 LEASE_EXPIRED = "LEASE_EXPIRED"
 DAEMON_DIED = "DAEMON_DIED: the daemon died while it ran"
-_RESTARTED = "MACHINE_RESTARTED: the machine was started anew, or the queue rebuilt, while it ran"
+_RESTARTED = "MACHINE_RESTARTED: the machine was started anew while it ran"
 
 #: A job that has not begun to wait for its turn does not expire.
 _EXPIRED = """
@@ -77,7 +77,7 @@ class Sweep:
         self.times += 1
         for row in self._expired(now_ms):
             fault = f"QUEUE_TIMEOUT: it has waited for {self._settings.queue_timeout:g} s"
-            self._transitions.end(row, "expired", JobState.EXPIRED, now_ms, fault=fault)
+            self._transitions.end(row, JobState.EXPIRED, now_ms, fault=fault)
 
     def _let_wait(self, now_ms: int) -> None:
         for row in self._database.rows(_DUE, (now_ms,)):
@@ -102,9 +102,9 @@ class Sweep:
     def _admit(self, row: sqlite3.Row, now_ms: int) -> None:
         """Let a job wait for its turn: one that comes back has kept its place."""
         if row["fence"]:
-            self._transitions.requeue(row, "admitted")
+            self._transitions.requeue(row)
         else:
-            self._transitions.line_up(row, "admitted", now_ms)
+            self._transitions.line_up(row, now_ms)
 
     def next_change_ms(self, now_ms: int) -> int | None:
         """Return when time does something next, `None` if never."""

@@ -37,7 +37,6 @@ class Transitions:
         waited_ms = row["waited_ms"] if row["waited_ms"] >= 0 else max(0, now_ms - row["queued_ms"])
         self._set(
             row,
-            "claimed",
             state=JobState.RUNNING.value,
             ready=0,
             fence=row["fence"] + 1,
@@ -57,14 +56,14 @@ class Transitions:
             self._database.execute("DELETE FROM starts WHERE started_ms <= ?", (now_ms - MINUTE_MS,))
             self._database.execute("INSERT INTO starts VALUES (?, ?)", (submitter, now_ms))
 
-    def end(self, row: sqlite3.Row, event: str, state: JobState, now_ms: int, **columns: Any) -> None:
+    def end(self, row: sqlite3.Row, state: JobState, now_ms: int, **columns: Any) -> None:
         """Give a job a final state."""
-        self._set(row, event, state=state.value, ready=0, ended_ms=now_ms, **columns)
+        self._set(row, state=state.value, ready=0, ended_ms=now_ms, **columns)
 
     def finish(self, row: sqlite3.Row, result: str, now_ms: int, cpu_s: float, wall_s: float) -> None:
         """Give a job its result."""
         spent = self.spent(row, cpu_s, wall_s)
-        self.end(row, "completed", JobState.DONE, now_ms, result=result, fault="", suspect=0, **spent)
+        self.end(row, JobState.DONE, now_ms, result=result, fault="", suspect=0, **spent)
 
     def spent(self, row: sqlite3.Row, cpu_s: float, wall_s: float) -> dict[str, float]:
         """Count what an attempt took against its run's budget, and return the job's sums."""
@@ -86,9 +85,9 @@ class Transitions:
         self._accounts.settle(row, cost_us)
         crashes = row["crashes"] + 1
         if crashes >= self._settings.max_attempts:
-            self.end(row, "died", JobState.DEAD, now_ms, crashes=crashes, **columns)
+            self.end(row, JobState.DEAD, now_ms, crashes=crashes, **columns)
             return JobState.DEAD
-        self.requeue(row, "crashed", crashes=crashes, **columns)
+        self.requeue(row, crashes=crashes, **columns)
         return JobState.QUEUED
 
     def break_off(self, row: sqlite3.Row, now_ms: int, **columns: Any) -> JobState:
@@ -96,27 +95,27 @@ class Transitions:
         self._accounts.settle(row, 0)
         faults = row["machinery_faults"] + 1
         if faults >= self._settings.max_attempts:
-            self.end(row, "died", JobState.DEAD, now_ms, machinery_faults=faults, **columns)
+            self.end(row, JobState.DEAD, now_ms, machinery_faults=faults, **columns)
             return JobState.DEAD
         pause_ms = min(_LONGEST_PAUSE_MS, _FIRST_PAUSE_MS << faults)
         later = {"ready": 0, "due_ms": now_ms + pause_ms, "machinery_faults": faults, "worker": ""}
-        self._set(row, "broken", state=JobState.QUEUED.value, **later, **columns)
+        self._set(row, state=JobState.QUEUED.value, **later, **columns)
         return JobState.QUEUED
 
-    def requeue(self, row: sqlite3.Row, event: str, **columns: Any) -> None:
+    def requeue(self, row: sqlite3.Row, **columns: Any) -> None:
         """Send a job back to the place that it had."""
-        self.make_ready(row, event, row["turn"], worker="", **columns)
+        self.make_ready(row, row["turn"], worker="", **columns)
 
-    def line_up(self, row: sqlite3.Row, event: str, now_ms: int, **columns: Any) -> None:
+    def line_up(self, row: sqlite3.Row, now_ms: int, **columns: Any) -> None:
         """Send a job to the end of the line."""
         turn, queued_ms = self.next_turn(now_ms)
         urgency_ms = urgency_of(queued_ms, Priority(row["priority"]))
-        self.make_ready(row, event, turn, queued_ms=queued_ms, urgency_ms=urgency_ms, **columns)
+        self.make_ready(row, turn, queued_ms=queued_ms, urgency_ms=urgency_ms, **columns)
 
-    def make_ready(self, row: sqlite3.Row, event: str, turn: int, **columns: Any) -> None:
+    def make_ready(self, row: sqlite3.Row, turn: int, **columns: Any) -> None:
         """Let a job that may start wait for its turn."""
         self._accounts.enter(row["share"], row["submitter"], turn)
-        self._set(row, event, state=JobState.QUEUED.value, ready=1, turn=turn, **columns)
+        self._set(row, state=JobState.QUEUED.value, ready=1, turn=turn, **columns)
 
     def next_turn(self, now_ms: int) -> tuple[int, int]:
         """Return the next number of the order of insertion, and its time: later ones have no lesser time."""
@@ -127,5 +126,5 @@ class Transitions:
         assert row is not None
         return row["sequence"], row["queued_ms"]
 
-    def _set(self, row: sqlite3.Row, event: str, **columns: Any) -> None:
-        self._database.update("jobs", event, {"number": row["number"]}, columns)
+    def _set(self, row: sqlite3.Row, **columns: Any) -> None:
+        self._database.update("jobs", {"number": row["number"]}, columns)

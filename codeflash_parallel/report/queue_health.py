@@ -66,8 +66,6 @@ def _about_daemon(health: Health, daemon: DaemonInfo | None) -> Iterator[tuple[s
         yield "benchmark token", daemon.token_holder or "free"
         if daemon.last_fault:
             yield "last fault of the daemon", daemon.last_fault
-    if health.rebuilt:
-        yield "queue made anew", health.rebuilt
     if health.paused:
         yield "paused", "no job starts: `codeflash-parallel queue unpause` undoes it"
 

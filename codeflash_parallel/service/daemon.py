@@ -46,7 +46,6 @@ class ServeOptions:
             than those that tests commonly need.
         drain_s: how long jobs that run may go on when the daemon is to end.
         on_ready: called once clients are answered.
-        on_rebuilt: called with one sentence when the queue was damaged and has been made anew.
     """
 
     folder: Path
@@ -55,7 +54,6 @@ class ServeOptions:
     pass_env: tuple[str, ...] = ()
     drain_s: float = 60.0
     on_ready: Callable[[DaemonInfo], None] = lambda _info: None
-    on_rebuilt: Callable[[str], None] = lambda _said: None
 
 
 def serve(options: ServeOptions) -> None:
@@ -169,7 +167,7 @@ async def _lock(daemon: Daemon) -> AsyncIterator[None]:
 async def _store(daemon: Daemon) -> AsyncIterator[None]:
     """Open the queue, every page of it checked."""
     options = daemon.options
-    opening = Store.open(options.folder, options.settings, Check.FULL, on_rebuilt=options.on_rebuilt)
+    opening = Store.open(options.folder, options.settings, Check.FULL)
     daemon.store = await anyio.to_thread.run_sync(opening.__enter__)
     daemon.desk = Desk(daemon.store)
     try:

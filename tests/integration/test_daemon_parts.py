@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import sqlite3
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import anyio
 import pytest
 
 from codeflash_parallel.evalqueue.client import EvalQueueClient
+from codeflash_parallel.evalqueue.refusals import QueueDamaged
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
 from codeflash_parallel.model.queue_settings import QueueSettings
 from codeflash_parallel.service import daemon
@@ -117,12 +117,10 @@ async def test_a_long_path_is_no_hindrance(tmp_path: Path) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_file_that_is_damaged_is_made_anew(options: ServeOptions) -> None:
+async def test_a_file_that_is_damaged_is_refused(options: ServeOptions) -> None:
     async with open_daemon(options):
         pass
     (options.folder / "queue.sqlite3").write_bytes(b"this is no database" * 1000)
-    async with open_daemon(options) as made:
-        assert made.store.jobs() == ()
-    with sqlite3.connect(options.folder / "queue.sqlite3") as opened:
-        assert opened.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    opened.close()
+    with pytest.raises(QueueDamaged):
+        async with open_daemon(options):
+            pass

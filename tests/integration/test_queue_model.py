@@ -14,7 +14,7 @@ from effort import TIMES
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
-from linearizable import check_journal
+from linearizable import check_history, record_history
 from queue_lab import ALL, Lab, SetClock, open_lab
 from simulated_queue import Entry, SimulatedQueue
 from simulated_store import Model, ModelJob
@@ -49,11 +49,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _opened(self) -> Lab:
         lab = open_lab(self.folder, self.now, max_concurrent=SLOTS, queue_timeout=0.0, lease=LEASE_S)
-        return self.stack.enter_context(lab)
+        opened = self.stack.enter_context(lab)
+        record_history(self.folder)
+        return opened
 
     def teardown(self) -> None:
         self.stack.close()
-        check_journal(self.folder)
+        check_history(self.folder)
         shutil.rmtree(self.folder)
 
     @rule(target=jobs, submitter=NAMES, run=st.sampled_from(["", "r"]), key=st.integers(0, 5))

@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from linearizable import check_journal
+from linearizable import check_history, record_history
 from queue_children import child, said
 from queue_lab import open_lab
 
-from codeflash_parallel.evalqueue import journal
 from codeflash_parallel.evalqueue.handover import turn
 from codeflash_parallel.evalqueue.refusals import (
     QueueBusy,
@@ -50,21 +49,20 @@ def test_a_process_that_dies_within_a_transaction_leaves_nothing_of_it(tmp_path:
     body = """
         with lab.store._database.changing(now()) as clock:
             lab.store._admission._insert(__import__("queue_lab").request("half"), "alone a", 5, now())
-            lab.store._database._write_journal()
             print("inside", flush=True)
             sys.stdin.readline()
     """
     with open_lab(tmp_path) as lab:
+        record_history(tmp_path)
         lab.submit()
     with child(tmp_path, body) as writer:
         assert said(writer) == "inside"
         writer.kill()
         writer.wait()
-    assert len(list(journal.read(tmp_path / journal.NAME))) > 1
     with open_lab(tmp_path) as lab:
         assert len(lab.store.jobs()) == 1
         lab.submit()
-    history = check_journal(tmp_path)
+    history = check_history(tmp_path)
     assert len(history.submitted) == 2
     assert "half" not in history.submitted.values()
 
@@ -90,35 +88,6 @@ with turn(Path({str(tmp_path / "turns")!r}), 5.0):
         holder.send_signal(signal.SIGKILL)
     with turn(tmp_path / "turns", 60.0):
         pass
-
-
-def test_turns_are_given_in_the_order_in_which_processes_came(tmp_path: Path):
-    tail, order = tmp_path / "turns", tmp_path / "order"
-    script = f"""
-import sys
-from pathlib import Path
-from codeflash_parallel.evalqueue import handover
-waiting = handover._wait_for_end
-def told(name, longest_s):
-    print("joined", flush=True)
-    waiting(name, longest_s)
-handover._wait_for_end = told
-with handover.turn(Path({str(tail)!r}), 30.0), open({str(order)!r}, "a") as file:
-    file.write(sys.argv[1])
-"""
-    processes = []
-    with turn(tail, 1.0):
-        for name in "abcde":
-            process = subprocess.Popen(
-                [sys.executable, "-c", script, name], stdout=subprocess.PIPE, text=True
-            )
-            processes.append(process)
-            assert said(process) == "joined"
-        assert not order.exists(), "somebody has not waited"
-    for process in processes:
-        with process:
-            assert process.wait(30) == 0
-    assert order.read_text() == "abcde"
 
 
 def test_the_file_held_by_one_that_is_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 from queue_lab import Lab, SetClock, open_lab
 
-from codeflash_parallel.evalqueue.database import NAME, connect
 from codeflash_parallel.model.jobs import Job, JobKind, JobState, Waiting
 
 
@@ -72,7 +70,7 @@ def test_a_suspect_that_is_held_back_holds_nobody_up(tmp_path: Path) -> None:
         assert lab.claimed().job_id == first.job_id
 
 
-@pytest.mark.parametrize("shed", ["machinery", "crash", "drained", "power cut", "retried", "made anew"])
+@pytest.mark.parametrize("shed", ["machinery", "crash", "drained", "power cut", "retried"])
 def test_suspicion_is_not_shed(tmp_path: Path, shed: str) -> None:
     now = SetClock()
     with open_lab(tmp_path, now, max_attempts=2) as lab:
@@ -94,37 +92,7 @@ def test_suspicion_is_not_shed(tmp_path: Path, shed: str) -> None:
             case "retried":
                 assert lab.store.abandon(job.job_id, claimed.fence, now()) == JobState.DEAD
                 lab.store.retry(job.job_id, now())
-            case "made anew":
-                lab.store.release(job.job_id, claimed.fence, now())
-    if shed == "made anew":
-        (tmp_path / NAME).unlink()
     with open_lab(tmp_path, now, max_attempts=2) as lab:
         assert lab.claimed().job_id == job.job_id
         lab.submit("b")
         assert lab.claim() is None
-
-
-def test_what_ran_when_the_queue_was_damaged_is_suspect(tmp_path: Path) -> None:
-    now = SetClock()
-    with open_lab(tmp_path, now) as lab:
-        job = lab.submit()
-        assert not lab.claimed().suspect
-    (tmp_path / NAME).write_bytes(b"no database" * 1000)
-    with open_lab(tmp_path, now) as lab:
-        assert lab.store.job(job.job_id).suspect
-
-
-def test_who_was_suspect_by_its_fault_is_so_in_a_file_brought_up_to_date(tmp_path: Path) -> None:
-    now = SetClock()
-    with open_lab(tmp_path, now) as lab:
-        job, other = suspect(lab, "a"), lab.submit("b")
-    as_version_2(tmp_path / NAME)
-    with open_lab(tmp_path, now) as lab:
-        assert (lab.store.job(job.job_id).suspect, lab.store.job(other.job_id).suspect) == (True, False)
-
-
-def as_version_2(path: Path) -> None:
-    connection: sqlite3.Connection = connect(path)
-    connection.execute("ALTER TABLE jobs DROP COLUMN suspect")
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()

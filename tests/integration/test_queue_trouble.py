@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from linearizable import check_journal
 from mounts import mounting, small_disk, why_no_mounts
-from queue_lab import SetClock, lived_in, open_lab
+from queue_lab import SetClock, open_lab
 
-from codeflash_parallel.evalqueue import filesystems, journal
+from codeflash_parallel.evalqueue import filesystems
 from codeflash_parallel.evalqueue.refusals import (
     NetworkFileSystem,
-    QueueDiskFull,
 )
 from codeflash_parallel.model.jobs import JobState
 
@@ -164,31 +161,3 @@ def test_after_a_start_of_the_machine_its_jobs_come_back_at_once_and_time_has_go
         now(later_s=DAY_S - 3590.0)
         assert lab.store.place(running.job_id, now()).position == 0
         assert lab.state(running) == JobState.EXPIRED
-
-
-def test_the_journal_is_json_a_line(tmp_path: Path):
-    with open_lab(tmp_path, max_attempts=1) as lab:
-        lived_in(lab)
-    events = []
-    for line in (tmp_path / journal.NAME).read_text(encoding="ascii").splitlines():
-        change = json.loads(line.partition(" ")[2])
-        events.append(change.get("event", "head"))
-    assert events[0] == "head"
-    assert {"submitted", "claimed", "completed", "died", "cancelled", "budgeted"} <= set(events)
-
-
-def test_disk_full_in_the_journal_undoes_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with open_lab(tmp_path) as lab:
-        lab.submit()
-
-        def full(*_: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(journal, "_write", full)
-            with pytest.raises(QueueDiskFull):
-                lab.submit()
-        assert len(lab.store.jobs()) == 1
-        lab.submit()
-        assert len(lab.store.jobs()) == 2
-    check_journal(tmp_path)

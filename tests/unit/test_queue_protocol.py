@@ -182,7 +182,7 @@ def test_signs_of_life_and_events() -> None:
         refusals.BudgetSpent("run", "cpu_s", 11.0, 10.0),
         refusals.UnknownKind("bake"),
         refusals.UnknownJob("j"),
-        refusals.NewerQueue(Path("/q"), 9),
+        refusals.OtherQueueVersion(Path("/q"), 9),
         refusals.NetworkFileSystem(Path("/q"), "nfs"),
         refusals.QueueDiskFull(Path("/q")),
         refusals.QueueBusy(Path("/q"), 3.0),

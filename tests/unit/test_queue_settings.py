@@ -99,7 +99,6 @@ def test_figures_are_told_in_the_text_format_of_prometheus():
         "codeflash_parallel_queue_running 1",
         "codeflash_parallel_queue_slots 3",
         "codeflash_parallel_queue_paused 1",
-        "codeflash_parallel_queue_rebuilt 0",
         "codeflash_parallel_queue_oldest_seconds 9.5",
         "codeflash_parallel_queue_attempts_total 12345678",
         "codeflash_parallel_queue_lease_age_seconds 7",
