@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any
 from build import Case, add_arguments, build, chosen
 
 HERE = Path(__file__).parent
+#: After so many wall seconds no other round is begun, once there were so many.
+ENOUGH_S, LEAST_ROUNDS = 180.0, 3
 #: Folder of the pytest plugin `outermost_calls`.
 PLUGIN = HERE / "timing"
 #: Decorators that make something other than a function: ours goes below them.
@@ -143,13 +146,16 @@ def _scopes(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | 
 
 
 def medians(
-    arms: Sequence[Arm], time: Callable[[Arm, int], tuple[float, Any]], rounds: int
+    arms: Sequence[Arm], measure: Callable[[Arm, int], tuple[float, Any]], rounds: int
 ) -> tuple[dict[str, float], list[dict[str, tuple[float, Any]]]]:
     """Return each candidate's median speedup over rounds in which the arms take turns, and the rounds."""
     figures = []
+    began = time.monotonic()
     for number in range(rounds):
+        if number >= LEAST_ROUNDS and time.monotonic() - began > ENOUGH_S:
+            break
         turn = number % len(arms)
-        figures.append({arm.name: time(arm, number) for arm in (*arms[turn:], *arms[:turn])})
+        figures.append({arm.name: measure(arm, number) for arm in (*arms[turn:], *arms[:turn])})
     speedups = {
         arm.name: round(statistics.median(each["base"][0] / each[arm.name][0] for each in figures), 3)
         for arm in arms[1:]
