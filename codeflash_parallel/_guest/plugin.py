@@ -119,7 +119,11 @@ class Recording:
 
 
 def _watches(spec, channel, guard):
-    """Return the plugin that notes spawned processes and imported modules, if the spec asks for it."""
+    """Return the plugin that notes processes and modules or looks where time goes, if the spec asks."""
+    if spec.get("locate"):
+        from . import locating
+
+        return [locating.Locator(spec, channel)]
     if not spec.get("watch"):
         return []
     from . import watching

@@ -34,6 +34,21 @@ class ForeignRecord(ValueError):  # noqa: N818 - a fact about who wrote it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Located:
+    """Where a timer found the project's functions, named as `Target` names them.
+
+    Attributes:
+        seen: how often each was on the stack.
+        chains: of each look that found a target, its callers outwards, and how often these were found.
+        unfit: functions whose arguments cannot be copied.
+    """
+
+    seen: Mapping[str, int] = field(default_factory=dict)
+    chains: tuple[tuple[tuple[str, ...], int], ...] = ()
+    unfit: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GuestReport:
     """All records of one guest.
 
@@ -57,6 +72,7 @@ class GuestReport:
         spawned: tests that started processes, in which nobody counts calls.
         modules: names of the modules that were loaded from outside the repository.
         replaced: what of the test runner is no longer as it was before the project's code came.
+        located: where the time goes, if that was asked for.
         served: the fork point it was forked at; empty in a new process.
         unswappable: why code objects could not be swapped; then nothing was run.
         error_where, error: the guest's own failure: in which part, and what it says.
@@ -89,6 +105,7 @@ class GuestReport:
     spawned: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     replaced: frozenset[str] = frozenset()
+    located: Located = field(default_factory=Located)
     served: str = ""
     unswappable: str = ""
     error_where: str = ""
@@ -153,6 +170,7 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         spawned=tuple(dict.fromkeys(str(r.get("id", "")) for r in by_type["spawned"])),
         modules=_names(_last(by_type["modules"]), "names"),
         replaced=frozenset(name for record in by_type["replaced"] for name in _names(record, "names")),
+        located=_located(_last(by_type["located"])),
         served=str(_last(by_type["served"]).get("point", "")),
         unswappable=str(_last(by_type["unswappable"]).get("why", "")),
         error_where=str(error.get("where", "")),
@@ -166,6 +184,14 @@ def _last(records: list[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _names(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(map(str, record.get(key, ())))
+
+
+def _located(record: Mapping[str, Any]) -> Located:
+    return Located(
+        seen={str(name): whole_number(count) for name, count in record.get("seen", {}).items()},
+        chains=tuple((tuple(map(str, names)), whole_number(n)) for names, n in record.get("chains", ())),
+        unfit=frozenset(_names(record, "unfit")),
+    )
 
 
 def _texts(found: object) -> dict[str, str]:

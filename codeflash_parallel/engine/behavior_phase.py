@@ -16,6 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.engine.admission import Admission
+from codeflash_parallel.engine.callers import Callers
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.happened import Look, key_of, prepared
@@ -71,6 +72,10 @@ class BehaviorPhase:
         self._open = 0
         self._closed = anyio.Event()
         self._admitted = 0
+
+    def watch(self, callers: Callers | None) -> None:
+        """Compare from now on what the functions give whose calls are timed in the place of the targets'."""
+        self._screening.watched.callers = callers.ground if callers else None
 
     async def run(self, source: Entries) -> None:
         """Judge everything that the source gives, and what comes of it. Cancelling kills what runs."""

@@ -8,7 +8,7 @@ from codeflash_parallel.behavior.flags import added_flags
 from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
 from codeflash_parallel.model.candidate import Candidate, CandidateId
 from codeflash_parallel.model.fingerprint import fingerprint
-from codeflash_parallel.model.functions import functions_of, touched
+from codeflash_parallel.model.functions import functions_of, signature, touched
 from codeflash_parallel.model.result import Flag
 from codeflash_parallel.model.target import Target
 
@@ -80,6 +80,16 @@ class Changes:
             if not name.endswith("__")
         )
         return tuple(target for target in found if target not in set(self._targets))
+
+    def keeps(self, candidate: Candidate, functions: Sequence[Target]) -> bool:
+        """Say whether a candidate still has some functions, with the signatures that the snapshot's have."""
+        new = {edit.path: edit.new for edit in candidate.edits}
+        return all(
+            signature((new[path] or b"").decode("utf-8", "replace"), name)
+            == signature((self._read(path) or b"").decode("utf-8", "replace"), name)
+            for path, name in functions
+            if path in new
+        )
 
     def serving(self, candidate: Candidate) -> Serving:
         """Return where a check may begin, as far as the edits tell: nothing is known of packages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 from codeflash_parallel.benchmark.policy import Policy
@@ -9,6 +10,7 @@ from codeflash_parallel.engine.account import Account
 from codeflash_parallel.engine.admission import Admission
 from codeflash_parallel.engine.agreeing import agreed_terms
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
+from codeflash_parallel.engine.callers import Callers
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
 from codeflash_parallel.engine.judging import Judging
@@ -20,7 +22,7 @@ from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.race_phase import hold_race
 from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.sources import Entries
-from codeflash_parallel.engine.workload import Workload, choose_workload
+from codeflash_parallel.engine.workload import Workload, choose_workload, without_callers
 
 
 class Rounds:
@@ -47,6 +49,7 @@ class Rounds:
         policy: Policy,
     ) -> None:
         self._context, self._account, self._ledger = context, account, account.ledger
+        self._changes = drafting.changes
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
         judging = Remembering(Judging(context), context.journal)
         self._admission = Admission(context.plan, self._ledger, judging, races=account.races)
@@ -59,11 +62,14 @@ class Rounds:
         if mode is RaceMode.CHECK:
             await self._check(source)
             return
-        workload = await self._workload()
+        workload = await self._workload(choose_workload)
         for number in count():
+            self._behavior.watch(workload.callers)
             await self._check(source)
             if not self._account.newly_passed():
                 return
+            if not number and not self._keep(workload.callers):
+                workload = await self._workload(without_callers)
             await self._hold_race(workload, number)
             if self._account.finding.not_held or mode is RaceMode.TIME:
                 return
@@ -82,11 +88,17 @@ class Rounds:
             self._context.steps.begin("tests that the first check left out")
             await self._admission.admit(self._account.newly_passed())
 
-    async def _workload(self) -> Workload:
+    def _keep(self, callers: Callers | None) -> bool:
+        """Say whether all candidates that are to race have the functions whose calls are timed."""
+        functions = callers.ground.functions if callers else ()
+        racing = self._account.newly_passed()
+        return all(self._changes.keeps(entry.staged, functions) for entry in racing)
+
+    async def _workload(self, choose: Callable[[RunContext], Awaitable[Workload]]) -> Workload:
         """Choose what is timed, before anybody is judged: what cannot be timed is told at once."""
         self._context.steps.begin("the race's workload is tried on the baseline")
         async with self._context.quiet.shared():
-            workload = await choose_workload(self._context)
+            workload = await choose(self._context)
         self._account.timed = {"why": workload.why, "timed": workload.sentence}
         for note in workload.notes:
             self._ledger.warn(note)

@@ -48,14 +48,18 @@ class EvidenceWanted(Protocol):
 
 
 class Screening:
-    """Screens candidates (`judging.Examination`)."""
+    """Screens candidates (`judging.Examination`).
+
+    Attributes:
+        watched: compares calls of other functions than the targets.
+    """
 
     def __init__(
         self, context: RunContext, ledger: Ledger, kills: Kills, changes: Changes, wanted: EvidenceWanted
     ) -> None:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._changes = changes
-        self._watched = Watched(context, changes)
+        self.watched = Watched(context, changes)
         self._shrinking = Shrinking(context)
         self._selected = frozenset(context.baseline.selected)
         self._narrowing = _narrowing_of(context, changes, ledger.warn)
@@ -87,7 +91,7 @@ class Screening:
         """Screen what is staged."""
         plan, servers = self._plan(entry), self._context.fleet.of(slot)
         outcome = await check(plan, slot.workspace, entry.staged, servers, slot)
-        outcome = await self._watched.judged(outcome, entry.staged, slot)
+        outcome = await self.watched.judged(outcome, entry.staged, slot)
         outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
@@ -102,7 +106,7 @@ class Screening:
 
     def ground(self, entry: Entry, outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
         """Return the run's own, or what knows the calls of watched functions if one of these differs."""
-        return self._watched.ground(entry.staged, outcome)
+        return self.watched.ground(entry.staged, outcome)
 
     def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)

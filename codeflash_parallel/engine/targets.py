@@ -64,7 +64,7 @@ def _replaced(mirror: Mirror, snapshot: Snapshot, replacement: Replacement) -> I
 
 def _sources(mirror: Mirror, snapshot: Snapshot) -> Iterable[tuple[str, tuple[str, ...]]]:
     for path in mirror.paths(snapshot):
-        if not path.endswith(".py") or _is_test(path):
+        if not path.endswith(".py") or is_test(path):
             continue
         source = mirror.read(snapshot, path)
         if source is None or len(source) > _LARGEST_SOURCE:
@@ -78,7 +78,7 @@ def _sources(mirror: Mirror, snapshot: Snapshot) -> Iterable[tuple[str, tuple[st
 def _touched(mirror: Mirror, snapshot: Snapshot, candidate: Candidate) -> Iterable[Target]:
     for edit in candidate.edits:
         old = mirror.read(snapshot, edit.path)
-        if not edit.path.endswith(".py") or old is None or edit.new is None or _is_test(edit.path):
+        if not edit.path.endswith(".py") or old is None or edit.new is None or is_test(edit.path):
             continue
         try:
             names = touched(old.decode("utf-8", "replace"), edit.new.decode("utf-8", "replace"))
@@ -87,7 +87,8 @@ def _touched(mirror: Mirror, snapshot: Snapshot, candidate: Candidate) -> Iterab
         yield from (Target(path=edit.path, qualname=name) for name in names)
 
 
-def _is_test(path: str) -> bool:
+def is_test(path: str) -> bool:
+    """Say whether a file looks like one of tests, by its path."""
     name = PurePosixPath(path)
     in_tests = any(part in {"test", "tests"} for part in name.parts[:-1])
     return in_tests or name.name.startswith("test_") or name.name == "conftest.py"

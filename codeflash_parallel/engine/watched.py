@@ -11,8 +11,8 @@ arguments is a hint.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,36 @@ _CHECK_NS = 200_000_000
 _SAME = ("python", "pytest", "plugins", "rootdir", "inifile", "plain_status", "leaks", "seed")
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Calls of functions beside the targets.
+
+    Attributes:
+        guest: its targets are the run's, and then these functions.
+        baseline: what the calls give.
+    """
+
+    guest: Guest
+    baseline: Baseline
+
+    @property
+    def functions(self) -> tuple[Target, ...]:
+        """Return the functions of which there are calls."""
+        numbers = sorted({call.target for call in self.baseline.calls.values()})
+        return tuple(self.guest.targets[number] for number in numbers)
+
+
 class Watched:
-    """Compares the calls of watched functions, for one run."""
+    """Compares the calls of watched functions, for one run.
+
+    Attributes:
+        callers: of the targets, of which calls are timed; `None`: there are none.
+    """
 
     def __init__(self, context: RunContext, changes: Changes) -> None:
         self._context, self._changes = context, changes
         self._known: dict[tuple[Target, ...], Baseline] = {}
+        self.callers: Ground | None = None
 
     async def judged(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:
         """Judge a candidate that has passed its check by the calls of watched functions.
@@ -71,20 +95,26 @@ class Watched:
             candidate: it is staged.
             slot: where.
         """
-        functions = self._functions(candidate)
-        if outcome.code is not Code.OK or not functions:
-            return outcome
-        async with self._context.pool.baselines_turn:
-            if functions not in self._known:
-                self._known[functions] = await self._learned(functions)
-        baseline, context = self._known[functions], self._context
-        uncompared = {str(target) for target in self._changes.touched(candidate)} & baseline.uncaptured.keys()
+        if outcome.code is Code.OK and (functions := self._functions(candidate)):
+            async with self._context.pool.baselines_turn:
+                if functions not in self._known:
+                    self._known[functions] = await self._learned(functions)
+        for ground in self._grounds(candidate):
+            if outcome.code is Code.OK:
+                outcome = await self._judged(outcome, candidate, slot, ground)
+        return outcome
+
+    async def _judged(
+        self, outcome: CheckOutcome, candidate: Candidate, slot: Slot, ground: Ground
+    ) -> CheckOutcome:
+        context, baseline = self._context, ground.baseline
+        touched = {str(target) for target in self._changes.touched(candidate)}
         got = CheckOutcome(code=Code.OK, reason="")
         if baseline.calls:
             rules = replace(context.plan.rules, watched=True, judge="", unkept=context.fleet.unkept)
-            plan = replace(context.plan, guest=self._guest(functions), baseline=baseline, rules=rules)
+            plan = replace(context.plan, guest=ground.guest, baseline=baseline, rules=rules)
             got = await replays_alone(plan, slot.workspace, candidate, slot)
-        return with_watched(outcome, got, sorted(uncompared))
+        return with_watched(outcome, got, touched & baseline.uncaptured.keys())
 
     def ground(self, candidate: Candidate, outcome: CheckOutcome) -> tuple[Guest, Baseline]:
         """Return what the call that differs was held against: calls have numbers here, too.
@@ -93,14 +123,21 @@ class Watched:
             candidate: it was judged.
             outcome: what was said of it; the run's own ground unless a watched function's call differs.
         """
-        context, difference, functions = self._context, outcome.difference, self._functions(candidate)
-        if (
-            functions not in self._known
-            or difference is None
-            or difference.target in context.baseline.targets
-        ):
-            return context.guest, context.baseline
-        return self._guest(functions), self._known[functions]
+        context, difference = self._context, outcome.difference
+        if difference is not None and difference.target not in context.baseline.targets:
+            for ground in self._grounds(candidate):
+                if difference.target in ground.baseline.targets:
+                    return ground.guest, ground.baseline
+        return context.guest, context.baseline
+
+    def _grounds(self, candidate: Candidate) -> list[Ground]:
+        """Return what calls of other functions than the targets are held against, as far as it is known."""
+        callers = self.callers
+        found = [callers] if callers and self._changes.keeps(candidate, callers.functions) else []
+        functions = self._functions(candidate)
+        if functions in self._known:
+            found.append(Ground(self._guest(functions), self._known[functions]))
+        return found
 
     def _functions(self, candidate: Candidate) -> tuple[Target, ...]:
         context, changes = self._context, self._changes
@@ -120,44 +157,72 @@ class Watched:
         known = await anyio.to_thread.run_sync(load, folder)
         if known is None:
             await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
-            known = await self._learn(self._guest(functions), folder / "inputs")
+            guest, inputs = self._guest(functions), folder / "inputs"
+            learned = await learn(self._context, guest, inputs, self._context.baseline.asked)
+            known = baseline_of(self._context.baseline, guest, learned, inputs, _CHECK_NS)
             await anyio.to_thread.run_sync(save, folder, known)
         return known
 
-    async def _learn(self, guest: Guest, inputs: Path) -> Baseline:
-        """Run all tests that were asked for with everything wrapped, and make the calls again."""
-        context, whole, slot = self._context, self._context.baseline, self._context.pool.baseline
-        workspace = hashed(slot.workspace, HASH_SEEDS[1])
-        seconds = max(_LEAST_RECORDING_S, 2 * whole.seconds_of(whole.asked))
-        run = SelectedRun(wrap=Wrap.CAPTURE, seconds=seconds, inputs=str(inputs), only=whole.asked)
-        spec = selected_run_spec(guest, workspace, whole, run)
-        limits, steps = later_limits(whole), context.steps
-        watch = steps.tests("run of the tests, calls of other functions are captured")
-        report = (await run_guest(guest, workspace, spec, limits, watch=watch)).report
-        await slot.discard()
-        first = len(whole.targets)
-        captured = {i: call for i, call in captured_calls(whole, report).items() if call.target >= first}
-        making = Replays(
-            guest=guest,
-            workspace=slot.workspace,
-            inputs=inputs,
-            derived=None,
-            tree=slot,
-            limits=limits,
-            steps=steps,
-        )
-        files = tuple(context.mirror.paths(context.snapshot))
-        needed = {target.path for target in guest.targets}
-        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
-        await slot.discard()
-        steps.begin("")
-        return baseline_of(whole, guest, report, got, inputs)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """What calls of functions beside the targets give on the baseline.
+
+    Attributes:
+        report: of the run of the tests in which they were captured.
+        captured: those of them that were captured.
+        got: what replays of those gave.
+    """
+
+    report: GuestReport
+    captured: Mapping[int, CallOutcome]
+    got: Replayed
 
 
-def baseline_of(whole: Baseline, guest: Guest, report: GuestReport, got: Replayed, inputs: Path) -> Baseline:
-    """Return what candidates are held against: some calls of watched functions, and nothing else."""
-    names = tuple(str(target) for target in guest.targets)
-    calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls})
+async def learn(context: RunContext, guest: Guest, inputs: Path, tests: Sequence[str]) -> Learned:
+    """Run tests of the baseline with everything wrapped, and make calls of functions beside targets again.
+
+    Args:
+        guest: its first targets are the run's.
+        inputs: file for the inputs of the calls.
+        tests: ids.
+    """
+    whole, slot = context.baseline, context.pool.baseline
+    workspace = hashed(slot.workspace, HASH_SEEDS[1])
+    seconds = max(_LEAST_RECORDING_S, 2 * whole.seconds_of(tests))
+    run = SelectedRun(wrap=Wrap.CAPTURE, seconds=seconds, inputs=str(inputs), only=tuple(tests))
+    spec = selected_run_spec(guest, workspace, whole, run)
+    limits, steps = later_limits(whole), context.steps
+    watch = steps.tests("run of the tests, calls of other functions are captured")
+    report = (await run_guest(guest, workspace, spec, limits, watch=watch)).report
+    await slot.discard()
+    first = len(whole.targets)
+    captured = {i: call for i, call in captured_calls(whole, report).items() if call.target >= first}
+    making = Replays(
+        guest=guest,
+        workspace=slot.workspace,
+        inputs=inputs,
+        derived=None,
+        tree=slot,
+        limits=limits,
+        steps=steps,
+    )
+    files = tuple(context.mirror.paths(context.snapshot))
+    needed = {target.path for target in guest.targets}
+    got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
+    await slot.discard()
+    steps.begin("")
+    return Learned(report=report, captured=captured, got=got)
+
+
+def baseline_of(whole: Baseline, guest: Guest, learned: Learned, inputs: Path, check_ns: int) -> Baseline:
+    """Return what candidates are held against: some calls of watched functions, and nothing else.
+
+    Args:
+        check_ns: CPU time that these calls may take in each check.
+    """
+    report, got, names = learned.report, learned.got, tuple(str(target) for target in guest.targets)
+    calls = affordable(got.found.calls, {call.index: call.ns for call in report.calls}, check_ns)
     made = {index for _, index in report.executed if index >= len(whole.targets)}
     sources = got.replays[0].sources if got.replays else {}
     same: dict[str, Any] = {name: getattr(whole, name) for name in _SAME}
@@ -172,6 +237,9 @@ def baseline_of(whole: Baseline, guest: Guest, report: GuestReport, got: Replaye
         manners=got.manners,
         replaced=tuple(sorted(got.replaced.union(whole.replaced))),
         inputs=str(inputs),
+        costs_ns=got.costs_ns(learned.captured),
+        copies_ns=got.copies_ns(learned.captured),
+        inputs_of={i: f"{c.target} {c.inputs}" for i, c in learned.captured.items() if c.inputs},
         aside=got.aside,
         sheltered=tuple(index for index in got.sheltered if index in calls),
         unstable=got.found.unstable,
@@ -180,9 +248,11 @@ def baseline_of(whole: Baseline, guest: Guest, report: GuestReport, got: Replaye
     )
 
 
-def affordable(calls: Mapping[int, CallOutcome], costs_ns: Mapping[int, int]) -> dict[int, CallOutcome]:
-    """Return the cheapest calls, as many as a check may take, in order."""
-    left, kept = _CHECK_NS, set()
+def affordable(
+    calls: Mapping[int, CallOutcome], costs_ns: Mapping[int, int], left: int
+) -> dict[int, CallOutcome]:
+    """Return the cheapest calls, as many as may be made in so many nanoseconds, in order."""
+    kept = set()
     for index in sorted(calls, key=lambda index: (costs_ns.get(index, 0), index)):
         left -= costs_ns.get(index, 0)
         if left < 0:
@@ -191,7 +261,7 @@ def affordable(calls: Mapping[int, CallOutcome], costs_ns: Mapping[int, int]) ->
     return {index: call for index, call in calls.items() if index in kept}
 
 
-def with_watched(outcome: CheckOutcome, got: CheckOutcome, uncompared: Sequence[str]) -> CheckOutcome:
+def with_watched(outcome: CheckOutcome, got: CheckOutcome, uncompared: Collection[str]) -> CheckOutcome:
     """Add what calls of watched functions say to what a check said.
 
     Args:
@@ -201,10 +271,10 @@ def with_watched(outcome: CheckOutcome, got: CheckOutcome, uncompared: Sequence[
     """
     values = replace(
         outcome.values,
-        beside=got.values.compared,
+        beside=outcome.values.beside + got.values.compared,
         differing=outcome.values.differing + got.values.differing,
         level=Level.TESTS if uncompared else outcome.values.level,
-        uncompared=tuple(uncompared),
+        uncompared=tuple(sorted({*outcome.values.uncompared, *uncompared})),
     )
     differs = replace(got, tests=outcome.tests, tests_ns=outcome.tests_ns, outside=outcome.outside)
     return replace(

@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.session import SelectedRun, selected_run_spec
-from codeflash_parallel.benchmark.groups import CallCost, cost_groups, whole_test_groups
+from codeflash_parallel.behavior.session import Guest, SelectedRun, selected_run_spec
+from codeflash_parallel.benchmark.groups import (
+    DEAR_COPY,
+    LEFT_SHARE,
+    CallCost,
+    cost_groups,
+    whole_test_groups,
+)
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
+from codeflash_parallel.engine.callers import Callers, callers_of
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.jury import jury_of
 from codeflash_parallel.engine.naming import named_callable
@@ -58,6 +65,7 @@ class Workload:
         fields: what the guest's spec says of it.
         notes: what a person should know, sentences.
         unsteady: names of groups, as they were tried, that do not give the same values twice.
+        callers: the functions whose calls are timed, where those are not the targets'.
     """
 
     work: Work
@@ -66,6 +74,7 @@ class Workload:
     fields: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
+    callers: Callers | None = None
 
     @property
     def pass_ns(self) -> int:
@@ -88,7 +97,8 @@ class Workload:
     def _size(self) -> str:
         match self.work:
             case Work.CALLS:
-                return _counted(sum(len(group.calls) for group in self.groups), "captured call")
+                of = f" {self.callers.words}" if self.callers else ""
+                return _counted(sum(len(group.calls) for group in self.groups), "captured call") + of
             case Work.TESTS | Work.BENCHMARKS:
                 return _counted(sum(len(group.tests) for group in self.groups), "test")
             case _:
@@ -140,7 +150,26 @@ async def choose_workload(context: RunContext) -> Workload:
         return workload
     if benchmarks := [test for test in baseline.benchmarks if baseline.expected.get(test) == "passed"]:
         return _pooled(await _tried(context, _benchmarks(benchmarks)))
+    is_open = baseline.executing and not settings.accept and not _is_made_again(baseline)
+    if is_open and (found := await callers_of(context)):
+        why = "calls of the targets cannot be made again outside their tests"
+        calls = captured_calls(found.ground.baseline)
+        return await with_twins(context, replace(calls, why=why, callers=found))
+    return await without_callers(context)
+
+
+async def without_callers(context: RunContext) -> Workload:
+    """Return the targets' own calls, if there are any that can be made again, else whole tests."""
+    baseline = context.baseline
     return await with_twins(context, captured_calls(baseline)) if baseline.calls else _whole_tests(baseline)
+
+
+def _is_made_again(baseline: Baseline) -> bool:
+    """Say whether half of the targets' calls are made again, and their inputs cheaply."""
+    others = sum(n for why, n in baseline.uncaptured.items() if not why.startswith("in part: "))
+    costs, copies = baseline.costs_ns, baseline.copies_ns
+    cheap_ns = sum(ns for index, ns in costs.items() if copies.get(index, 0) <= DEAR_COPY * ns)
+    return len(costs) >= others + baseline.unstable and cheap_ns >= LEFT_SHARE * sum(costs.values())
 
 
 def captured_calls(baseline: Baseline) -> Workload:
@@ -150,6 +179,7 @@ def captured_calls(baseline: Baseline) -> Workload:
     calls = [
         CallCost(index, callers[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
         for index, ns in baseline.costs_ns.items()
+        if index in callers
     ]
     why = "they are the calls that the tests make"
     return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
@@ -162,14 +192,22 @@ async def with_twins(context: RunContext, workload: Workload) -> Workload:
     """
     if context.settings.accept:
         return replace(workload, notes=(*workload.notes, _NO_TWINS))
-    path = context.run_dir / "twins" / "calls"  # in a folder of its own, which the guest may write to
+    name = "callers" if workload.callers else "calls"
+    path = context.run_dir / "twins" / name  # in a folder of its own, which the guest may write to
     path.parent.mkdir(exist_ok=True)
     context.steps.begin("twins of the timed calls are made")
-    inputs, workspace = Path(context.baseline.inputs), context.pool.baseline.workspace
-    groups = await twinned(context.guest, workspace, workload.groups, inputs, path)
+    guest, baseline = _ground(context, workload)
+    inputs, workspace = Path(baseline.inputs), context.pool.baseline.workspace
+    groups = await twinned(guest, workspace, workload.groups, inputs, path)
     if 2 * sum(group.ns for group in groups if group.twins) < sum(group.ns for group in groups):
         return replace(workload, notes=(*workload.notes, _NO_TWINS))
     return replace(workload, groups=groups, fields={**workload.fields, "twins": str(path)})
+
+
+def _ground(context: RunContext, workload: Workload) -> tuple[Guest, Baseline]:
+    """Return what the timed calls are made by, and what they are held against."""
+    ground = workload.callers.ground if workload.callers else None
+    return (ground.guest, ground.baseline) if ground else (context.guest, context.baseline)
 
 
 def _whole_tests(baseline: Baseline) -> Workload:
@@ -288,7 +326,8 @@ def arm(
         run = SelectedRun(prove=prove, only=tests)
         spec = selected_run_spec(context.guest, workspace, context.baseline, run)
     else:
-        spec = context.guest.spec("arm", prove, inputs=context.baseline.inputs, **workload.fields)
+        guest, baseline = _ground(context, workload)
+        spec = guest.spec("arm", prove, inputs=baseline.inputs, **workload.fields)
     return Arm(id=name, workspace=workspace, spec={**spec, **comparing(context.settings, workload)})
 
 

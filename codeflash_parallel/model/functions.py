@@ -53,6 +53,12 @@ def locate(source: str, qualname: str) -> FunctionSpan | None:
     )
 
 
+def signature(source: str, qualname: str) -> str:
+    """Return how a function is called, in Python; empty if there is none of that name."""
+    span = locate(source, qualname)
+    return f"{type(span.node).__name__} {ast.unparse(span.node.args)}" if span else ""
+
+
 def functions_of(source: str) -> tuple[str, ...]:
     """Return the dotted names of all functions and methods, in order; empty if the source does not parse.
 

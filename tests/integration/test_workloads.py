@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import EnvironmentFault, Evaluator, Replacement, Settings, Submission, UsageError
-from codeflash_parallel.model.candidate import CandidateId
+from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
 from codeflash_parallel.model.events import Event, PhaseStarted
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 from codeflash_parallel.model.result import RunResult
@@ -42,14 +43,17 @@ def project_at(tmp_path: Path, **files: str) -> Path:
     )
 
 
-def run(project: Path, cache: Path, *codes: str, **fields: object) -> tuple[RunResult, list[PhaseStarted]]:
+def run(
+    project: Path, cache: Path, *codes: str | FileTexts, **fields: object
+) -> tuple[RunResult, list[PhaseStarted]]:
     """Race candidates and return the result and the phases."""
     settings = Settings(
         functions=("shop/sums.py::total",), cache_dir=str(cache), parallel_candidates=2, seed=7, **fields
     )  # type: ignore[arg-type]
     seen: list[Event] = []
     submissions = [
-        Submission(id=CandidateId(f"c{n}"), content=Replacement(code=code)) for n, code in enumerate(codes)
+        Submission(id=CandidateId(f"c{n}"), content=Replacement(code=code) if isinstance(code, str) else code)
+        for n, code in enumerate(codes)
     ]
 
     async def main() -> RunResult:
@@ -181,6 +185,56 @@ def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
     assert "the figures are those of whole tests, not of the targets (other" in result.race["timed"]
     assert result.race["rounds"] > 0, result.candidates[0].reason
     assert_faster_or_open(result)
+
+
+#: Its argument is a generator, which cannot be copied; what `report` gets can be.
+WITH_A_CALLER = (
+    SLOW
+    + """
+
+def report(numbers):
+    return sorted(numbers) and total(n % 7 for n in numbers)
+"""
+)
+TESTS_OF_A_CALLER = """
+import pytest
+
+from shop.sums import report
+
+
+@pytest.mark.parametrize("size", [20000, 21000, 30000])
+def test_report(size):
+    assert report(list(range(size))) == sum(n % 7 for n in range(size))
+"""
+#: The function that calls the target has other parameters.
+OTHER_CALLER = (
+    FAST
+    + """
+
+def report(numbers, start=0):
+    return total(n % 7 for n in numbers)
+"""
+)
+
+
+def test_calls_of_callers_where_those_of_the_target_cannot_be_made_again(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tests__test_sums_py=TESTS_OF_A_CALLER, shop__sums_py=WITH_A_CALLER)
+    result, phases = run(project, tmp_path / "cache", FAST, time_budget=PLENTY_S)
+    assert re.fullmatch(
+        r"workload calls: 3 captured calls of `report`; `total` is \d+ % of it, because calls of the targets "
+        r"cannot be made again outside their tests; budget 300 s",
+        race_of(phases),
+    )
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.candidates[0].values.beside == 3
+
+
+def test_whole_tests_where_a_candidate_calls_the_target_by_another_function(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tests__test_sums_py=TESTS_OF_A_CALLER, shop__sums_py=WITH_A_CALLER)
+    code = FileTexts(files=(FileText(path="shop/sums.py", text=OTHER_CALLER),))
+    result, phases = run(project, tmp_path / "cache", code, FAST, time_budget=1.0)
+    assert race_of(phases).startswith("workload tests: 3 tests, because no call of the targets can be made")
+    assert Status.REJECTED not in {candidate.status for candidate in result.candidates}
 
 
 @pytest.mark.campaign

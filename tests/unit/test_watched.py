@@ -24,8 +24,8 @@ PASSED = CheckOutcome(
 def test_the_cheapest_calls_are_made_as_many_as_may_be() -> None:
     calls = {index: replace(CALL, index=index) for index in range(4)}
     costs = {0: 150_000_000, 1: 1, 2: 60_000_000, 3: 10}
-    assert list(affordable(calls, costs)) == [1, 2, 3]
-    assert list(affordable(calls, {})) == [0, 1, 2, 3]
+    assert list(affordable(calls, costs, 200_000_000)) == [1, 2, 3]
+    assert list(affordable(calls, {}, 200_000_000)) == [0, 1, 2, 3]
 
 
 def test_what_differs_beside_the_targets_gives_the_code() -> None:

@@ -1,0 +1,82 @@
+"""Where the time of tests goes: the project's functions on the stack, looked at by a timer.
+
+It only locates time: what a candidate gains is never read from a clock inside its process.
+
+PYTEST_DONT_REWRITE
+"""
+
+import os
+import signal
+from collections import Counter
+
+import pytest
+
+from . import pickling
+
+#: So many times it is tried to copy the arguments of a function, and so many bytes they may take.
+_TRIALS = 3
+_ROOM_BYTES = 1 << 23
+
+_VARARGS, _KEYWORDS = 0x04, 0x08
+
+
+class Locator:
+    """Looks at the stack every so many seconds while tests run.
+
+    Args:
+        spec: the guest's; `locate` is the interval in seconds.
+    """
+
+    def __init__(self, spec, channel):
+        self._root, self._channel, self._interval_s = spec["root"] + os.sep, channel, spec["locate"]
+        self._targets = {"%s::%s" % (target["path"], target["qualname"]) for target in spec["targets"]}
+        self._names, self._trials = {}, Counter()
+        self._seen, self._chains, self._unfit = Counter(), Counter(), set()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self):
+        """Look while an item runs, its fixtures included."""
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, self._interval_s, self._interval_s)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def pytest_sessionfinish(self):
+        """Write what was seen."""
+        chains = [[list(chain), count] for chain, count in self._chains.items()]
+        self._channel.write("located", seen=self._seen, chains=chains, unfit=sorted(self._unfit))
+
+    def _look(self, _number, frame):
+        frames = []
+        while frame is not None:
+            if name := self._name(frame.f_code):
+                frames.append((name, frame))
+            frame = frame.f_back
+        self._seen.update({name for name, _ in frames})
+        depths = [depth for depth, (name, _) in enumerate(frames) if name in self._targets]
+        if depths:
+            callers = frames[depths[-1] + 1 :]
+            self._chains[tuple(dict.fromkeys(name for name, _ in callers))] += 1
+            for name, caller in callers:
+                self._try(name, caller)
+
+    def _name(self, code):
+        """Return what a function of the project is called; empty for all other code."""
+        if code not in self._names:
+            path, inside = code.co_filename, "<" not in code.co_qualname
+            inside = inside and path.startswith(self._root) and "site-packages" not in path
+            self._names[code] = "%s::%s" % (path[len(self._root) :], code.co_qualname) if inside else ""
+        return self._names[code]
+
+    def _try(self, name, frame):
+        """Note a function whose arguments, as they are now, cannot be copied."""
+        self._trials[name] += 1
+        if self._trials[name] > _TRIALS:
+            return
+        code, names = frame.f_code, frame.f_locals
+        count = code.co_argcount + code.co_kwonlyargcount
+        count += bool(code.co_flags & _VARARGS) + bool(code.co_flags & _KEYWORDS)
+        try:
+            pickling.dumps([names[one] for one in code.co_varnames[:count] if one in names], _ROOM_BYTES)
+        except Exception:  # the project's own `__reduce__` runs here
+            self._unfit.add(name)
