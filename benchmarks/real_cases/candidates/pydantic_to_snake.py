@@ -29,6 +29,12 @@ def _lru_cache(sources: Sources) -> dict[str, str]:
     return {PATH: substitute(text, f"def {TARGET}(", f"@functools.lru_cache(maxsize=None)\ndef {TARGET}(")}
 
 
+HYPHENS = """\
+    # Replace hyphens with underscores to handle kebab-case
+    snake = snake.replace('-', '_')
+    return snake.lower()
+"""
+
 ONE_COMPILED = r"""
 _PLACES = re.compile('(?<=[a-zA-Z])(?=[0-9])|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|-')
 """
@@ -102,10 +108,7 @@ CANDIDATES: dict[str, Callable[[Sources], dict[str, str]]] = {
     "first_acronym": _body(FIRST_ACRONYM_BODY, FIRST_ACRONYM),
     "unicode_loop": _body(CHAR_LOOP_BODY),
     "no_digits": _change("'([a-z0-9])([A-Z])'", "'([a-z])([A-Z])'"),
-    "hyphens_first": _change(
-        "    # Replace hyphens with underscores to handle kebab-case\n    snake = snake.replace('-', '_')\n    return snake.lower()",
-        "    return snake.lower().replace('-', '_')",
-    ),
+    "hyphens_first": _change(HYPHENS, "    return snake.lower().replace('-', '_')\n"),
     "lru_cache": _lru_cache,
     "purged": _body(PURGED_BODY),
 }

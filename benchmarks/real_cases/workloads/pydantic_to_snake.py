@@ -1,4 +1,4 @@
-"""Names as an API with camel case has them: keys, classes, headers, and some that are in snake case already."""
+"""Names as an API with camel case has them: keys, classes, headers, and some in snake case already."""
 
 from __future__ import annotations
 
