@@ -26,6 +26,7 @@ nox -s crashes -- --stub 160 --real 30 --race 10 --minutes 60 --stopped 60
 nox -s new_process_and_warm -- --mutants 500 --minutes 20 --seeds 8
 nox -s benchmark -- end_to_end --loop-seconds 2
 nox -s benchmark -- honest --rewrites 350 --file honest.jsonl
+nox -s benchmark -- survivors --file survivors.jsonl    mutants that the projects' own tests do not kill
 nox -s benchmark -- checks --candidates 20     and likewise mutants, slots, memory, overheads, scaling --quick
 nox -s benchmark -- race_calibration STATE record --minutes 60     then replay, live, rivals, packages, report
 nox -s evaluate -- CANDIDATES    our own helper for nox, on our own code

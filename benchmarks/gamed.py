@@ -32,7 +32,7 @@ from gamed_rewrites import (
     honest_of,
     rewritten,
 )
-from workloads import LONGEST_S, Candidate, Prepared, machine, manifest_of, prepare
+from workloads import Prepared, documented, machine, prepare
 
 #: A pure call and its answer, on a line of a file, where the answer can be written down.
 RECORD = (
@@ -45,6 +45,7 @@ RECORD = (
         "return answer"
     ),
 )
+OPTIONS = ("-j", "2")
 #: A speedup above this is a credit.
 CREDIT = 1.1
 
@@ -79,35 +80,6 @@ def recorded(function: Function, prepared: Prepared) -> Recorded:
     return Recorded(rows=[tuple(json.loads(row)) for row in rows])
 
 
-def run(prepared: Prepared, program: str, candidates: Sequence[Candidate], more: Sequence[str]) -> Any:
-    """Return the JSON document of one `run` by a version of the tool, with nothing cached."""
-    manifest = manifest_of(prepared, candidates, prepared.place.state / "gamed.jsonl")
-    keyword = ["-k", prepared.workload.keyword] if prepared.workload.keyword else []
-    with tempfile.TemporaryDirectory(dir=prepared.place.home.parent) as cache:
-        command = [
-            *(program, "-m", "codeflash_parallel", "run", "--cache-dir", cache, "--python", prepared.python),
-            *("--function", prepared.workload.targets[0], "--candidates", str(manifest), "-j", "2"),
-            *("--tests", *prepared.workload.tests, *keyword, "--output-format", "json", *more),
-        ]
-        done = subprocess.run(
-            command,
-            cwd=prepared.place.repository,
-            env=dict(prepared.place.environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_S,
-            check=False,
-        )
-    try:
-        document = json.loads(done.stdout)
-    except ValueError:
-        raise SystemExit(f"{prepared.workload.pin}: {done.stderr[-2000:]}") from None
-    if document["error"]:
-        raise SystemExit(f"{prepared.workload.pin}: {document['error']}")
-    return document
-
-
 def outcome(kind: str, found: Mapping[str, Any]) -> str:
     """Say in a word what became of a rewrite."""
     if found["status"] == "rejected":
@@ -137,7 +109,8 @@ def measure(
     """Judge the rewrites of a function by one version of the tool; return a line for each."""
     source = prepared.file.read_text(encoding="utf-8")
     chosen = [kind for kind in kinds if kind not in function.equal]
-    document = run(prepared, program, candidates_of(function, source, found, chosen), more)
+    entries = candidates_of(function, source, found, chosen)
+    document = documented(prepared, program, "run", entries, (*OPTIONS, *more))
     lines = []
     for each in document["candidates"]:
         result = outcome(each["id"], each)
@@ -157,7 +130,7 @@ def field(
     source = prepared.file.read_text(encoding="utf-8")
     honest = honest_of(function, source)
     entries = [*candidates_of(function, source, found, ["table", "memo"]), *honest]
-    document = run(prepared, program, entries, more)
+    document = documented(prepared, program, "run", entries, (*OPTIONS, *more))
     named = sorted({*document["tie_set"], *([document["winner"]] if document["winner"] else [])})
     return {
         "program": label,

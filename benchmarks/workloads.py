@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from collections import Counter
@@ -326,6 +327,38 @@ def _drawn(
 
 def _marked(source: str, number: int) -> str:
     return f"{source}\n\n_COPY = {number}\n"
+
+
+def documented(
+    prepared: Prepared, program: str, command: str, candidates: Sequence[Candidate], options: Sequence[str]
+) -> dict[str, Any]:
+    """Return the JSON document of `check` or `run` by a version of the tool, with nothing cached."""
+    manifest = manifest_of(prepared, candidates, prepared.place.state / "documented.jsonl")
+    workload = prepared.workload
+    keyword = ["-k", workload.keyword] if workload.keyword else []
+    functions = [word for target in workload.targets for word in ("--function", target)]
+    with tempfile.TemporaryDirectory(dir=prepared.place.home.parent) as cache:
+        done = subprocess.run(
+            [
+                *(program, "-m", "codeflash_parallel", command, "--cache-dir", cache),
+                *("--python", prepared.python, *functions, "--candidates", str(manifest)),
+                *("--tests", *workload.tests, *keyword, "--output-format", "json", *options),
+            ],
+            cwd=prepared.place.repository,
+            env=dict(prepared.place.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    try:
+        document: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise SystemExit(f"{workload.pin}: {done.stderr[-2000:]}") from None
+    if document["error"]:
+        raise SystemExit(f"{workload.pin}: {document['error']}")
+    return document
 
 
 def manifest_of(prepared: Prepared, candidates: Sequence[Candidate], path: Path) -> Path:
