@@ -14,7 +14,5 @@ PAGE = Markup("".join(PARAGRAPH.format(n=n) + (COMMENT if n % 5 == 0 else "") fo
 TITLES = [Markup(f"<b>Title</b> of post {n}") for n in range(20)]
 
 
-def main() -> None:
-    PAGE.striptags()
-    for title in TITLES:
-        title.striptags()
+def main() -> list[str]:
+    return [text.striptags() for text in (PAGE, *TITLES)]

@@ -13,8 +13,7 @@ LITERALS = [n + 2 for n, character in enumerate(DOCUMENT) if DOCUMENT[n : n + 2]
 BAD = _parser.ILLEGAL_COMMENT_CHARS
 
 
-def main() -> None:
-    for at in COMMENTS:
-        _parser.skip_until(DOCUMENT, at, "\n", error_on=BAD, error_on_eof=False)
-    for at in LITERALS:
-        _parser.skip_until(DOCUMENT, at, "'", error_on=BAD, error_on_eof=True)
+def main() -> list[int]:
+    until = _parser.skip_until
+    comments = [until(DOCUMENT, at, "\n", error_on=BAD, error_on_eof=False) for at in COMMENTS]
+    return comments + [until(DOCUMENT, at, "'", error_on=BAD, error_on_eof=True) for at in LITERALS]
