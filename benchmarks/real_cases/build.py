@@ -22,12 +22,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import algotune
 from edits import Sources
 
 HERE = Path(__file__).parent
 FACTS = HERE / "facts"
 WORKLOADS = HERE / "workloads"
 WORK = Path("~/.cache/codeflash-parallel-bench").expanduser()
+#: Who commits a base that is made.
+_NOBODY = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in {"NAME": "bench", "EMAIL": "bench", "DATE": "2000-01-01T00:00:00Z"}.items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +80,15 @@ class Case:
     @cached_property
     def sources(self) -> Sources:
         return _Commits(self)
+
+    @property
+    def is_made(self) -> bool:
+        """Say whether the base is made of a task of AlgoTune, and is no commit of its repository."""
+        return "task" in self.facts
+
+    def upstream_text(self, path: str) -> str:
+        """Return the text of a file of the repository whose task is the base."""
+        return git(self.checkout, "show", f"{self.facts['perf_commits'][0]}:{path}")
 
 
 @dataclass(frozen=True)
@@ -135,13 +151,38 @@ def _check_out(case: Case, repositories: str) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         git(case.folder, "clone", "--quiet", "--no-checkout", source, str(partial))
         partial.rename(case.checkout)
-    for commit in (facts["base_commit"], *facts["perf_commits"]):
+    for commit in (*([] if case.is_made else [facts["base_commit"]]), *facts["perf_commits"]):
         known = subprocess.run(
             ("git", "-C", case.checkout, "cat-file", "-e", commit + "^{commit}"), check=False
         )
         if known.returncode:
             git(case.checkout, "fetch", "--quiet", "origin", commit)
+    if case.is_made:
+        _commit_base(case, project_texts(case))
     restore(case)
+
+
+def project_texts(case: Case) -> dict[str, str]:
+    """Return the files of a base that is made, by path."""
+    return algotune.project(case.facts, case.upstream_text)
+
+
+def _commit_base(case: Case, texts: Mapping[str, str]) -> None:
+    """Make a base without history: a commit of these texts alone, under the name that the facts have."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        _stage(case, texts, index)
+        tree = git(case.checkout, "write-tree", **index).strip()
+    commit = git(
+        case.checkout, "commit-tree", tree, "-m", f"The task {case.facts['task']}", **_NOBODY
+    ).strip()
+    git(case.checkout, "update-ref", case.facts["base_commit"], commit)
+
+
+def _stage(case: Case, texts: Mapping[str, str], index: Mapping[str, str]) -> None:
+    for path, text in texts.items():
+        blob = git(case.checkout, "hash-object", "-w", "--stdin", text=text).strip()
+        git(case.checkout, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}", **index)
 
 
 def restore(case: Case) -> None:
@@ -167,17 +208,25 @@ def _make_environment(case: Case) -> None:
 
 
 def _write_patches(case: Case) -> None:
-    module = importlib.import_module(f"candidates.{case.name}")
-    candidates: dict[str, Callable[[Sources], dict[str, str]]] = module.CANDIDATES
+    candidates = candidate_texts(case)
     if set(candidates) != (named := {each["name"] for each in case.facts["candidates"]}):
         raise SystemExit(f"{case.name}: candidates and facts differ: {sorted(set(candidates) ^ named)}")
     shutil.rmtree(case.patches, ignore_errors=True)
     case.patches.mkdir()
     for name, texts in candidates.items():
-        patch = _patch(case, texts(case.sources))
+        patch = _patch(case, texts)
         if not patch:
             raise SystemExit(f"{case.name}: {name} changes nothing")
         (case.patches / f"{name}.patch").write_text(patch, encoding="utf-8")
+
+
+def candidate_texts(case: Case) -> Mapping[str, Mapping[str, str]]:
+    """Return the texts of the files that each candidate changes, by its name and their paths."""
+    if case.is_made:
+        return algotune.solvers(case.facts, case.upstream_text)
+    made: dict[str, Callable[[Sources], dict[str, str]]]
+    made = importlib.import_module(f"candidates.{case.name}").CANDIDATES
+    return {name: texts(case.sources) for name, texts in made.items()}
 
 
 def _patch(case: Case, texts: Mapping[str, str]) -> str:
@@ -186,9 +235,7 @@ def _patch(case: Case, texts: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         git(case.checkout, "read-tree", base, **index)
-        for path, text in texts.items():
-            blob = git(case.checkout, "hash-object", "-w", "--stdin", text=text).strip()
-            git(case.checkout, "update-index", "--cacheinfo", f"100644,{blob},{path}", **index)
+        _stage(case, texts, index)
         return git(
             case.checkout, "diff", "--cached", "--no-color", "--no-ext-diff", base, "--", *texts, **index
         )

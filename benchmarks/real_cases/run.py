@@ -94,9 +94,10 @@ def tool_command(case: Case, program: Program, document: Path, cache: Path, more
         keyword = arguments[at : at + 2]
         del arguments[at : at + 2]
     targets = [word for target in case.facts["functions"] for word in ("--function", target)]
+    accept = ["--accept", case.facts["accept"]] if "accept" in case.facts else []
     return [
         *(program.python, "-m", "codeflash_parallel", "run", "--project", str(case.checkout)),
-        *("--python", str(case.python), *targets, "--tests", *arguments, *keyword),
+        *("--python", str(case.python), *targets, *accept, "--tests", *arguments, *keyword),
         *("--candidates", str(case.patches), "-j", "2", "--cache-dir", str(cache)),
         *("--output-format", "json", "--output", str(document), *more),
     ]

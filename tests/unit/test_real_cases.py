@@ -14,6 +14,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_cases"
 sys.path.append(str(FOLDER))
 
+import algotune  # noqa: E402
 from build import load_cases, load_facts  # noqa: E402
 from edits import (  # noqa: E402
     EditError,
@@ -354,15 +355,93 @@ class TestTable:
         assert not side_by_side(lines[:1], facts)
 
 
-@pytest.mark.parametrize("name", ["facts", "unseen.json"])
+_TASK = '''
+from AlgoTuneTasks.base import register_task, Task
+
+@register_task("double")
+class Double(Task):
+    """Double a number."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = 2
+
+    def generate_problem(self, n, random_seed=1):
+        return n + random_seed
+
+    def _times(self, number):
+        return self.factor * number
+
+    def solve(self, problem):
+        return self._times(problem)
+
+    def is_solution(self, problem, solution):
+        return solution in (2 * problem, -2 * problem)
+'''
+_SOLVER = "class Solver:\n    def solve(self, problem, **kwargs):\n        return -problem - problem"
+
+
+class TestAlgoTune:
+    FACTS: ClassVar = {
+        "task": "double",
+        "sizes": [1, 5],
+        "seeds": 2,
+        "candidates": [{"name": "a", "model": "A"}],
+    }
+    TEXTS: ClassVar = {"AlgoTuneTasks/double/double.py": _TASK, "results/A/double/solver.py": _SOLVER}
+
+    @pytest.mark.parametrize(("answer", "failed"), [("-problem - problem", 0), ("None", 4)])
+    def test_the_tests_of_a_made_project_pass_with_reference_and_solver(
+        self, tmp_path: Path, answer: str, failed: int
+    ) -> None:
+        reads = {**self.TEXTS, "results/A/double/solver.py": _SOLVER.replace("-problem - problem", answer)}
+        texts = algotune.project(self.FACTS, reads.__getitem__)
+        solver = algotune.solvers(self.FACTS, reads.__getitem__)["a"]
+        assert _pytest(tmp_path / "base", texts) == 0
+        assert _pytest(tmp_path / "solver", {**texts, **solver}) == failed
+
+    def test_the_reference_has_no_more_than_it_needs(self) -> None:
+        text = algotune.reference(_TASK)
+        assert "generate_problem" not in text
+        assert "is_solution" not in text
+        names: dict[str, Any] = {}
+        exec(text, names)
+        assert names["solve_task"](21) == 42
+
+    @pytest.mark.parametrize(
+        ("text", "is_light"),
+        [
+            ("import os, numpy.linalg as la\nfrom scipy import sparse", True),
+            ("try:\n    import numba\nexcept ImportError:\n    pass", False),
+            ("from . import other", False),
+            ("def broken(:", False),
+        ],
+    )
+    def test_solvers_that_need_more_are_told(self, text: str, is_light: bool) -> None:
+        assert algotune.is_light(text) == is_light
+
+
+def _pytest(folder: Path, texts: dict[str, str]) -> int:
+    """Return how many tests of a project fail."""
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_solver.py")
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False)
+    assert done.returncode in {0, 1}, done.stdout
+    return done.stdout.count("FAILED")
+
+
+@pytest.mark.parametrize("name", ["facts", "unseen.json", "algotune"])
 def test_the_facts_name_candidates_that_exist(name: str) -> None:
     for facts in load_facts(FOLDER / name):
         names = {each["name"] for each in facts["candidates"]}
         lists = ("expected_winner_ties_7pct", "acceptable_winners", "winners_if_those_are_rejected")
         assert names.issuperset(name for key in lists for name in facts.get(key) or ())
         assert facts["functions"]
-        assert facts["perf_files"]
-        assert (FOLDER / "candidates" / f"{facts['name']}.py").exists()
+        made = "task" in facts
+        assert made or facts["perf_files"]
+        assert made or (FOLDER / "candidates" / f"{facts['name']}.py").exists()
 
 
 def test_runs_that_an_output_has_are_counted(tmp_path: Path) -> None:
