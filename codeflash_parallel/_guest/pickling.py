@@ -1,5 +1,6 @@
 """Pickle the arguments of a call: into bounded room, and with what `pickle` leaves out for no deep reason."""
 
+import copyreg
 import importlib
 import marshal
 import pickle
@@ -7,6 +8,7 @@ import re
 import sys
 import threading
 import types
+import weakref
 
 from . import relocating
 
@@ -48,7 +50,7 @@ class _Pickler(pickle.Pickler):
         if kind is types.FunctionType:
             return NotImplemented if _is_named(obj) else self._function(obj)
         reducer = _REDUCERS.get(kind)
-        return NotImplemented if reducer is None else reducer(obj)
+        return _attributes(obj) if reducer is None else reducer(obj)
 
     def _function(self, function):
         code = function.__code__
@@ -70,6 +72,41 @@ class _Relocating(_Pickler):
     def persistent_id(self, obj):
         """Return what stands for a path of the slot."""
         return relocating.pickled_as(obj)
+
+
+def _attributes(obj):
+    """Return how an object is made again whose attributes are set one by one, as its own code does it.
+
+    `pickle` fills its dictionary instead: then the interpreter looks up each attribute in there, all its
+    life, at twice the time and more, and what is timed is another program.
+    """
+    taken = _descriptors(type(obj))
+    if taken is None:
+        return NotImplemented
+    how = obj.__reduce_ex__(_PROTOCOL)
+    state = how[2]
+    is_set = type(state) is dict and how[3:] == (None, None) and taken.isdisjoint(state)
+    return (*how[:2], (None, state)) if is_set and all(type(name) is str for name in state) else how
+
+
+#: By type; the project's own are not kept alive.
+_DESCRIPTORS = weakref.WeakKeyDictionary()
+#: Who defines one of these has a say in how objects are made again.
+_HOOKS = frozenset({"__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__setattr__"})
+_HEAP_TYPE = 1 << 9
+
+
+def _descriptors(kind):
+    """Return the names that a type does not let set freely; None where attributes are not set one by one."""
+    if type(kind).__hash__ is not type.__hash__:
+        return None
+    if kind not in _DESCRIPTORS:
+        own = {name: value for base in kind.__mro__[:-1] for name, value in vars(base).items()}
+        is_plain = kind.__flags__ & _HEAP_TYPE and kind.__dictoffset__ and not issubclass(kind, type)
+        is_plain = is_plain and kind not in copyreg.dispatch_table and _HOOKS.isdisjoint(own)
+        names = (name for name, value in own.items() if hasattr(type(value), "__set__"))
+        _DESCRIPTORS[kind] = frozenset(names) if is_plain else None
+    return _DESCRIPTORS[kind]
 
 
 _FUNCTION_STATE = ("__defaults__", "__kwdefaults__", "__dict__", "__qualname__")
