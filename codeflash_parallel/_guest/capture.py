@@ -116,6 +116,9 @@ class Recorder:
         self._bytes, self._used = budget.get("bytes", 1 << 26), 0
         self._left_ns = int(budget.get("seconds", 5.0) * 1e9)
         self._reserved_ns, self._was_short = self._left_ns // 2, False
+        #: The tests' own time allows so much more; since when, and what recording has cost since then.
+        self._share = budget.get("share", 0.0)
+        self._since_ns, self._spent_ns = perf_counter_ns(), 0
         #: With less than a hundredth left, tests that come now are only counted.
         self._least_ns = self._left_ns // 100
         self._channel = channel
@@ -136,14 +139,22 @@ class Recorder:
                 key = (self._test, number)
                 self._counts[key] = self._counts.get(key, 0) + count - tally.base
                 tally.base = count
-        self._test = test
-        self.touches.set_test(test)
         if self._left_ns < self._reserved_ns:
             self._was_short = True
+        self._earn()
+        self._test = test
+        self.touches.set_test(test)
         self._reserved_ns = self._left_ns // 2
         if self._left_ns > self._least_ns:
             for tally in self.tallies:
                 tally.reservoir.resume()
+
+    def _earn(self):
+        """Allow recording to cost more, by the time that a test which ends has taken itself."""
+        now = perf_counter_ns()
+        if self._test:
+            self._left_ns += max(0, int(self._share * (now - self._since_ns - self._spent_ns)))
+        self._since_ns, self._spent_ns = now, 0
 
     def calls(self):
         """Return how many calls there were."""
@@ -203,7 +214,9 @@ class Recorder:
 
         A test gets half of what is left: one that is costly to record must not take all from the others.
         """
-        self._left_ns -= perf_counter_ns() - started
+        spent_ns = perf_counter_ns() - started
+        self._spent_ns += spent_ns
+        self._left_ns -= spent_ns
         if self._left_ns >= self._reserved_ns:
             return True
         for tally in self.tallies:

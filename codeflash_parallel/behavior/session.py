@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter_ns
@@ -155,20 +155,37 @@ def read_session(done: Exit, arms: Arms) -> Session:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recording:
+    """What recording the calls of targets may cost in a run of tests.
+
+    Attributes:
+        seconds: at first.
+        share: and for each second that the tests themselves have taken.
+    """
+
+    seconds: float
+    share: float = 0.0
+
+
+#: Tests of the baseline must not become many times as slow because targets are called often.
+BASELINE_RECORDING = Recording(seconds=0.5, share=0.5)
+
+
 def hashed(workspace: Workspace, seed: int) -> Workspace:
     """Return the workspace with another hash seed."""
     environment = {**workspace.environment, "PYTHONHASHSEED": str(seed)}
     return replace(workspace, environment=environment)
 
 
-def first_run_spec(guest: Guest, workspace: Workspace, seconds: float) -> dict[str, Any]:
+def first_run_spec(guest: Guest, workspace: Workspace) -> dict[str, Any]:
     """Return the spec of the first baseline run: everything asked for, calls counted and digested.
 
     It also notes which tests start processes and which modules come from outside the repository.
     """
     arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
     also = [str(workspace.root / path) for path in guest.overlaid]
-    fields = _tests_fields(arguments, None, Wrap.DIGEST, Stop.NEVER, seconds)
+    fields = _tests_fields(arguments, None, Wrap.DIGEST, Stop.NEVER, BASELINE_RECORDING)
     return guest.spec("tests", (), **fields, also=also, watch=True)
 
 
@@ -178,7 +195,7 @@ class SelectedRun:
 
     Attributes:
         prove: paths whose compiled bytes are reported besides the targets'.
-        seconds: what recording calls may cost.
+        recording: what recording calls may cost.
         inputs: file that a capture writes.
         workers: xdist workers; 0 runs in one process.
         only: ids, in the order of the baseline; `None`: the selected tests.
@@ -189,7 +206,7 @@ class SelectedRun:
     prove: tuple[str, ...] = ()
     wrap: Wrap = Wrap.NONE
     stop: Stop = Stop.NEVER
-    seconds: float = 30.0
+    recording: Recording = field(default_factory=lambda: Recording(seconds=30.0))
     inputs: str = ""
     workers: int = 0
     only: tuple[str, ...] | None = None
@@ -207,7 +224,7 @@ def selected_run_spec(
     inifile = str(workspace.root / baseline.inifile) if baseline.inifile else ""
     fallback = () if inifile else _fallback_configuration(workspace)
     arguments = selected_arguments(guest.request, rootdir=rootdir, inifile=inifile, selected=selected)
-    fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.seconds)
+    fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.recording)
     more = {
         "inputs": run.inputs,
         "workers": run.workers,
@@ -219,13 +236,13 @@ def selected_run_spec(
 
 
 def _tests_fields(
-    arguments: Sequence[str], select: Sequence[str] | None, wrap: Wrap, stop: Stop, seconds: float
+    arguments: Sequence[str], select: Sequence[str] | None, wrap: Wrap, stop: Stop, recording: Recording
 ) -> dict[str, Any]:
     return {
         "args": list(arguments),
         "select": None if select is None else list(select),
         "wrap": wrap.value,
-        "budget": {"calls": CAPTURE_CALLS, "bytes": CAPTURE_BYTES, "seconds": seconds},
+        "budget": {"calls": CAPTURE_CALLS, "bytes": CAPTURE_BYTES, **asdict(recording)},
         "inputs": "",
         "stop": stop.value,
         "tracebacks": Tracebacks.SHORT.value,

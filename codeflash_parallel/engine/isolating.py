@@ -124,7 +124,7 @@ async def explained(fault: EnvironmentFault, guest: Guest, workspace: Workspace)
     if level is IsolationLevel.L0:
         return fault
     free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=Policy())
-    session = await run_guest(guest, free, first_run_spec(guest, free, seconds=60.0), _LIMITS)
+    session = await run_guest(guest, free, first_run_spec(guest, free), _LIMITS)
     outcomes = session.report.tests.values()
     if not session.report.collected or any(test.outcome in _BAD for test in outcomes):
         return fault

@@ -28,6 +28,7 @@ from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
+    BASELINE_RECORDING,
     Guest,
     SelectedRun,
     Session,
@@ -84,8 +85,6 @@ def later_limits(baseline: Baseline) -> Limits:
     return Limits(wall_s=_MORE_S + _TIMES_FIRST * baseline.wall_ns / 1e9)
 
 
-#: Recording calls may cost twice the tests' own time, and never less than this.
-_LEAST_RECORDING_S = 2.0
 #: How many test ids one message names.
 _NAMED = 5
 
@@ -182,7 +181,7 @@ class Preflight:
 
     async def _first_run(self) -> Session:
         workspace = hashed(self.slot.workspace, HASH_SEEDS[0])
-        spec = first_run_spec(self.guest, workspace, seconds=60.0)
+        spec = first_run_spec(self.guest, workspace)
         watch = self.steps.tests("first run of the tests")
         session = await run_guest(self.guest, workspace, spec, _FIRST_LIMITS, watch=watch)
         must_have_ended(session, "first run of the tests")
@@ -197,9 +196,8 @@ class Preflight:
     async def _selected_run(self, draft: Baseline, wrap: Wrap) -> Session:
         """Run the selected tests under the other hash seed."""
         workspace = hashed(self.slot.workspace, HASH_SEEDS[1])
-        seconds = max(_LEAST_RECORDING_S, 2 * sum(draft.durations_ns.values()) / 1e9)
         inputs, order = str(self.inputs), draft.changed_order
-        run = SelectedRun(wrap=wrap, seconds=seconds, inputs=inputs, order=order)
+        run = SelectedRun(wrap=wrap, recording=BASELINE_RECORDING, inputs=inputs, order=order)
         spec = selected_run_spec(self.guest, workspace, draft, run)
         canaries = await anyio.to_thread.run_sync(canaries_to_try, workspace, draft)
         step = "second run of the tests" + (", calls are captured" if wrap is Wrap.CAPTURE else "")

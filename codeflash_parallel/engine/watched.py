@@ -26,6 +26,7 @@ from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.points import Point
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import (
+    BASELINE_RECORDING,
     Guest,
     SelectedRun,
     Wrap,
@@ -48,8 +49,6 @@ from codeflash_parallel.model.target import Target
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.worktrees.pool import Slot
 
-#: Recording calls may cost twice the tests' own time, and never less than this.
-_LEAST_RECORDING_S = 2.0
 #: CPU nanoseconds that the calls of watched functions may take in each check.
 _CHECK_NS = 200_000_000
 #: Fields of a baseline that are the same for targets and watched functions.
@@ -189,8 +188,7 @@ async def learn(context: RunContext, guest: Guest, inputs: Path, tests: Sequence
     """
     whole, slot = context.baseline, context.pool.baseline
     workspace = hashed(slot.workspace, HASH_SEEDS[1])
-    seconds = max(_LEAST_RECORDING_S, 2 * whole.seconds_of(tests))
-    run = SelectedRun(wrap=Wrap.CAPTURE, seconds=seconds, inputs=str(inputs), only=tuple(tests))
+    run = SelectedRun(wrap=Wrap.CAPTURE, recording=BASELINE_RECORDING, inputs=str(inputs), only=tuple(tests))
     spec = selected_run_spec(guest, workspace, whole, run)
     limits, steps = later_limits(whole), context.steps
     watch = steps.tests("run of the tests, calls of other functions are captured")

@@ -83,6 +83,28 @@ def test_after(): assert mod.f(1) == 1
     assert "seconds" in {r["reason"] for r in run.named("budget")}
 
 
+def test_recording_costs_no_more_than_a_share_of_what_the_tests_take(tmp_path: Path) -> None:
+    suite = """
+import mod, time
+def test_dear_to_record():
+    value = [[n] for n in range(1_000)]
+    for n in range(1_500): mod.f(value)
+def test_long(): time.sleep(0.5)
+def test_after():
+    for n in range(100): mod.f(n)
+"""
+    root = write_files(tmp_path / "root", {"mod.py": "def f(x): return x\n", "test_it.py": suite})
+    kept = {}
+    for share in (0.0, 2.0):
+        limits = {**budget(seconds=0.0), "share": share}
+        run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=limits)
+        assert run.executed == {("test_dear_to_record", 0): 1_500, ("test_after", 0): 100}
+        kept[share] = [call["test"].partition("::")[2] for call in run.named("call")]
+    assert kept[0.0].count("test_after") == 0
+    assert kept[2.0].count("test_after") == 100
+    assert kept[2.0].count("test_dear_to_record") < 1_500
+
+
 def test_of_many_calls_those_that_are_passed_by_cost_one_frame_more(tmp_path: Path) -> None:
     suite = """
 import sys, mod
