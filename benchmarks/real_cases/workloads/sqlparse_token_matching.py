@@ -1,0 +1,44 @@
+"""Walks of the grouping over flat statements: the next token after each, by kind, up to an end, and backwards."""
+
+from __future__ import annotations
+
+from sqlparse import sql, tokens
+from sqlparse.lexer import tokenize
+
+SELECT = (
+    "SELECT a, b AS c, count(*) FROM t LEFT JOIN u ON t.id = u.id WHERE a > 1 AND b IN (1, 2) ORDER BY c;"
+)
+ROWS = ", ".join(f"({n}, 'name {n}', NULL)" for n in range(60))
+STATEMENTS = [
+    sql.TokenList([sql.Token(ttype, value) for ttype, value in tokenize(text)])
+    for text in (SELECT, f"INSERT INTO people (id, name, parent) VALUES {ROWS};")
+]
+
+
+def is_text(token: sql.Token) -> bool:
+    return not token.is_whitespace
+
+
+def is_comma(token: sql.Token) -> bool:
+    return token.ttype is tokens.Punctuation and token.value == ","
+
+
+def is_null(token: sql.Token) -> bool:
+    return token.normalized == "NULL"
+
+
+def walk(statement: sql.TokenList) -> list[int | None]:
+    """Return the positions that were found."""
+    found = []
+    length = len(statement.tokens)
+    for start in range(length):
+        found.append(statement._token_matching(is_text, start + 1)[0])
+        found.append(statement._token_matching(is_text, start + 1, reverse=True)[0])
+    for start in range(0, length, 7):
+        found.append(statement._token_matching((is_null, is_comma), start)[0])
+        found.append(statement._token_matching([is_comma], start, start + 9)[0])
+    return found
+
+
+def main() -> list[list[int | None]]:
+    return [walk(statement) for statement in STATEMENTS]
