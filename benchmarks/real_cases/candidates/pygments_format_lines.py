@@ -36,8 +36,7 @@ ONE_PART = """\
 STRINGS = (
     ("    lspan = ''\n    line = []\n", "    lspan = ''\n    line = ''\n"),
     (
-        "line.extend(((lspan and '</span>'), cspan, part,\n"
-        "                                 (cspan and '</span>'), lsep))",
+        f"line.extend(((lspan and '</span>'), cspan, part,\n{' ' * 33}(cspan and '</span>'), lsep))",
         "line += (lspan and '</span>') + cspan + part + (cspan and '</span>') + lsep",
     ),
     (f"line.extend({BOTH_PARTS})", "line += part + (lspan and '</span>') + lsep"),

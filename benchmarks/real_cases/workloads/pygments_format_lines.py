@@ -20,6 +20,7 @@ JSON = (
     "[\n" + ",\n".join(f'  {{"id": {n}, "name": "no {n}", "tags": ["a", null]}}' for n in range(40)) + "\n]\n"
 )
 TOKENS = [list(PythonLexer().get_tokens(PYTHON)), list(JsonLexer().get_tokens(JSON))]
+format_lines = HtmlFormatter._format_lines  # noqa: SLF001
 OPTIONS = ({}, {"noclasses": True})
 
 
@@ -27,5 +28,5 @@ def main() -> list[str]:
     pages = []
     for options in OPTIONS:
         formatter = HtmlFormatter(**options)
-        pages += ["".join(line for _, line in formatter._format_lines(tokens)) for tokens in TOKENS]
+        pages += ["".join(line for _, line in format_lines(formatter, tokens)) for tokens in TOKENS]
     return pages

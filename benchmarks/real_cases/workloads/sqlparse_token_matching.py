@@ -1,4 +1,4 @@
-"""Walks of the grouping over flat statements: the next token after each, by kind, up to an end, and backwards."""
+"""Walks of the grouping over flat statements: the next token after each, by kind, and backwards."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ STATEMENTS = [
     sql.TokenList([sql.Token(ttype, value) for ttype, value in tokenize(text)])
     for text in (SELECT, f"INSERT INTO people (id, name, parent) VALUES {ROWS};")
 ]
+matching = sql.TokenList._token_matching  # noqa: SLF001
 
 
 def is_text(token: sql.Token) -> bool:
@@ -32,11 +33,11 @@ def walk(statement: sql.TokenList) -> list[int | None]:
     found = []
     length = len(statement.tokens)
     for start in range(length):
-        found.append(statement._token_matching(is_text, start + 1)[0])
-        found.append(statement._token_matching(is_text, start + 1, reverse=True)[0])
+        found.append(matching(statement, is_text, start + 1)[0])
+        found.append(matching(statement, is_text, start + 1, reverse=True)[0])
     for start in range(0, length, 7):
-        found.append(statement._token_matching((is_null, is_comma), start)[0])
-        found.append(statement._token_matching([is_comma], start, start + 9)[0])
+        found.append(matching(statement, (is_null, is_comma), start)[0])
+        found.append(matching(statement, [is_comma], start, start + 9)[0])
     return found
 
 
