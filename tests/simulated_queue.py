@@ -69,7 +69,6 @@ class SimulatedQueue:
     weights: Mapping[str, float] = field(default_factory=dict)
     per_submitter_running: int = 0
     kind_limits: Mapping[str, int] = field(default_factory=dict)
-    ranks: Mapping[tuple[str, str], int] = field(default_factory=dict)
     number: int = 0
     waiting: dict[tuple[str, str, JobKind, Priority], list[Entry]] = field(default_factory=dict)
     running: dict[int, Entry] = field(default_factory=dict)
@@ -140,7 +139,6 @@ class SimulatedQueue:
             running=counts,
             limits=Limits(slots=self.slots, submitter=self.per_submitter_running, kinds=self.kind_limits),
             strategy=self.strategy,
-            ranks=self.ranks,
         )
 
     def claim(self, kinds: Iterable[JobKind] = ALL) -> Entry | None:

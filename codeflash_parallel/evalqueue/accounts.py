@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from codeflash_parallel.evalqueue.database import Database
-from codeflash_parallel.evalqueue.hints import names_winner
 from codeflash_parallel.evalqueue.policy import FIRST_GUESS_US, Account, ticks
 from codeflash_parallel.evalqueue.refusals import BudgetSpent
 from codeflash_parallel.model.jobs import Budget, JobRequest
@@ -130,15 +129,6 @@ class Accounts:
         """Remember what a job has cost, for estimates."""
         self._database.execute(_LEARN_SUBMITTER, (cost_us, job["share"], job["submitter"]))
         self._database.execute(_LEARN, (cost_us, wall_us))
-
-    def note_verdict(self, job: sqlite3.Row, result: str, now_ms: int) -> None:
-        """Remember that a submitter has got a result, and whether it names a winner; for hints."""
-        improved_ms = now_ms if names_winner(result) else 0
-        self._database.execute(
-            "UPDATE submitters SET verdict_ms = ?1, improved_ms = MAX(improved_ms, ?2) "
-            "WHERE share = ?3 AND submitter = ?4",
-            (now_ms, improved_ms, job["share"], job["submitter"]),
-        )
 
     def spend(self, share: str, cpu_s: float) -> None:
         """Count CPU seconds against the budget of a share."""

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import anyio
-from anyio.abc import SocketStream
-from anyio.streams.buffered import BufferedByteReceiveStream
 
-from codeflash_parallel.evalqueue import calls
-from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
+from codeflash_parallel.evalqueue.calls import DaemonInfo, JobStatus
 from codeflash_parallel.evalqueue.client import EvalQueueClient
 from codeflash_parallel.evalqueue.figures import Health
-from codeflash_parallel.evalqueue.link import no_daemon, not_usable, socket_of, stalled
 from codeflash_parallel.evalqueue.outcomes import FINAL, result_of
 from codeflash_parallel.evalqueue.patience import Patience
-from codeflash_parallel.evalqueue.protocol import (
-    MAX_LINE,
-    STALLED_S,
-    Alive,
-    Answer,
-    read_reply,
-    request_line,
-)
 from codeflash_parallel.model.jobs import Job, JobId, JobRequest, JobState, Place, Receipt
 from codeflash_parallel.model.queue_settings import QueueSettings
+
+#: A thread waits for so many seconds before it looks whether its task still does.
+_LOOK_S: Final = 1.0
 
 _T = TypeVar("_T")
 
@@ -39,8 +29,7 @@ _T = TypeVar("_T")
 class AsyncEvalQueueClient:
     """Submits jobs to the queue in a folder, and follows them: `EvalQueueClient` with awaitable calls.
 
-    Short calls run on threads; waiting and watching hold a socket and no thread, and can be cancelled (the
-    job goes on).
+    Calls run on threads. Waiting can be cancelled; the job goes on.
 
     .. versionadded:: 0.1.0
     """
@@ -118,7 +107,9 @@ class AsyncEvalQueueClient:
         """Return a job when it is final; see `EvalQueueClient.wait`."""
         patience = Patience(float("inf") if timeout_s is None else time.monotonic() + timeout_s)
         while True:
-            found = await self._waited(JobId(job_id), patience)
+            looking = partial(self._client.waited, JobId(job_id), patience, _LOOK_S)
+            # Waiting changes nothing: a thread may be left alone with it.
+            found = await anyio.to_thread.run_sync(looking, abandon_on_cancel=True)
             if found.job.state in FINAL:
                 return found.job
             await anyio.sleep(patience.pause_s(self._client.folder, time.monotonic()))
@@ -126,28 +117,6 @@ class AsyncEvalQueueClient:
     async def result(self, job_id: str, timeout_s: float | None = None) -> dict[str, Any]:
         """Return the result of a job when there is one; for the errors see `EvalQueueClient.result`."""
         return result_of(await self.wait(job_id, timeout_s))
-
-    @asynccontextmanager
-    async def watch(self, job_id: str = "") -> AsyncIterator[AsyncIterator[JobEvent]]:
-        """Give an iterator over what changes, of one job until it is final, or (empty) of all."""
-        async with _open_link(self._client.folder) as link:
-            if link is None:
-                raise no_daemon(self._client.folder)
-            async with aclosing(_events(link, calls.Watch(job_id=JobId(job_id)))) as events:
-                yield events
-
-    async def _waited(self, job_id: JobId, patience: Patience) -> JobStatus:
-        wanted = calls.Wait(job_id=job_id, max_s=patience.left_s(time.monotonic()))
-        async with _open_link(self._client.folder) as link:
-            if link is not None:
-                try:
-                    found: JobStatus = await link.ask(wanted)
-                except ConnectionError:  # it went away
-                    patience.seen = time.monotonic()
-                else:
-                    patience.seen = time.monotonic()
-                    return found
-        return await self.status(job_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,68 +153,6 @@ class AsyncJobFuture:
     async def result(self, timeout_s: float | None = None) -> dict[str, Any]:
         """Wait for the result and return it; for the errors see `JobFuture.result`."""
         return await self.client.result(self.job_id, timeout_s)
-
-
-class _Link:
-    """A connection to a daemon."""
-
-    def __init__(self, folder: Path, stream: SocketStream) -> None:
-        self._folder = folder
-        self._stream = stream
-        self._buffered = BufferedByteReceiveStream(stream)
-
-    async def ask(self, request: calls.Request) -> Any:
-        """Make a call and return its answer; raises as `link.Link.ask` does."""
-        async with aclosing(self.replies(request)) as replies:
-            async for reply in replies:
-                if isinstance(reply, Answer):
-                    return reply.value
-        raise AssertionError(request)  # pragma: no cover - the replies end with an answer
-
-    async def replies(self, request: calls.Request) -> AsyncGenerator[JobEvent | Answer]:
-        """Make a call and yield its events and, last, its answer."""
-        await self._spoken(self._stream.send(request_line(request)))
-        while True:
-            line = await self._spoken(self._buffered.receive_until(b"\n", MAX_LINE))
-            reply = read_reply(line, request)
-            if isinstance(reply, Alive):
-                continue
-            yield reply
-            if isinstance(reply, Answer):
-                return
-
-    async def _spoken(self, exchange: Any) -> Any:
-        try:
-            with anyio.fail_after(STALLED_S):
-                return await exchange
-        except TimeoutError as error:
-            raise stalled(self._folder) from error
-        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError) as error:
-            raise ConnectionResetError(f"the daemon of {self._folder} has gone away") from error
-
-
-@asynccontextmanager
-async def _open_link(folder: Path) -> AsyncIterator[_Link | None]:
-    """Connect to the daemon of a folder; `None` if there is none."""
-    try:
-        with socket_of(folder) as address, anyio.fail_after(STALLED_S):
-            stream = await anyio.connect_unix(address)
-    except (FileNotFoundError, ConnectionRefusedError):
-        yield None
-        return
-    except (TimeoutError, BlockingIOError) as error:
-        raise stalled(folder) from error
-    except OSError as error:
-        raise not_usable(folder, error) from error
-    async with stream:
-        yield _Link(folder, stream)
-
-
-async def _events(link: _Link, wanted: calls.Watch) -> AsyncGenerator[JobEvent]:
-    async with aclosing(link.replies(wanted)) as replies:
-        async for reply in replies:
-            if isinstance(reply, JobEvent):
-                yield reply
 
 
 async def _on_a_thread(call: Callable[[], _T]) -> _T:

@@ -156,18 +156,26 @@ class EvalQueueClient(Access):
 
         patience = Patience(float("inf") if timeout_s is None else time.monotonic() + timeout_s)
         while True:
-            found = self._waited(JobId(job_id), patience)
+            found = self.waited(JobId(job_id), patience)
             if found.job.state in FINAL:
                 return found.job
             time.sleep(patience.pause_s(self.folder, time.monotonic()))
 
-    def _waited(self, job_id: JobId, patience: Patience) -> JobStatus:
-        """Wait for as long as the daemon is there, and return how the job is."""
+    def waited(self, job_id: JobId, patience: Patience, longest_s: float = -1.0) -> JobStatus:
+        """Wait while the daemon is there, and return how the job is.
+
+        Args:
+            job_id: of the queue.
+            patience: of the whole wait.
+            longest_s: of this look; negative: as long as the patience.
+        """
         from codeflash_parallel.evalqueue import calls
 
         link = self._link()
         if link is not None:
-            wanted = calls.Wait(job_id=job_id, max_s=patience.left_s(time.monotonic()))
+            left_s = patience.left_s(time.monotonic())
+            max_s = min((s for s in (left_s, longest_s) if s >= 0), default=-1.0)
+            wanted = calls.Wait(job_id=job_id, max_s=max_s)
             with link, suppress(ConnectionError):
                 found: JobStatus = link.ask(wanted)
                 patience.seen = time.monotonic()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codeflash_parallel.evalqueue.accounts import Accounts
 from codeflash_parallel.evalqueue.database import Database
-from codeflash_parallel.evalqueue.hints import Hint, HintRow, ranks
 from codeflash_parallel.evalqueue.policy import Account, Lane, Limits, Picture
 from codeflash_parallel.evalqueue.position import Standing, lanes_before, others_before
 from codeflash_parallel.evalqueue.transitions import MINUTE_MS
@@ -37,13 +35,6 @@ LEFT JOIN jobs ON lanes.ready > 0 AND jobs.number = (
     ORDER BY first.urgency_ms, first.turn LIMIT 1
 )
 """
-#: What only hints ask for.
-_COUNTED = """
-SELECT submitters.*, of_lanes.queued, of_lanes.running FROM submitters JOIN (
-    SELECT share, submitter, SUM(queued) AS queued, SUM(running) AS running FROM lanes
-    GROUP BY share, submitter
-) AS of_lanes USING (share, submitter)
-"""
 _QUEUE = """
 SELECT paused, cost_us, EXISTS (SELECT 1 FROM jobs WHERE state = 'running' AND suspect = 1) FROM queue
 """
@@ -65,17 +56,13 @@ class Painter:
 
     Args:
         slots: jobs that may run at once.
-        hint: ranks submitters, if there is one.
     """
 
-    def __init__(
-        self, database: Database, accounts: Accounts, settings: QueueSettings, slots: int, hint: Hint | None
-    ) -> None:
+    def __init__(self, database: Database, accounts: Accounts, settings: QueueSettings, slots: int) -> None:
         self._database = database
         self._accounts = accounts
         self._settings = settings
         self._slots = slots
-        self._hint = hint
 
     def picture(self, now_ms: int) -> Picture:
         """Return all that a decision depends on."""
@@ -97,7 +84,6 @@ class Painter:
             is_paused=bool(is_paused),
             is_taken=bool(is_taken),
             starts=self._starts(now_ms),
-            ranks=self._ranks(now_ms),
         )
 
     def first(self, lane: Lane) -> sqlite3.Row:
@@ -135,12 +121,6 @@ class Painter:
         )
         return {row["submitter"]: row["n"] for row in rows}
 
-    def _ranks(self, now_ms: int) -> Mapping[tuple[str, str], int]:
-        if self._hint is None:
-            return {}
-        rows = self._database.rows(_COUNTED)
-        return ranks(self._hint, [_hint_row(row, now_ms) for row in rows if row["queued"]])
-
 
 def standing(row: sqlite3.Row) -> Standing:
     """Return a job's row as the order sees it."""
@@ -167,17 +147,3 @@ def _running(rows: Sequence[tuple[Any, ...]]) -> dict[tuple[str, str], int]:
         if row[5]:
             counts[row[1:3]] = counts.get(row[1:3], 0) + row[5]
     return counts
-
-
-def _hint_row(row: sqlite3.Row, now_ms: int) -> HintRow:
-    def since(then_ms: int) -> float:
-        return (now_ms - then_ms) / 1000 if then_ms else math.inf
-
-    return HintRow(
-        share=row["share"],
-        submitter=row["submitter"],
-        queued=row["queued"],
-        running=row["running"],
-        since_verdict_s=since(row["verdict_ms"]),
-        since_improvement_s=since(row["improved_ms"]),
-    )

@@ -31,7 +31,7 @@ IDLE_SHARE = 0.1
 #: Least that is charged: virtual time moves with every job.
 _LEAST_TICKS = 1_000
 
-#: No limits, no starts, no ranks.
+#: No limits, no starts.
 _NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 #: Of each priority; 0 is the most urgent.
@@ -101,7 +101,6 @@ class Picture(NamedTuple):
         running: jobs that run, by submitter and kind.
         starts: of the last minute, by submitter.
         is_taken: a suspect runs.
-        ranks: of submitters, by a hint: 0 is as urgent as the priority says, each more a priority less.
     """
 
     lanes: tuple[Lane, ...]
@@ -113,7 +112,6 @@ class Picture(NamedTuple):
     is_paused: bool = False
     is_taken: bool = False
     starts: Mapping[str, int] = _NOTHING
-    ranks: Mapping[tuple[str, str], int] = _NOTHING
 
 
 class Pick(NamedTuple):
@@ -215,12 +213,7 @@ def order(lane: Lane, picture: Picture) -> tuple[int, ...]:
         case Strategy.FIFO:
             return (lane.turn,)
         case Strategy.PRIORITY:
-            return (lane.urgency_ms + rank_ms(lane, picture), lane.turn)
-
-
-def rank_ms(lane: Lane, picture: Picture) -> int:
-    """Return by how much the hint makes a lane's jobs less urgent."""
-    return picture.ranks.get((lane.share, lane.submitter), 0) * AGEING_MS
+            return (lane.urgency_ms, lane.turn)
 
 
 def _passed_shares(picture: Picture, free: Sequence[Lane], chosen: str) -> tuple[str, ...]:

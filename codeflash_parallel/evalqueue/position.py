@@ -24,7 +24,6 @@ from codeflash_parallel.evalqueue.policy import (
     held_back,
     is_busy,
     open_lanes,
-    rank_ms,
 )
 from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
 
@@ -82,8 +81,7 @@ def _horizon(lane: Lane, picture: Picture, job: Standing) -> int:
         case Strategy.FIFO:
             return job.urgency_ms + (LEVELS[lane.priority] - LEVELS[job.priority]) * AGEING_MS
         case Strategy.PRIORITY:
-            own = picture.ranks.get((job.share, job.submitter), 0) * AGEING_MS
-            return job.urgency_ms + own - rank_ms(lane, picture)
+            return job.urgency_ms
 
 
 def others_before(picture: Picture, job: Standing, own: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 
 #: Of the tables below.
-VERSION = 4
+VERSION = 5
 
 _TABLES = """
 CREATE TABLE queue (
@@ -83,8 +83,6 @@ CREATE TABLE submitters (
     since INTEGER NOT NULL,
     measured INTEGER NOT NULL DEFAULT 0,
     cost_us INTEGER NOT NULL DEFAULT 0,
-    verdict_ms INTEGER NOT NULL DEFAULT 0,
-    improved_ms INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (share, submitter)
 ) WITHOUT ROWID;
 CREATE TABLE starts (submitter TEXT NOT NULL, started_ms INTEGER NOT NULL);

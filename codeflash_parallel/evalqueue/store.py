@@ -16,7 +16,6 @@ from codeflash_parallel.evalqueue.accounts import Accounts
 from codeflash_parallel.evalqueue.admission import Admission
 from codeflash_parallel.evalqueue.database import Database
 from codeflash_parallel.evalqueue.filesystems import NameOf
-from codeflash_parallel.evalqueue.hints import Hint
 from codeflash_parallel.evalqueue.opening import Check, open_database
 from codeflash_parallel.evalqueue.picture import Painter
 from codeflash_parallel.evalqueue.placing import Placing
@@ -47,8 +46,7 @@ class Store:
         self._transitions = Transitions(database, self._accounts, settings)
         self._sweep = Sweep(database, self._transitions, settings)
         self._admission = Admission(database, self._accounts, self._transitions, settings)
-        hint = _hint(settings.priority_hint)
-        self._painter = Painter(database, self._accounts, settings, self.slots, hint)
+        self._painter = Painter(database, self._accounts, settings, self.slots)
         self._placing = Placing(database, self._painter)
 
     @classmethod
@@ -136,7 +134,6 @@ class Store:
             cost = max(1, cost_us(cpu_s, wall_s))
             self._accounts.settle(row, cost)
             self._accounts.learn(row, cost, round(wall_s * 1e6))
-            self._accounts.note_verdict(row, result, clock.at(now))
             self._transitions.finish(row, result, clock.at(now), cpu_s, wall_s)
 
     def fail(
@@ -283,14 +280,6 @@ class Store:
             from codeflash_parallel.evalqueue.measuring import read_health
 
             return read_health(self._database, self.slots, self._database.clock().at(now))
-
-
-def _hint(name: str) -> Hint | None:
-    if not name:
-        return None
-    from codeflash_parallel.evalqueue.loading import load_hint
-
-    return load_hint(name)
 
 
 def _bearable() -> int:

@@ -48,11 +48,6 @@ class QueueSettings:
     kind_limits: Mapping[str, int] = _setting(
         _NOTHING, "Jobs of a kind that run at once, by kind; one that is not named has no limit."
     )
-    priority_hint: str = _setting(
-        "",
-        "With the strategy priority: which submitters are more urgent; recently-improved, "
-        "longest-without-a-verdict, or a callable of your own, module:name.",
-    )
 
     def __post_init__(self) -> None:
         for name, lowest in _LOWEST.items():
@@ -65,7 +60,6 @@ class QueueSettings:
             raise _bad(f"lease must be at least twice the heartbeat, not {self.lease:g} s.")
         self._check_weights()
         self._check_kind_limits()
-        self._check_priority_hint()
 
     def _check_weights(self) -> None:
         for name, weight in self.weights.items():
@@ -79,24 +73,10 @@ class QueueSettings:
             if limit < 1:
                 raise _bad(f"kind_limits must be at least 1; that of {kind} is {limit}.")
 
-    def _check_priority_hint(self) -> None:
-        place, _, name = self.priority_hint.partition(":")
-        if not self.priority_hint:
-            return
-        if self.priority_hint not in HINTS and not (place and name.isidentifier()):
-            raise _bad(
-                f"priority_hint must be {', '.join(HINTS)} or module:name, not {self.priority_hint!r}."
-            )
-        if self.strategy is not Strategy.PRIORITY:
-            raise _bad(f"priority_hint is for the strategy priority, not for {self.strategy}.")
-
 
 def _bad(message: str) -> UsageError:
     return UsageError("BAD_SETTING", message)
 
-
-#: Hints that are ours.
-HINTS = ("recently-improved", "longest-without-a-verdict")
 
 #: A share of less than a thousandth is none, and numbers of virtual time stay small.
 _LEAST_WEIGHT = 0.001

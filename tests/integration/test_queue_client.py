@@ -137,10 +137,6 @@ async def test_the_same_without_threads_of_one_s_own(folder: Path) -> None:
             with pytest.raises(EnvironmentFault) as caught:
                 await call()
             assert caught.value.code == "NO_DAEMON"
-        with pytest.raises(EnvironmentFault) as caught:
-            async with client.watch():
-                pass
-        assert caught.value.code == "NO_DAEMON"
         assert await future.cancel()
         assert await future.done()
 
@@ -161,7 +157,7 @@ def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatc
 async def test_a_silent_daemon_is_stalled_for_tasks_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeflash_parallel.evalqueue.async_client.STALLED_S", 0.1)
+    monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.1)
     with fake(folder, lambda _connection: None):
         async with AsyncEvalQueueClient(folder) as client:
             with pytest.raises(EnvironmentFault) as caught:
@@ -207,7 +203,7 @@ def test_nonsense_is_a_fault(folder: Path, line: bytes) -> None:
 
 
 @pytest.mark.anyio
-async def test_waiting_can_be_cancelled_and_holds_no_thread(folder: Path) -> None:
+async def test_waiting_can_be_cancelled(folder: Path) -> None:
     def stays_alive(connection: socket.socket) -> None:
         connection.recv(4096)
         connection.sendall(alive_line())

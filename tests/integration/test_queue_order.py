@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from queue_lab import open_lab
 
 from codeflash_parallel.evalqueue.figures import prometheus
-from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import (
     Priority,
     Strategy,
@@ -42,27 +40,6 @@ def test_equals_are_served_in_the_order_of_insertion_whatever_their_clocks_say(
         second = lab.submit("a")
         assert [lab.store.place(job.job_id, lab.now()).position for job in (first, second)] == [1, 2]
         assert lab.claimed().job_id == first.job_id
-
-
-def test_hints_change_the_order_of_the_strategy_priority(tmp_path: Path):
-    hint = {"strategy": Strategy.PRIORITY, "priority_hint": "recently-improved", "max_concurrent": 1}
-    with open_lab(tmp_path, **hint) as lab:
-        lab.submit("a"), lab.submit("b")
-        for winner in (None, "candidate"):
-            lab.complete(lab.claimed(), json.dumps({"document": {"winner": winner}}))
-        first, second = lab.submit("a"), lab.submit("b")
-        assert [lab.claimed().job_id, lab.store.place(first.job_id, lab.now()).position] == [second.job_id, 1]
-
-
-def test_a_hint_of_the_users_is_loaded_and_its_failures_stop_nothing(tmp_path: Path):
-    with (
-        pytest.raises(UsageError, match="cannot be loaded"),
-        open_lab(tmp_path, strategy=Strategy.PRIORITY, priority_hint="no_such_module:hint"),
-    ):
-        pass
-    with open_lab(tmp_path, strategy=Strategy.PRIORITY, priority_hint="json:loads") as lab:
-        job = lab.submit()
-        assert lab.claimed().job_id == job.job_id
 
 
 # Figures

@@ -35,8 +35,7 @@ VALUES = {
     Kind.INTEGERS: ("race=1", ["race=1"], "{race = 1}", {"race": 1}, "{race = 1.5}"),
     Kind.TEXT: ("here:rank", ["here:rank"], '"here:rank"', "here:rank", "1"),
 }  # fmt: skip
-#: What a setting needs beside it, and a value that suits it better than just any of its kind.
-BESIDE = {"priority_hint": ("strategy", "priority")}
+#: A value that suits a setting better than just any of its kind.
 OWN = {"heartbeat": "0.5"}
 
 
@@ -55,11 +54,6 @@ def project(tmp_path: Path) -> Path:
 def write(project: Path, *lines: str) -> None:
     text = "\n".join(["[tool.codeflash-parallel.queue]", *lines])
     (project / "pyproject.toml").write_text(f"{text}\n", encoding="utf-8")
-
-
-def beside(name: str) -> dict[str, str]:
-    other, value = BESIDE.get(name, ("", ""))
-    return {variable_of(other): value} if other else {}
 
 
 def parsed(*arguments: str) -> Mapping[str, object]:
@@ -83,11 +77,11 @@ def test_nothing_said_is_the_default(project: Path) -> None:
 @pytest.mark.parametrize("name", QUEUE_SETTING_NAMES)
 def test_every_setting_can_come_from_each_source(name: str, project: Path) -> None:
     text, arguments, toml, value = example(name)
-    from_variable = read_queue_settings(project, {variable_of(name): text, **beside(name)}, {})
+    from_variable = read_queue_settings(project, {variable_of(name): text}, {})
     given = parsed(flag_of(name), *arguments)
-    from_option = read_queue_settings(project, beside(name), given)
+    from_option = read_queue_settings(project, {}, given)
     write(project, f"{key_of(name)} = {toml}")
-    from_file = read_queue_settings(project, beside(name), {})
+    from_file = read_queue_settings(project, {}, {})
     for configured in (from_variable, from_option, from_file):
         assert getattr(configured.settings, name) == value
         assert configured.sources[name] != "default"

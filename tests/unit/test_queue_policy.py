@@ -10,9 +10,6 @@ import pytest
 from effort import TIMES
 from simulated_queue import Arrival, Served, SimulatedQueue, copy_of, drawn_arrivals, serve
 
-from codeflash_parallel.evalqueue.hints import (
-    MOST_RANKS,
-)
 from codeflash_parallel.evalqueue.policy import (
     AGEING_MS,
     Account,
@@ -239,8 +236,6 @@ def drawn_queue(rng: random.Random, strategy: Strategy) -> SimulatedQueue:
         )  # fmt: skip
         if rng.random() < 0.5 and (entry := queue.claim()) is not None and rng.random() < 0.7:
             queue.complete(entry)
-    if strategy is Strategy.PRIORITY:
-        queue.ranks = {who: rng.randint(0, MOST_RANKS) for who in queue.submitters}
     return queue
 
 

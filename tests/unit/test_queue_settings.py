@@ -35,8 +35,6 @@ def at(boot_s: float, wall_s: float = 0.0, boot_id: str = "a") -> Instant:
         ({"weights": {"a": float("nan")}}, "weights must lie between"),
         ({"kind_limits": {"race": 0}}, "kind_limits must be at least 1"),
         ({"kind_limits": {"run": 1}}, "kind_limits must name"),
-        ({"priority_hint": "module:name"}, "is for the strategy priority"),
-        ({"priority_hint": "nonsense", "strategy": Strategy.PRIORITY}, "must be recently-improved"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(changes: dict[str, object], why: str):
@@ -49,7 +47,7 @@ def test_defaults_are_those_of_the_contract():
     settings = QueueSettings()
     assert (settings.strategy, settings.lease, settings.heartbeat) == (Strategy.FAIR, 30.0, 10.0)
     assert (settings.queue_timeout, settings.max_attempts, settings.overflow) == (86_400.0, 3, "reject")
-    assert len(QUEUE_SETTING_NAMES) == 15
+    assert len(QUEUE_SETTING_NAMES) == 14
 
 
 # The queue's clock
