@@ -192,8 +192,6 @@ def main() -> int:
     options = parser.parse_args()
     programs = [p.partition("=")[::2] for p in options.program] or [("this", sys.executable)]
     print(machine(), flush=True)
-    # Versions are read from tags, and there are none in an archive.
-    os.environ.setdefault("SETUPTOOLS_SCM_PRETEND_VERSION", "1.0")
     kept = (
         options.file.read_text(encoding="utf-8").splitlines()
         if options.file and options.file.exists()

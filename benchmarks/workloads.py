@@ -255,7 +255,7 @@ def _archive(workload: Workload, folder: Path) -> Path:
     if not found:
         folder.mkdir(exist_ok=True)
         form = [] if workload.wheel else ["--no-binary", workload.pin.partition("==")[0]]
-        _pip(sys.executable, "download", "-q", "--no-deps", *form, "-d", str(folder), workload.pin)
+        _pip(workload, sys.executable, "download", "-q", "--no-deps", *form, "-d", str(folder), workload.pin)
         found = _found(workload, folder)
     return found[0]
 
@@ -278,13 +278,15 @@ def _interpreter(workload: Workload, place: Place, folder: Path) -> str:
     venv = make_venv(folder / "venv")
     python = str(venv / "bin" / "python")
     installed = [*workload.requirements, *(["-e", str(place.repository)] if workload.editable else [])]
-    _pip(python, "install", "-q", *installed)
+    _pip(workload, python, "install", "-q", *installed)
     return python
 
 
-def _pip(python: str, *arguments: str) -> None:
+def _pip(workload: Workload, python: str, *arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--python", python, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Versions are read from tags, and there are none in an archive.
+    environment = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": workload.pin.partition("==")[2]}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"pip {' '.join(arguments)}: {done.stderr.strip()[-600:]}")
 
