@@ -1,4 +1,4 @@
-"""Candidates of `graphql_replace_variables`: variables in a tree of literals replaced by what they stand for."""
+"""Candidates of `graphql_replace_variables`: variables in literals replaced by their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of dates as a parser finds them, with what it knows of each: all orders, some with a month's name."""
+"""Numbers of dates as a parser finds them, with what it knows of each, in all orders."""
 
 from __future__ import annotations
 

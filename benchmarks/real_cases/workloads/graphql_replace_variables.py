@@ -1,4 +1,4 @@
-"""Arguments of a query as clients send them: a filter, a page, a batch of inputs, and constants without variables."""
+"""Arguments of a query as clients send them: a filter, a batch of inputs, constants."""
 
 from __future__ import annotations
 

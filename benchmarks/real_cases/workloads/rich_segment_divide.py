@@ -1,4 +1,4 @@
-"""Lines of a screen cut into columns: a table with styles, a log line of one style, and text of wide characters."""
+"""Lines of a screen cut into columns: a table, a line of a log, wide characters."""
 
 from __future__ import annotations
 
