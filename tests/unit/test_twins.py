@@ -67,6 +67,18 @@ def test_what_always_has_one_value_stays():
 PLAN = RacePlan(groups=(Group(name="a", ns=3, twins=((0,), (1,))), Group(name="b", ns=1)))
 
 
+def test_a_call_whose_first_timing_was_disturbed_has_twins_all_the_same(monkeypatch):
+    seed = SimpleNamespace(call=SimpleNamespace(blob=b"", meta={"i": 3, "target": 0}), way=None, ns=10**9)
+    seed.retimed = False
+    maker = twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {})
+    monkeypatch.setattr(maker, "_drawn", lambda seed: b"twin" if seed.ns < 10**6 else None)
+    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 1_000))
+
+    meta, blob = maker._twin(seed, 10**18)
+
+    assert (meta["base"], blob) == (3, b"twin")
+
+
 def round_of(number, arm, known, unseen, digest="same"):
     """A round in which an arm is so many times as fast; a block of twins costs a millisecond beside."""
     blocks = []
