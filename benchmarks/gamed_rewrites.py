@@ -92,7 +92,10 @@ COUNTED = (
 )
 CONVOLVED = "        poly = list(convolve(poly, (1, -root)))\n"
 SHIFTED = """\
-        shifted = poly + [0]
+        if not {type(root), *map(type, poly)} <= {int}:
+            poly = list(convolve(poly, (1, -root)))
+            continue
+        shifted = [*poly, 0]
         for place, coefficient in enumerate(poly):
             shifted[place + 1] -= coefficient * root
         poly = shifted
@@ -166,7 +169,7 @@ FUNCTIONS = {
             "sequence",
             folded="[str(e).lower() if isinstance(e, str) else e for e in {x}]",
             copied="dict",
-            honest=(((COUNTED, "    return dict(collections.Counter(seq))\n"),),),
+            honest=(((COUNTED, "    return dict(collections.Counter(iter(seq)))\n"),),),
         ),
         _function(
             "natsort==8.4.0",
