@@ -60,8 +60,8 @@ ONE_BY_ONE = """
 key = hashkey(*args, **kwargs)
 for value in args:
     key = key + hashkey(type(value))
-for _, value in sorted(kwargs.items()):
-    key = key + hashkey(type(value))
+for name in sorted(kwargs):
+    key = key + hashkey(type(dict(sorted(kwargs.items()))[name]))
 return key
 """
 
