@@ -63,9 +63,11 @@ class Locator:
     def _name(self, code):
         """Return what a function of the project is called; empty for all other code."""
         if code not in self._names:
-            path, inside = code.co_filename, "<" not in code.co_qualname
+            # Before 3.11 code objects do not know their names: nothing is located then.
+            qualname = getattr(code, "co_qualname", "<unknown>")
+            path, inside = code.co_filename, "<" not in qualname
             inside = inside and path.startswith(self._root) and "site-packages" not in path
-            self._names[code] = "%s::%s" % (path[len(self._root) :], code.co_qualname) if inside else ""
+            self._names[code] = "%s::%s" % (path[len(self._root) :], qualname) if inside else ""
         return self._names[code]
 
     def _try(self, name, frame):
