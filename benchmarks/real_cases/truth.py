@@ -163,8 +163,11 @@ def medians(
     return speedups, figures
 
 
-def truth_of(case: Case, rounds: int) -> dict[str, Any]:
-    """Return `alone` and `tests` (speedups by candidate), `share` of the tests' time, the highest `load`."""
+def truth_of(case: Case, rounds: int, *, tests: bool = True) -> dict[str, Any]:
+    """Return `alone` and `tests` (speedups by candidate), `share` of the tests' time, the highest `load`.
+
+    Where the tests are not run, `tests` and `share` are not there.
+    """
     with tempfile.TemporaryDirectory(prefix="truth-", dir=case.folder) as folder:
         arms = arms_of(case, Path(folder))
         loads = [os.getloadavg()[0]]
@@ -174,6 +177,8 @@ def truth_of(case: Case, rounds: int) -> dict[str, Any]:
             if other:
                 print(f"{case.name}: the workload's result differs: {', '.join(other)}", file=sys.stderr)
         loads.append(os.getloadavg()[0])
+        if not tests:
+            return {"alone": by_itself, "load": round(max(loads), 1)}
         for path, name in (target for arm in arms for target in arm.targets):
             instrument(path, name)
         on_tests, figures = medians(arms, in_tests, rounds)
@@ -188,8 +193,11 @@ def write(truth: dict[str, Any], path: Path) -> None:
     facts = json.loads(path.read_text(encoding="utf-8"))
     for each in facts["candidates"]:
         if each["name"] in truth["alone"]:
-            each["truth"] = {name: truth[name][each["name"]] for name in ("alone", "tests")}
-    facts["truth"] = {name: truth[name] for name in ("share", "load")}
+            measured = {name: truth[name][each["name"]] for name in ("alone", "tests") if name in truth}
+            each["truth"] = each.get("truth", {}) | measured
+    facts["truth"] = facts.get("truth", {}) | {
+        name: truth[name] for name in ("share", "load") if name in truth
+    }
     path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -199,15 +207,16 @@ def main() -> int:
     )
     add_arguments(parser)
     parser.add_argument("--rounds", type=int, default=7, metavar="N")
+    parser.add_argument("--alone", action="store_true", help="not in the tests: where these take minutes")
     parser.add_argument("--write", action="store_true", help="into the facts, which must be a folder")
     options = parser.parse_args()
     for case in chosen(options):
         build(case, options.repositories)
-        truth = truth_of(case, options.rounds)
-        print(f"\n## {case.name}: {truth['share']:.1%} of the tests' time, load {truth['load']}\n")
+        truth = truth_of(case, options.rounds, tests=not options.alone)
+        print(f"\n## {case.name}: share of the tests' time {truth.get('share')}, load {truth['load']}\n")
         print("| candidate | alone | in the tests |\n| --- | --- | --- |")
         for name, speedup in truth["alone"].items():
-            print(f"| {name} | {speedup:.3f} | {truth['tests'][name]:.3f} |", flush=True)
+            print(f"| {name} | {speedup:.3f} | {truth.get('tests', {}).get(name)} |", flush=True)
         if options.write:
             write(truth, options.facts / f"{case.name}.json")
     return 0
