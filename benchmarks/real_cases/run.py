@@ -162,6 +162,8 @@ def run_tool(
         supplied: time our workload of the targets in place of what the tool chooses.
     """
     if supplied:
+        if not case.workload.exists():
+            raise SystemExit(f"{case.name} has no workload that could be supplied")
         shutil.copyfile(case.workload, case.checkout / SUPPLIED)
     runs = case.folder / "runs"
     runs.mkdir(exist_ok=True)

@@ -442,6 +442,8 @@ def test_the_facts_name_candidates_that_exist(name: str) -> None:
         made = "task" in facts
         assert made or facts["perf_files"]
         assert made or (FOLDER / "candidates" / f"{facts['name']}.py").exists()
+        if name == "facts":
+            assert "def main(" in (FOLDER / "workloads" / f"{facts['name']}.py").read_text()
 
 
 def test_runs_that_an_output_has_are_counted(tmp_path: Path) -> None:
