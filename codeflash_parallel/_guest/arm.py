@@ -41,7 +41,7 @@ def run(spec, channel, control_fd):
         from . import plugin
 
         def loop(session):
-            serve(control, _session_work(spec, session))
+            serve(control, _session_work(spec, session, control))
 
         return plugin.run_session(spec, channel, runtestloop=loop)
     guard = importing.install(spec, channel)
@@ -49,11 +49,11 @@ def run(spec, channel, control_fd):
     return 0
 
 
-def _session_work(spec, session):
-    if spec["work"] == "tests":
+def _session_work(spec, session, control):
+    if spec["work"] in ("tests", "in-place"):
         from . import testwork
 
-        return testwork.TestWork(spec, session)
+        return testwork.TestWork(spec, session, control)
     from . import fixturework
 
     return fixturework.FixtureWork(spec, session)

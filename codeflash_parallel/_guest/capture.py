@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from hashlib import blake2b
 from time import perf_counter_ns
 
-from . import inputs, instrument, pickling, relocating
+from . import inputs, instrument, pickling, relocating, traces
 from .encode import observe_raise, observe_return
 from .render import render, render_arguments
 from .sampling import Reservoir
@@ -26,12 +26,12 @@ _MAX_WHY = 300
 _MAIN = threading.main_thread().ident
 
 
-def install(spec, channel, guard):
+def install(spec, channel, guard, kind=None):
     """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
     from . import wrappers
 
     relocating.settle(spec)
-    recorder = Recorder(spec, channel)
+    recorder = (kind or Recorder)(spec, channel)
 
     def hook(via):
         return lambda target, module: wrappers.decorator(recorder, Origin(recorder, target, module, via))
@@ -171,6 +171,10 @@ class Recorder:
             self._keep(call, args, kwargs)
         self.spend(started)
         return call
+
+    def trace(self, call, args, kwargs):
+        """Return what records the items of a generator."""
+        return traces.Trace(self, call, args, kwargs)
 
     def _keep(self, call, args, kwargs):
         if call.origin.is_init and args:

@@ -26,6 +26,11 @@ class Control:
         except (BrokenPipeError, ConnectionResetError):
             return  # nobody is there any more; the next `receive` says so
 
+    def announce(self, line):
+        """Write a line made beforehand, and wait until it was seen."""
+        os.write(self._fd, line)
+        os.read(self._fd, 1)
+
     def receive(self):
         """Return the next order; ``{"op": "quit"}`` once the evaluator has closed its end."""
         while b"\n" not in self._pending:

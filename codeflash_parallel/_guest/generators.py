@@ -4,7 +4,7 @@ import functools
 from _thread import get_ident
 
 from .capture import Mark
-from .traces import SILENT, Trace
+from .traces import SILENT
 
 
 class Section:
@@ -48,7 +48,7 @@ def wrap_generator(recorder, origin, function):
             with Section(busy):
                 call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
                 generator = function(*args, **kwargs)
-            trace = SILENT if call is None else Trace(recorder, call, args, kwargs)
+            trace = SILENT if call is None else recorder.trace(call, args, kwargs)
             return (yield from _driven(generator, Section(busy), trace))
         finally:
             over()
@@ -100,7 +100,7 @@ def wrap_asyncgen(recorder, origin, function):
             number, mark = ticket(), Mark()
             with Section(busy):
                 call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
-            trace = SILENT if call is None else Trace(recorder, call, args, kwargs)
+            trace = SILENT if call is None else recorder.trace(call, args, kwargs)
         step = _AsyncSteps(function(*args, **kwargs), mark, recorder.mark, trace)
         begun()
         try:

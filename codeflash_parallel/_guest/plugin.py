@@ -81,7 +81,11 @@ class Recording:
             return
         from . import capture, wrappers  # noqa: F401 - the capture's own, loaded with it
 
-        if server is None:
+        if self._spec.get("wrap") == "announce":
+            from . import windows
+
+            self._recorder = capture.install(self._spec, self._channel, self._guard, windows.Announcer)
+        elif server is None:
             self._recorder = capture.install(self._spec, self._channel, self._guard)
         elif server.until == "F2" and watched:
             self._recorder = capture.install(self._spec, self._channel, self._guard)

@@ -11,7 +11,7 @@ from . import shapes
 PROTOCOL = 1
 
 #: Work of an arm that needs a pytest session; that one writes the first record.
-IN_PYTEST = ("tests", "pytest-benchmark")
+IN_PYTEST = ("tests", "in-place", "pytest-benchmark")
 
 #: What a pytest around the evaluator (our own tests) tells its children; this session is not its worker.
 _OTHERS_VARIABLES = (

@@ -1,5 +1,6 @@
 """Work of an arm that consists of whole tests, in a pytest session that stopped short of running them."""
 
+import gc
 import hashlib
 import time
 
@@ -9,7 +10,7 @@ class TestWork:
 
     __test__ = False
 
-    def __init__(self, spec, session):
+    def __init__(self, spec, session, control):
         items = {item.nodeid: item for item in session.items}
         wanted = [group["tests"] for group in spec["groups"]]
         lost = [name for names in wanted for name in names if name not in items]
@@ -17,7 +18,12 @@ class TestWork:
         self._groups = [[items[name] for name in names if name in items] for names in wanted]
         self.sizes = [len(group) for group in self._groups]
         self._session = session
-        self._reports = []
+        self._reports, self._announcer = [], None
+        if spec["work"] == "in-place":
+            from . import windows
+
+            self._announcer = windows.CURRENT[0]
+            self._announcer.control = control
         session.config.pluginmanager.register(_Ear(self._reports), "codeflash-arm")
 
     def prepare(self, group, calls, start):  # noqa: ARG002 - a group of tests is always run whole
@@ -27,7 +33,7 @@ class TestWork:
             # What the last block left set up for its own tests may be in the way of these.
             self._session._setupstate.teardown_exact(items[0])
         self._reports.clear()
-        return TestBatch(items, calls, self._reports)
+        return TestBatch(items, calls, self._reports, self._announcer)
 
     def close(self):
         """Tear down the fixtures that outlived the last block."""
@@ -50,11 +56,20 @@ class TestBatch:
 
     __test__ = False
 
-    def __init__(self, items, times, reports):
-        self._items, self._times, self._reports = items, times, reports
+    def __init__(self, items, times, reports, announcer):
+        self._items, self._times, self._reports, self._announcer = items, times, reports, announcer
 
     def run(self):
         """Run the tests; fixtures of wider scope live on from one round to the next."""
+        if self._announcer is not None:
+            self._announcer.open()
+        self._run()
+        if self._announcer is not None:
+            self._announcer.close()
+
+    def _run(self):
+        if self._announcer is not None and not self._times:
+            self._announcer.try_out()
         # An item that is followed by itself would not be torn down: what follows a single one is its parent.
         first = self._items[:1] if len(self._items) > 1 else [item.parent for item in self._items]
         following = self._items[1:] + first
@@ -68,8 +83,10 @@ class TestBatch:
         started = time.process_time_ns()
         outcomes = [(r.nodeid, r.when, r.outcome, hasattr(r, "wasxfail")) for r in self._reports]
         last = outcomes[-len(outcomes) // self._times :] if self._times else []
+        # Who switches the collector off speeds up all the rest of the tests.
+        seen = repr((last, gc.isenabled(), gc.get_threshold()))
         checked = {
-            "digest": hashlib.sha256(repr(last).encode()).hexdigest() if last else "",
+            "digest": hashlib.sha256(seen.encode()).hexdigest() if last else "",
             "raised": any(outcome == "failed" for _, _, outcome, _ in outcomes),
             "inputs": len(self._items) if self._times else 0,
         }

@@ -33,6 +33,8 @@ class Wrap(StrEnum):
     DIGEST = "digest"
     #: Their inputs are kept as well.
     CAPTURE = "capture"
+    #: An evaluator is told when they begin and end.
+    ANNOUNCE = "announce"
 
 
 class Stop(StrEnum):

@@ -41,6 +41,8 @@ class Work(StrEnum):
     CALLS = "calls"
     #: Whole test items.
     TESTS = "tests"
+    #: Calls of the targets inside whole test items.
+    IN_PLACE = "in-place"
     #: What the project's pytest-benchmark tests hand to their fixture.
     BENCHMARKS = "pytest-benchmark"
     #: A callable that the user names.

@@ -25,10 +25,12 @@ class Probed:
     Attributes:
         costs_ns: of one pass over each group, in the order of the plan: CPU time and waiting; at least 1.
         unsteady: indices of the groups that do not give the same outcomes twice.
+        windows: calls of the targets in each group that are timed in place, and what one of them takes.
     """
 
     costs_ns: tuple[int, ...]
     unsteady: tuple[int, ...]
+    windows: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +86,9 @@ def _unfit(lost: ArmLost, deadline_s: float) -> Unfit:
 
 
 async def _passes(unit: Unit, plan: RacePlan, deadline_s: float) -> Probed | Unfit:
-    costs_ns, unsteady = [], []
+    costs_ns, unsteady, windows = [], [], []
+    empty = await unit.block(Job(kind=BlockKind.EMPTY, is_checked=False), deadline_s)
+    window_ns = empty.cpu_ns / max(1, empty.windows)
     for group in range(len(plan.groups)):
         job = Job(kind=BlockKind.FIRST, group=group, calls=1)
         first = await unit.block(job, deadline_s)
@@ -92,7 +96,8 @@ async def _passes(unit: Unit, plan: RacePlan, deadline_s: float) -> Probed | Unf
             return Unfit(reason=unit.said)
         # The first one pays for what the next one finds done.
         again = await unit.block(job, deadline_s)
-        costs_ns.append(max(1, again.cpu_ns + again.waited_ns))
+        costs_ns.append(max(1, again.cpu_ns + again.waited_ns + again.rest_ns))
+        windows.append((first.windows, first.cpu_ns / max(1, first.windows) - window_ns))
         if first.digest != again.digest:
             unsteady.append(group)
-    return Probed(costs_ns=tuple(costs_ns), unsteady=tuple(unsteady))
+    return Probed(costs_ns=tuple(costs_ns), unsteady=tuple(unsteady), windows=tuple(windows))

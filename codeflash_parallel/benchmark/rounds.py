@@ -84,7 +84,7 @@ async def run_round(
 async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> None:
     for arm in random.sample(play.arms, len(play.arms)):
         await play.fork(arm)
-    for group, scale in enumerate(scales):
+    for group, scale in random.sample([*enumerate(scales)], len(scales)):
         if not scale.is_lean:
             for arm in random.sample([*play.units], len(play.units)):
                 await play.warm(arm, group, scale)

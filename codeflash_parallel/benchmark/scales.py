@@ -42,6 +42,10 @@ FITTING_SHARE = 0.5
 #: short.
 MAKING_NS = 30_000_000
 
+#: Calls in place in one block at most, and about how long we take to read the clocks of one.
+MOST_WINDOWS = 400
+WINDOW_NS = 200_000
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
@@ -102,12 +106,12 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     job = Job(kind=BlockKind.FIRST, group=group, calls=cycle)
     block = await unit.block(job, max(0.0, end_s - time.monotonic()))
     for _ in range(CALIBRATION_STEPS):
-        if block.cpu_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
+        if block.cpu_ns + block.rest_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
             break
         # The first pass of a new process is slower than the next ones; only those give the size.
         more = replace(job, calls=cycle * passes)
         block = await unit.block(more, max(0.0, end_s - time.monotonic()))
-        if block.cpu_ns >= plan.block_ns / 2:
+        if block.cpu_ns >= plan.block_ns / 2 or block.windows > MOST_WINDOWS / 2:
             break
         wanted = round(passes * plan.block_ns / max(block.cpu_ns, 1))
         passes = max(passes + 1, min(passes * CALIBRATION_GROWTH, wanted))
@@ -117,6 +121,9 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     took_ns = max(1, block.cpu_ns if busy else own_ns) * cycle // block.calls
     making_ns = block.prepared_ns * cycle // block.calls
     final = max(1, min(round(plan.block_ns / max(took_ns, 1)), MAKING_NS // max(making_ns, 1)))
+    if plan.work is Work.IN_PLACE:
+        final = max(1, min(final, MOST_WINDOWS * block.calls // max(1, block.windows)))
+        took_ns = (block.cpu_ns + block.rest_ns) // block.calls + WINDOW_NS * block.windows // block.calls
     block_ns = max(1, took_ns * final)
     twins = plan.groups[group].twins
     scale = Scale(
@@ -137,7 +144,7 @@ def with_more(scale: Scale, plan: RacePlan) -> Scale:
     """
     most = MAKING_NS // max(scale.making_ns, 1)
     more = max(1, min(round(plan.more_calls * plan.block_ns / scale.block_ns), most))
-    return scale if scale.is_lean else replace(scale, more=more)
+    return scale if scale.is_lean or plan.work is Work.IN_PLACE else replace(scale, more=more)
 
 
 def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tuple[Scale, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, log
 from statistics import median
 
-from codeflash_parallel.benchmark.evidence import Interval, bounds
+from codeflash_parallel.benchmark.evidence import Evidence, Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
 from codeflash_parallel.benchmark.samples import BlockKind, Clock, Round, blocks_of, channel_cost, net_ns
@@ -20,6 +21,10 @@ WALL_SHORTFALL = log(2)
 #: So much more an arm's first calls may take: small tables are nobody's concern.
 FIRST_CALLS_NS = 1_000_000
 
+#: So much of what calls in place gain the rest of their tests may take more.
+MOVED_SHARE = 0.25
+MOSTLY = 0.75
+
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
 
@@ -32,7 +37,52 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
         arm: id.
         bound: of its claim.
     """
-    return _source(raced, arm, bound) or _first_calls(raced, arm) or _price(raced, arm, bound)
+    moved = _first_calls(raced, arm) or (raced.plan.work is Work.IN_PLACE and _moved(raced, arm)) or ""
+    return _source(raced, arm, bound) or moved or _price(raced, arm, bound)
+
+
+def _moved(raced: Raced, arm: str) -> str:
+    """Return that the rest of the tests grew, or may have grown, by some of what is saved; or nothing.
+
+    What is done outside of the targets' calls is on no other clock. In later passes it may not seem to have
+    grown by a quarter of what is saved, and surely not by most of it; in the first one of a process, which is
+    noisier, it may not surely have grown.
+    """
+    later, first = (_rest(raced, arm, kind) for kind in (BlockKind.TIMED, BlockKind.FIRST))
+    sure = raced.plan.giving_up
+    if (
+        Evidence(_grown(later, MOVED_SHARE)).centre() > 0
+        or Evidence(_grown(first, MOVED_SHARE)).above(0.0) * sure >= 1
+    ):
+        return "the rest of its tests takes longer: work was moved there"
+    if Evidence(_grown(later, MOSTLY)).below(0.0) * sure >= 1:
+        return ""
+    return "the rest of its tests scatters too much to exclude that work was moved there"
+
+
+def _grown(rows: Sequence[tuple[float, float, float]], share: float) -> list[float]:
+    """Return by what part of its tests' time their rest grew beyond a share of what is saved, by round."""
+    return [(grown - share * saved) / whole for saved, grown, whole in rows]
+
+
+def _rest(raced: Raced, arm: str, kind: BlockKind) -> list[tuple[float, float, float]]:
+    """Return what a pass over all groups saves, what its rest grew by, and what it takes, for each round."""
+    found: list[tuple[float, float, float]] = []
+    for round_ in raced.rounds:
+        passes = [_passes(round_, name, kind) for name in (arm, BASELINE)]
+        if not round_.void and all(passes):
+            (own, own_rest), (base, base_rest) = (map(sum, zip(*part, strict=True)) for part in passes)
+            found.append((base - own, own_rest - base_rest, base + base_rest))
+    return found
+
+
+def _passes(round_: Round, arm: str, kind: BlockKind) -> list[tuple[float, float]]:
+    """Return what calls and the rest of each group's tests take in a pass, median."""
+    mine = list(blocks_of([round_], arm, kind))
+    groups = [[block for block in mine if block.group == group] for group in {b.group for b in mine}]
+    return [
+        (median(b.cpu_ns / b.calls for b in own), median(b.rest_ns / b.calls for b in own)) for own in groups
+    ]
 
 
 def _source(raced: Raced, arm: str, bound: Interval) -> str:

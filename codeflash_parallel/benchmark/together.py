@@ -20,7 +20,7 @@ from codeflash_parallel.benchmark.plan import RacePlan, Work
 from codeflash_parallel.benchmark.samples import Clock, Round, clock_of
 
 #: Whole tests and commands may share a port or a folder: two at a time are another thing than one.
-_ALONE = frozenset({Work.TESTS, Work.COMMAND})
+_ALONE = frozenset({Work.TESTS, Work.IN_PLACE, Work.COMMAND})
 
 #: Of the free memory all arms together may need so much.
 _MEMORY_SHARE = 0.5

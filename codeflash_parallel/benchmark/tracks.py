@@ -11,15 +11,16 @@ blocks differ (it does in some what others put off) gets the ratio of means inst
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, inf, log, log1p
 from statistics import fmean, median
 from typing import NamedTuple
 
 from codeflash_parallel.benchmark.charges import deferred_ns, prepared_ns
 from codeflash_parallel.benchmark.evidence import Evidence
-from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, weights
+from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, Work, weights
 from codeflash_parallel.benchmark.samples import (
     LEAST_NS,
     Block,
@@ -27,6 +28,7 @@ from codeflash_parallel.benchmark.samples import (
     ChannelCost,
     Clock,
     Round,
+    blocks_of,
     channel_cost,
     clock_of,
     net_ns,
@@ -84,6 +86,10 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
     lanes = [_lane(taken, arm, group, used, cost) for group in range(len(plan.groups))]
     rows = [list(row) for row in zip(*(lane.log_ratios for lane in lanes), strict=True)]
     twinned = [group for group, of in enumerate(plan.groups) if of.twins]
+    unseen = _part([lanes[group].unseen for group in twinned], plan, twinned)
+    known = _part([lanes[group].log_ratios for group in twinned], plan, twinned)
+    if plan.work is Work.IN_PLACE:
+        unseen, known = _first_passes(taken, arm, rows, plan, partial(net_ns, cost=cost, clock=used))
     charges = [lane.charge_ns for lane in lanes]
     return Track(
         total=tuple(pooled(row, plan) for row in rows),
@@ -92,8 +98,8 @@ def track(rounds: Sequence[Round], arm: str, plan: RacePlan, clock: Clock | None
         deferred_ns=sum(share * charge for share, charge in zip(weights(plan.groups), charges, strict=True)),
         is_uneven=any(lane.is_uneven for lane in lanes),
         calls_ns=tuple(lane.call_ns for lane in lanes),
-        unseen=_part([lanes[group].unseen for group in twinned], plan, twinned),
-        known=_part([lanes[group].log_ratios for group in twinned], plan, twinned),
+        unseen=unseen,
+        known=known,
     )
 
 
@@ -127,6 +133,10 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     twins = [_twins(round_, arm, group, clock, cost, cold_ns) for round_ in rounds]
     unseen = tuple(_of_medians(met) for met in twins if met)
     return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
+
+
+#: Returns a block's time without what the channel costs.
+Net = Callable[[Block], float]
 
 
 class Pair(NamedTuple):
@@ -210,6 +220,32 @@ def _twins(
             cold = min(cold_ns, COLD_SHARE * base)
             pairs.append(Pair(base - cold, max(net_ns(block, cost, clock) - cold, LEAST_NS)))
     return pairs
+
+
+def _first_passes(
+    rounds: Sequence[Round], arm: str, rows: Sequence[Sequence[float]], plan: RacePlan, net: Net
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the log-ratios of first passes over calls in place, and of later ones over the same groups.
+
+    There are no twins of calls inside tests. A first pass is one over inputs that the process has not seen: a
+    memo saves nothing in it. What it saves is taken off the baseline's later passes, so that what all code
+    pays when it is cold falls out; and the very first group of a round, in which things are made that stay
+    (a compiled pattern), is left out where there are others.
+    """
+    unseen: list[float] = []
+    known: list[float] = []
+    for round_, row in zip(rounds, rows, strict=True):
+        first = {b.group: net(b) / b.calls for b in blocks_of([round_], arm, BlockKind.FIRST)}
+        base = {b.group: net(b) / b.calls for b in blocks_of([round_], BASELINE, BlockKind.FIRST)}
+        groups = sorted([*first][len(first) > 1 :])
+        ratios = []
+        for group in groups:
+            usual_ns = median(net(b) / b.calls for b in blocks_of([round_], BASELINE, BlockKind.TIMED, group))
+            ratios.append(log(usual_ns / max(usual_ns - base[group] + first[group], LEAST_NS)))
+        if groups:
+            unseen += _part([[ratio] for ratio in ratios], plan, groups)
+            known += _part([[row[group]] for group in groups], plan, groups)
+    return tuple(unseen), tuple(known)
 
 
 def _orders(round_: Round, arm: str, group: int) -> Iterator[Sequence[Block]]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import SystemRandom
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeflash_parallel.benchmark.jury import Jury, Result
 from codeflash_parallel.benchmark.leftovers import Leftovers
@@ -124,8 +124,16 @@ class Template:
         except ChannelClosed:
             raise ArmLost("ended before its time") from None
 
-    async def hear(self, expected: str, deadline_s: float) -> dict[str, Any]:
-        """Return the next message, which must be of the expected kind."""
+    async def acknowledge(self) -> None:
+        """Let a unit go on that has announced something."""
+        try:
+            await self._channel.send(b"")
+        except ChannelClosed:
+            raise ArmLost("ended before its time") from None
+
+    async def hear(self, expected: str | tuple[str, ...], deadline_s: float) -> dict[str, Any]:
+        """Return the next message, which must be of the expected kind, or of one of them."""
+        kinds = (expected,) if isinstance(expected, str) else expected
         try:
             answer = json.loads(await self._channel.receive(deadline_s))
         except ChannelClosed:
@@ -134,8 +142,8 @@ class Template:
             raise ArmLate(f"said nothing for {deadline_s:.1f} s") from None
         except ValueError:
             raise ArmLost("does not keep to the protocol") from None
-        if not isinstance(answer, dict) or answer.get("t") != expected:
-            raise ArmLost(_unexpected(answer, expected))
+        if not isinstance(answer, dict) or answer.get("t") not in kinds:
+            raise ArmLost(_unexpected(answer, kinds[-1]))
         return answer
 
 
@@ -180,6 +188,30 @@ class Job:
     calls: int = 0
     start: int = 0
     is_checked: bool = True
+
+
+class Windows(NamedTuple):
+    """Calls of the targets inside their tests, as the parent's clocks saw them; times in nanoseconds."""
+
+    calls: int = 0
+    cpu_ns: int = 0
+    wall_ns: int = 0
+
+    def with_one(self, cpu_ns: int, wall_ns: int) -> Windows:
+        """Return them with one more."""
+        return Windows(self.calls + 1, self.cpu_ns + cpu_ns, self.wall_ns + wall_ns)
+
+    def of(self, block: Block) -> Block:
+        """Return a block with these as its times, and how many there were among its outcomes."""
+        return replace(
+            block,
+            cpu_ns=self.cpu_ns,
+            wall_ns=self.wall_ns,
+            waited_ns=0,
+            windows=self.calls,
+            rest_ns=block.cpu_ns - self.cpu_ns,
+            digest=block.digest and f"{block.digest} {self.calls}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,7 +259,8 @@ class Unit:
         before, own_queued = witness.counts(), own_queued_ns()
         wall, cpu = time.perf_counter_ns(), self._cpu_ns()
         await template.say({"op": "go"})
-        done = await self._done(deadline_s, cpu, before.queued_ns)
+        windows = await self._windows(deadline_s) if template.work is Work.IN_PLACE else None
+        done = {} if windows is not None else await self._done(deadline_s, cpu, before.queued_ns)
         own_ns, wall_ns = self._cpu_ns() - cpu, time.perf_counter_ns() - wall
         # Only the guest can account for the commands that it ran; it then runs no code of a candidate itself.
         told = done if template.work is Work.COMMAND else {}
@@ -257,7 +290,29 @@ class Unit:
         )
         if job.is_checked and template.jury is not None:
             template.results += await self._results(template.jury, deadline_s)
-        return block
+        return block if windows is None else windows.of(block)
+
+    async def _windows(self, deadline_s: float) -> Windows:
+        """Read the clocks whenever a call of the targets begins or ends, until the tests are done.
+
+        Raises:
+            ArmSlow: they are not done in time.
+        """
+        began, opened, found = time.perf_counter_ns(), (0, 0), Windows()
+        while (left_s := deadline_s - (time.perf_counter_ns() - began) / SECOND) > GRAIN_S:
+            try:
+                told = (await self._template.hear(("near", "in", "out", "done"), left_s))["t"]
+            except ArmLate:
+                break
+            if told == "done":
+                return found
+            now = time.perf_counter_ns(), self._cpu_ns()
+            if told == "in":
+                opened = now
+            elif told == "out":
+                found = found.with_one(now[1] - opened[1], now[0] - opened[0])
+            await self._template.acknowledge()
+        raise ArmSlow(f"its tests were not done after {deadline_s:.1f} s")
 
     async def _results(self, jury: Jury, deadline_s: float) -> list[Result]:
         """Draw some results of the last block, and return those about which the jury knows nothing."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.session import Guest, SelectedRun, selected_run_spec
+from codeflash_parallel.behavior.session import Guest, SelectedRun, Wrap, selected_run_spec
 from codeflash_parallel.benchmark.groups import (
     DEAR_COPY,
     LEFT_SHARE,
@@ -18,7 +19,7 @@ from codeflash_parallel.benchmark.groups import (
     whole_test_groups,
 )
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
-from codeflash_parallel.benchmark.probe import Probed, probe, start_ns
+from codeflash_parallel.benchmark.probe import Probed, Unfit, probe, start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.callers import Callers, callers_of
 from codeflash_parallel.engine.context import RunContext
@@ -46,12 +47,15 @@ _SLOWER = 3
 #: Text of a file that cannot be imported.
 _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
 _NO_TWINS = "Gains were not held against unseen inputs: there are no other values of the same shape."
+#: Calls that are timed inside their tests take so long on average, and so many of a group are timed at most.
+LEAST_WINDOW_NS = 20_000
+MOST_WINDOWS = 200
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
 
 #: Work that the user has not named, and what is said of it.
-_CHOSEN = frozenset({Work.CALLS, Work.TESTS, Work.BENCHMARKS})
+_CHOSEN = frozenset({Work.CALLS, Work.IN_PLACE, Work.TESTS, Work.BENCHMARKS})
 _INSTEAD = " (other work: --benchmark FILE::FUNCTION or --benchmark-command COMMAND)"
 
 
@@ -99,6 +103,8 @@ class Workload:
             case Work.CALLS:
                 of = f" {self.callers.words}" if self.callers else ""
                 return _counted(sum(len(group.calls) for group in self.groups), "captured call") + of
+            case Work.IN_PLACE:
+                return "calls inside " + _counted(sum(len(group.tests) for group in self.groups), "test")
             case Work.TESTS | Work.BENCHMARKS:
                 return _counted(sum(len(group.tests) for group in self.groups), "test")
             case _:
@@ -161,7 +167,9 @@ async def choose_workload(context: RunContext) -> Workload:
 async def without_callers(context: RunContext) -> Workload:
     """Return the targets' own calls, if there are any that can be made again, else whole tests."""
     baseline = context.baseline
-    return await with_twins(context, captured_calls(baseline)) if baseline.calls else _whole_tests(baseline)
+    if baseline.calls:
+        return await with_twins(context, captured_calls(baseline))
+    return await _in_place(context) or _whole_tests(baseline)
 
 
 def _is_made_again(baseline: Baseline) -> bool:
@@ -210,6 +218,32 @@ def _ground(context: RunContext, workload: Workload) -> tuple[Guest, Baseline]:
     return (ground.guest, ground.baseline) if ground else (context.guest, context.baseline)
 
 
+async def _in_place(context: RunContext) -> Workload | None:
+    """Return calls inside their tests, by our clock; `None` where they are too short, or there are none."""
+    whole = _whole_tests(context.baseline)
+    tried = await _probed(context, replace(whole, work=Work.IN_PLACE), _LONGEST_CALL_S)
+    if not isinstance(tried, Probed) or not context.baseline.executing:
+        return None
+    calls = sum(count for count, _ in tried.windows)
+    times_ns = [count * ns for count, ns in tried.windows]
+    if not calls or sum(times_ns) < calls * LEAST_WINDOW_NS:
+        return None
+    groups = [
+        replace(group, ns=max(1, int(ns)), pass_ns=cost)
+        for group, ns, cost in zip(whole.groups, times_ns, tried.costs_ns, strict=True)
+        if ns > 0
+    ]
+    every = ceil(max(count for count, _ in tried.windows) / MOST_WINDOWS)
+    note = f"{sum(times_ns) / sum(tried.costs_ns):.0%} of their tests' time"
+    return replace(
+        whole,
+        work=Work.IN_PLACE,
+        why=f"{whole.why}; they are {note}",
+        groups=tuple(groups),
+        fields={"every": every},
+    )
+
+
 def _whole_tests(baseline: Baseline) -> Workload:
     tests = baseline.executing or baseline.selected
     groups = whole_test_groups([(test, baseline.durations_ns.get(test, 1)) for test in tests])
@@ -254,10 +288,7 @@ def _command(text: str) -> Workload:
 
 async def _tried(context: RunContext, workload: Workload) -> Workload:
     """Return a workload with what it costs the baseline."""
-    deadline_s = context.settings.time_budget or _LONGEST_CALL_S
-    plan = RacePlan(groups=workload.groups, work=workload.work, budget_ns=int(deadline_s * 1e9))
-    baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
-    found = await probe(bench_of(context), baseline, plan, deadline_s=deadline_s)
+    found = await _probed(context, workload, context.settings.time_budget or _LONGEST_CALL_S)
     if not isinstance(found, Probed):
         names = ", ".join(group.name for group in workload.groups)
         raise EnvironmentFault("BENCHMARK_UNFIT", f"{names} cannot be timed on the baseline: {found.reason}.")
@@ -265,6 +296,12 @@ async def _tried(context: RunContext, workload: Workload) -> Workload:
     unsteady = tuple(workload.groups[index].name for index in found.unsteady)
     notes = tuple(f"{name} is non-deterministic: {_UNSTEADY}" for name in unsteady)
     return replace(workload, groups=tuple(groups), notes=notes, unsteady=unsteady)
+
+
+async def _probed(context: RunContext, workload: Workload, deadline_s: float) -> Probed | Unfit:
+    plan = RacePlan(groups=workload.groups, work=workload.work, budget_ns=int(deadline_s * 1e9))
+    baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
+    return await probe(bench_of(context), baseline, plan, deadline_s=deadline_s)
 
 
 async def _must_run_targets(context: RunContext, workload: Workload) -> None:
@@ -321,10 +358,11 @@ def arm(
 ) -> Arm:
     """Return one competitor."""
     prove = tuple(edit.path for edit in candidate.edits) if candidate else ()
-    if workload.work in {Work.TESTS, Work.BENCHMARKS}:
+    if workload.work in {Work.TESTS, Work.IN_PLACE, Work.BENCHMARKS}:
         tests = tuple(test for group in workload.groups for test in group.tests)
-        run = SelectedRun(prove=prove, only=tests)
-        spec = selected_run_spec(context.guest, workspace, context.baseline, run)
+        wrap = Wrap.ANNOUNCE if workload.work is Work.IN_PLACE else Wrap.NONE
+        run = SelectedRun(prove=prove, only=tests, wrap=wrap)
+        spec = {**selected_run_spec(context.guest, workspace, context.baseline, run), **workload.fields}
     else:
         guest, baseline = _ground(context, workload)
         spec = guest.spec("arm", prove, inputs=baseline.inputs, **workload.fields)

@@ -168,23 +168,64 @@ from shop import sums
 
 def test_total(tmp_path, monkeypatch):
     with open(tmp_path / "numbers", "w+") as file:
-        file.write("1 " * 3000)
+        file.write("1 " * 300)
         file.seek(0)
-        assert sums.total(int(n) for n in file.read().split()) == 3000
+        assert sums.total(int(n) for n in file.read().split()) == 300
 """
 
 
-@pytest.mark.witness
-def test_whole_tests_where_no_call_can_be_made_again(tmp_path: Path) -> None:
-    # The test does more than call the target: that must be most of it all the same.
+def test_calls_inside_their_tests_where_none_can_be_made_again(tmp_path: Path) -> None:
     slow = SLOW.replace("    for value", "    for _ in range(60000):\n        pass\n    for value")
     project = project_at(tmp_path, tests__test_sums_py=WITH_A_FILE, shop__sums_py=slow)
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=PLENTY_S)
+    assert race_of(phases).startswith(
+        "workload in-place: calls inside 1 test, because no call of the targets"
+    )
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    # Its test takes longer than the target.
+    assert result.candidates[0].speedup.estimate > 5
+
+
+#: A generator of which a test reads some, and of which no call can be made again.
+GENERATOR = """
+def total(numbers):
+    result = 0
+    for number in numbers:
+        for step in range(3000):
+            result = result + number - step + step
+        yield result
+"""
+TESTS_OF_A_GENERATOR = """
+import inspect
+
+from shop.sums import total
+
+
+def test_total(tmp_path):
+    assert inspect.isgeneratorfunction(total)
+    with open(tmp_path / "numbers", "w+") as file:
+        sums = total(iter(int(line) for line in file))
+        assert list(sums) == []
+        sums = total(int(n) for n in "123456789")
+        assert [next(sums) for _ in range(8)][0] == 3000
+        sums.close()
+"""
+
+
+def test_a_generator_is_timed_inside_its_test_step_by_step(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tests__test_sums_py=TESTS_OF_A_GENERATOR, shop__sums_py=GENERATOR)
+    code = GENERATOR.replace("number - step + step", "number")
+    result, phases = run(project, tmp_path / "cache", code, time_budget=PLENTY_S)
+    assert race_of(phases).startswith("workload in-place: calls inside 1 test"), result.race
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+
+
+def test_whole_tests_where_calls_are_too_short_to_be_timed_inside(tmp_path: Path) -> None:
+    project = project_at(tmp_path, tests__test_sums_py=WITH_A_FILE.replace("300", "3"))
+    result, phases = run(project, tmp_path / "cache", FAST, time_budget=5.0)
     assert race_of(phases).startswith("workload tests: 1 test, because no call of the targets can be made")
     assert result.race["workload"] == "tests"
     assert "the figures are those of whole tests, not of the targets (other" in result.race["timed"]
-    assert result.race["rounds"] > 0, result.candidates[0].reason
-    assert_faster_or_open(result)
 
 
 #: Its argument is a generator, which cannot be copied; what `report` gets can be.
@@ -229,11 +270,13 @@ def test_calls_of_callers_where_those_of_the_target_cannot_be_made_again(tmp_pat
     assert result.candidates[0].values.beside == 3
 
 
-def test_whole_tests_where_a_candidate_calls_the_target_by_another_function(tmp_path: Path) -> None:
+def test_no_callers_where_a_candidate_calls_the_target_by_another_function(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=TESTS_OF_A_CALLER, shop__sums_py=WITH_A_CALLER)
     code = FileTexts(files=(FileText(path="shop/sums.py", text=OTHER_CALLER),))
     result, phases = run(project, tmp_path / "cache", code, FAST, time_budget=1.0)
-    assert race_of(phases).startswith("workload tests: 3 tests, because no call of the targets can be made")
+    assert race_of(phases).startswith(
+        "workload in-place: calls inside 3 tests, because no call of the targets"
+    )
     assert Status.REJECTED not in {candidate.status for candidate in result.candidates}
 
 

@@ -1,0 +1,112 @@
+"""Calls of the targets inside their tests, announced to the evaluator, who reads this process's CPU clock.
+
+The process waits for an answer to each announcement: what it does meanwhile is nothing, and no word of its
+own about time is used. A generator is announced step by step.
+"""
+
+import os
+from _thread import get_ident
+
+from . import capture, wrappers
+from .records import line_of
+from .traces import Silent
+
+#: What is announced: that a call is near, which only warms the way, that it begins, and that it is over.
+_NEAR, _IN, _OUT = line_of("near"), line_of("in"), line_of("out")
+
+#: Announced in one block at most; what comes then is part of the rest.
+MOST = 2000
+
+#: Empty windows by which it is found out what an announcement costs.
+EMPTY = 20
+
+#: Of these a window would hold what other tasks do.
+_ASYNCHRONOUS = ("coroutine", "asyncgen")
+
+#: The announcer of this process, in a list, or an empty one.
+CURRENT = []
+
+
+def _nothing():
+    pass
+
+
+class Announcer(capture.Recorder):
+    """Announces outermost calls where a recorder would keep them.
+
+    Attributes:
+        every: of so many calls of a target one is announced.
+        control: how to speak with the evaluator; without it nothing is announced.
+    """
+
+    def __init__(self, spec, channel):
+        super().__init__(spec, channel)
+        self.every, self.control, self._left, self._count = spec.get("every", 1), None, 0, 0
+        self._main = get_ident()
+        self._empty = wrappers.wrap(self, capture.Origin(self, 0, __name__, "outer"), _nothing)
+        CURRENT[:] = [self]
+        os.register_at_fork(after_in_child=self.close)
+
+    def open(self):
+        """Announce calls from now on."""
+        self._left, self._count = MOST, 0
+
+    def close(self):
+        """Announce nothing more."""
+        self._left = 0
+
+    def enter(self):
+        """Announce that a target begins to run; say whether that was done."""
+        if self._left <= 0 or get_ident() != self._main:
+            return False
+        self._left -= 1
+        self.control.announce(_NEAR)
+        self.control.announce(_IN)
+        return True
+
+    def leave(self):
+        """Announce that it does not run any more."""
+        self.control.announce(_OUT)
+
+    def try_out(self):
+        """Announce calls that do nothing."""
+        every, self.every = self.every, 1
+        for _ in range(EMPTY):
+            self._empty()
+        self.every = every
+
+    def begin(self, origin, *_call):
+        """Announce a call; None where it is not its turn."""
+        self._count += 1
+        if self._count % self.every or origin.shape in _ASYNCHRONOUS:
+            return None
+        return self if origin.shape == "generator" or self.enter() else None
+
+    def returned(self, *_call):
+        """Announce that a call has returned."""
+        self.leave()
+
+    def raised(self, *_call):
+        """Announce that a call has raised."""
+        self.leave()
+
+    def trace(self, *_call):
+        """Return what announces the steps of a generator."""
+        return _Steps(self)
+
+    def finish(self):
+        """Write nothing."""
+
+
+class _Steps(Silent):
+    """The steps of one generator; what `clock` returns is whether one was announced."""
+
+    def __init__(self, announcer):
+        self.clock, self._leave = announcer.enter, announcer.leave
+
+    def item(self, started, *_given):
+        """Announce that it does not run any more: it has given an item, ended or raised."""
+        if started:
+            self._leave()
+
+    ended = left = item
