@@ -65,7 +65,7 @@ def pairs_of(found):
     kept = set(_orders({**numbers, **lengths}))
     kept.update(_memberships(tops))
     kept.update(_containments(tops))
-    return frozenset(kept)
+    return frozenset(kept).union(_indexes(found, {**numbers, **lengths}))
 
 
 def _is_top(path):
@@ -96,6 +96,19 @@ def _containments(tops):
         for other, right in parts.items():
             if one != other and left <= right:
                 yield "what is in %s is in %s" % (word(one), word(other))
+
+
+def _indexes(found, sizes):
+    """Yield whose whole numbers stay below a number or length and reach half of it, as a graph's nodes do.
+
+    Items below the length of their own list are no nodes: tests have many such lists by chance.
+    """
+    for path, values in found.items():
+        whole = [value for value in values if type(value) is int]
+        if not _is_top(path) and whole and min(whole) >= 0:
+            for other, size in sizes.items():
+                if max(whole) < size <= 2 * max(whole) and other[:-1] != path[:-1]:
+                    yield "%s below %s" % (word(path), word(other))
 
 
 def _innermost(value, depth):

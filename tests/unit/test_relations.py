@@ -115,6 +115,26 @@ def test_relations_between_arguments_are_kept() -> None:
     assert all(part in text for text, part in inside([call("banana", "nan"), call("abc", "b")]))
 
 
+GRAPHS = [
+    ([call(4, [(0, 3), (1, 2)]), call(3, [(0, 1), (0, 2)])], call(3, [(0, 1), (0, 3)])),
+    (
+        [call({"n": 4, "edges": [[0, 3, 1.5]]}), call({"n": 2, "edges": [[0, 1, 2.5]]})],
+        call({"n": 2, "edges": [[0, 2, 2.5]]}),
+    ),
+    ([call("abcd", [[0, 3], [1, 2]]), call("abc", [[0, 1], [0, 2]])], call("abc", [[0, 1], [0, 3]])),
+]
+
+
+@pytest.mark.parametrize(("observed", "beyond"), GRAPHS)
+def test_nodes_of_a_graph_stay_below_their_number(observed: list[Made], beyond: Made) -> None:
+    assert "below" in relations.infer(observed).broken(*beyond)
+    assert [made for made in derived(observed) if not made[2]]
+
+
+def test_items_below_the_length_of_their_list_are_no_nodes() -> None:
+    assert not relations.infer([call([2, 0, 2]), call([1, 1])]).pairs
+
+
 def test_a_choice_stays_one_of_the_observed() -> None:
     observed = [call([3, 1], "asc"), call([2], "desc")]
     words = {mode for _, mode in inside(observed, constants=frozenset({"asc"}))}
