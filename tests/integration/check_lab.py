@@ -152,7 +152,7 @@ class CheckLab:
 
     async def _learned(self) -> Baseline:
         """Find it out as the preflight would."""
-        first = (await self._run(first_run_spec(self.guest, self.workspace, 30.0))).report
+        first = (await self._run(first_run_spec(self.guest, self.workspace))).report
         selected = selected_tests(first, targets=len(self.targets))
         draft = Baseline(
             targets=self.targets,
