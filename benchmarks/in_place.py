@@ -177,19 +177,18 @@ def runs(text):
             found[name] = value
     return found
 """,
-        """def flatten(tree, prefix=""):
-    found, pending = {}, [(prefix, tree)]
-    while pending:
-        before, tree = pending.pop()
-        items = []
-        for key, value in tree.items():
-            items.append((before + "." + key if before else key, value))
-        for name, value in items:
-            if isinstance(value, dict):
-                pending.append((name, value))
-            else:
-                found[name] = value
-    return dict(sorted(found.items()))
+        """def filled(found, tree, prefix):
+    for key, value in tree.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict):
+            filled(found, value, name)
+        else:
+            found[name] = value
+    return found
+
+
+def flatten(tree, prefix=""):
+    return filled({}, tree, prefix)
 """,
         [
             "{f'k{i}': {f'm{j}': j for j in range(12)} for i in range(200)}",
@@ -209,9 +208,12 @@ def runs(text):
         found.append(row)
     return found
 """,
-        """def product(a, b):
+        """from operator import mul
+
+
+def product(a, b):
     columns = list(zip(*b))
-    return [[sum(x * y for x, y in zip(row, column)) for column in columns] for row in a]
+    return [[sum(map(mul, row, column)) for column in columns] for row in a]
 """,
         [
             "[[i + j for j in range(29)] for i in range(29)], [[i - 9] * 29 for i in range(29)]",

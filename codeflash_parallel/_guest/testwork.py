@@ -23,7 +23,7 @@ class TestWork:
             from . import windows
 
             self._announcer = windows.CURRENT[0]
-            self._announcer.control = control
+            self._announcer.bind(control)
         session.config.pluginmanager.register(_Ear(self._reports), "codeflash-arm")
 
     def prepare(self, group, calls, start):  # noqa: ARG002 - a group of tests is always run whole

@@ -5,9 +5,10 @@ own about time is used. A generator is announced step by step.
 """
 
 import os
+import sys
 from _thread import get_ident
 
-from . import capture, wrappers
+from . import capture, generators, wrappers
 from .records import line_of
 from .traces import Silent
 
@@ -19,6 +20,9 @@ MOST = 2000
 
 #: Empty windows by which it is found out what an announcement costs.
 EMPTY = 20
+
+#: Where the code of wrappers comes from.
+_OURS = (wrappers.wrap.__code__.co_filename, generators.wrap_generator.__code__.co_filename)
 
 #: Of these a window would hold what other tasks do.
 _ASYNCHRONOUS = ("coroutine", "asyncgen")
@@ -42,10 +46,26 @@ class Announcer(capture.Recorder):
     def __init__(self, spec, channel):
         super().__init__(spec, channel)
         self.every, self.control, self._left, self._count = spec.get("every", 1), None, 0, 0
-        self._main = get_ident()
+        self._main, self._bound, self._names = get_ident(), [], {}
+        for target in spec["targets"]:
+            path = os.path.join(spec["root"], target["path"])
+            self._names.setdefault(path, []).append(target["qualname"])
         self._empty = wrappers.wrap(self, capture.Origin(self, 0, __name__, "outer"), _nothing)
         CURRENT[:] = [self]
         os.register_at_fork(after_in_child=self.close)
+
+    def bind(self, control):
+        """Take the way to the evaluator, and find the names that targets have in their modules.
+
+        While a target runs these stand for the functions themselves: a recursive one pays for no wrapper.
+        """
+        self.control = control
+        for module in [*sys.modules.values()]:
+            names, path = getattr(module, "__dict__", {}), getattr(module, "__file__", None)
+            for name in self._names.get(path, ()):
+                wrapper = names.get(name)
+                if getattr(getattr(wrapper, "__code__", None), "co_filename", "") in _OURS:
+                    self._bound.append((names, name, wrapper, wrapper.__wrapped__))
 
     def open(self):
         """Announce calls from now on."""
@@ -60,6 +80,8 @@ class Announcer(capture.Recorder):
         if self._left <= 0 or get_ident() != self._main:
             return False
         self._left -= 1
+        for names, name, _, function in self._bound:
+            names[name] = function
         self.control.announce(_NEAR)
         self.control.announce(_IN)
         return True
@@ -67,6 +89,8 @@ class Announcer(capture.Recorder):
     def leave(self):
         """Announce that it does not run any more."""
         self.control.announce(_OUT)
+        for names, name, wrapper, _ in self._bound:
+            names[name] = wrapper
 
     def try_out(self):
         """Announce calls that do nothing."""
