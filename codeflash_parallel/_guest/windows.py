@@ -16,7 +16,7 @@ from .traces import Silent
 _NEAR, _IN, _OUT = line_of("near"), line_of("in"), line_of("out")
 
 #: Announced in one block at most; what comes then is part of the rest.
-MOST = 2000
+MOST = 1000
 
 #: Empty windows by which it is found out what an announcement costs.
 EMPTY = 20

@@ -54,6 +54,8 @@ MOST_WINDOWS = 200
 _UNKNOWN_NS = 1
 
 
+#: Why calls of the targets are not timed by themselves.
+_NOT_AGAIN = "most calls of the targets cannot be made again outside their tests, or only by dear copies"
 #: Work that the user has not named, and what is said of it.
 _CHOSEN = frozenset({Work.CALLS, Work.IN_PLACE, Work.TESTS, Work.BENCHMARKS})
 _INSTEAD = " (other work: --benchmark FILE::FUNCTION or --benchmark-command COMMAND)"
@@ -158,18 +160,18 @@ async def choose_workload(context: RunContext) -> Workload:
         return _pooled(await _tried(context, _benchmarks(benchmarks)))
     is_open = baseline.executing and not settings.accept and not _is_made_again(baseline)
     if is_open and (found := await callers_of(context)):
-        why = "calls of the targets cannot be made again outside their tests"
         calls = captured_calls(found.ground.baseline)
-        return await with_twins(context, replace(calls, why=why, callers=found))
+        return await with_twins(context, replace(calls, why=_NOT_AGAIN, callers=found))
     return await without_callers(context)
 
 
 async def without_callers(context: RunContext) -> Workload:
-    """Return the targets' own calls, if there are any that can be made again, else whole tests."""
+    """Return the targets' own calls: made again, or inside their tests; else whole tests."""
     baseline = context.baseline
-    if baseline.calls:
-        return await with_twins(context, captured_calls(baseline))
-    return await _in_place(context) or _whole_tests(baseline)
+    is_again = baseline.calls and (context.settings.accept or _is_made_again(baseline))
+    if not is_again and (found := await _in_place(context)):
+        return found
+    return await with_twins(context, captured_calls(baseline)) if baseline.calls else _whole_tests(baseline)
 
 
 def _is_made_again(baseline: Baseline) -> bool:
@@ -238,7 +240,7 @@ async def _in_place(context: RunContext) -> Workload | None:
     return replace(
         whole,
         work=Work.IN_PLACE,
-        why=f"{whole.why}; they are {note}",
+        why=f"{_NOT_AGAIN}; they are {note}",
         groups=tuple(groups),
         fields={"every": every},
     )
