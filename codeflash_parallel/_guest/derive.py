@@ -4,35 +4,49 @@ The inputs are made once for a baseline, by a seed that no candidate knows. Whic
 two replays of the kept ones under different hash seeds.
 """
 
+import contextlib
+import copy
+import inspect
 import itertools
 import opcode
 import random
-import sys
 import time
-import types
 from functools import partial
 
-from . import crossing, deriving, importing, inputs, instrument, pickling, relations, relocating
-from .allowance import TooSlow, awaited, limit_memory, limited
+from . import importing, inputs, instrument, pickling, relations, relocating, shrinking
+from .allowance import CALL_S, TooSlow, awaited, limit_memory, limited
+from .mutation import Mutator, is_plain
 from .naming import type_name
+from .positions import size_of
 from .replay import Session
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300
-#: How many inputs are made for each one that is wanted, at most.
-_TRIES = 12
-#: Crosses of observed arguments that are tried out, and observed generators that are read further.
-_MOST_CROSSES, _MOST_READ = 60, 20
+#: How many inputs are made for each one that is wanted, at most, and for each constant of the code.
+_TRIES, _OF_A_CONSTANT = 12, 6
+#: Texts of tables that are tried, and what tables are.
+_MOST_WORDS, _TABLES = 32, (list, tuple, set, frozenset, dict)
+#: Observed generators that are read further.
+_MOST_READ = 20
 #: By how many items more, besides as many again.
 _READ_ON = 8
 #: CPU seconds for trying out inputs of one target, where there are many targets.
 _LEAST_TRY_S = 0.3
-#: What a call costs that was ended, besides its CPU time: it may have waited.
+#: Seeds that take longer are made smaller, in so much of the budget: CPU nanoseconds, smaller ones that are
+#: looked at, seconds after which one is ended.
+_SEED_NS, _SMALLER, _SEED_CALL_S, _SEEDING = 5_000_000, 60, 0.5, 0.2
+#: A call may take so many times what the slowest seed does, and CPU seconds at least.
+_MANY_TIMES, _LEAST_CALL_S = 10, 0.005
+#: What a call costs that was ended while it waited.
 _WAITED_NS = 500_000_000
+#: What a replay adds to each call: looks at the outcome, and at what is left behind.
+_LOOK_NS = 50_000
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
 _RAISING = 0.25
 #: Said of inputs that break a relation and that the project's own code objects to (see `behavior.values`).
-OBJECTED = "what its own code objects to"
+OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
+#: Who runs into these ones says nothing about the input: another depth of calls, another machine.
+_OF_THE_MACHINE = (RecursionError, MemoryError)
 _MEMORY_BYTES = 512 << 20
 #: The instruction of `raise` and of assertions.
 _RAISE = opcode.opmap["RAISE_VARARGS"]
@@ -43,8 +57,6 @@ _INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
 def run(spec, channel):
     """Write the derived inputs to a file, and one record for each of them and for each target."""
     if "shrink" in spec:
-        from . import shrinking
-
         return shrinking.run(spec, channel)
     guard = importing.install(spec, channel)
     inputs.install_places(spec)
@@ -84,9 +96,7 @@ class _Work:
         kept = found.affordable(self._check_ns)
         for meta, blob in kept:
             self._write(meta, blob)
-        inside = sum(not meta["breaks"] for meta, _ in kept)
-        told = dict(found.told, inside=inside, outside=len(kept) - inside)
-        self._channel.write("deriving", target=target, **told)
+        self._channel.write("deriving", **found.told)
 
     def _write(self, meta, blob):
         self._room -= len(blob)
@@ -95,7 +105,8 @@ class _Work:
         meta = dict(meta, i=self._next)
         self._next += 1
         inputs.write_call(self._file, meta, blob)
-        self._channel.write("derived", **{name: meta[name] for name in ("i", "base", "breaks", "raises")})
+        names = ("i", "base", "breaks", "raises", "size")
+        self._channel.write("derived", **{name: meta[name] for name in names})
 
 
 def _loaded(session, calls):
@@ -115,29 +126,27 @@ class _Trial:
     def __init__(self, spec, session, budget_ns, normal, places):
         self._places = places
         self._session, self._wanted = session, {False: spec["inside"], True: spec["outside"]}
-        self._seed, self._left_ns = spec["seed"], budget_ns
+        self._seed, self._left_ns, self._constants = spec["seed"], budget_ns, spec["constants"]
+        self._call_s = _LEAST_CALL_S
         self._normal, self._raising = normal, {False: 0, True: 0}
         self._kept = {False: [], True: []}
         self._seen = set()
-        self.told = {"tried": 0, "raised": 0, "slow": 0, "why": ""}
+        self.told = {"raised": 0, "slow": 0, "seen": 0}
 
     def run(self, target, observed):
         """Derive until there are enough, or the budget is spent."""
         chance = random.Random("%s %s" % (self._seed, target))
         calls = [call for call, _ in observed]
-        known = relations.infer([made for _, made in observed], texts_of(calls[0].meta["module"]))
-        deriver = deriving.Deriver(known, chance)
+        self._options = _Options(self._session.prepare(calls[0])[0])
+        known = relations.infer([self._options.given(*made) for _, made in observed])
+        constants = [*self._constants, *self._options.words]
+        self.told["seen"] = max(size_of(*made) for _, made in observed)
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
-        if not any(deriving.is_plain(value) for _, made in observed for value in _arguments(made)):
-            self.told["why"] = "no argument is made of builtin types"
-            return
-        crosses = crossing.crosses([made for _, made in observed], chance)[:_MOST_CROSSES]
-        self._spend(partial(self._cross, known, calls[number], values) for number, values in crosses)
-        drawn = partial(self._one, deriver, chance, calls)
-        self._spend(itertools.repeat(drawn, _TRIES * sum(self._wanted.values())))
-        if self._left_ns <= 0:
-            self.told["why"] = "the time for trying inputs out was spent"
+        mutator = Mutator(known, chance, constants)
+        make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
+        self._spend(partial(make, constant) for constant in constants * _OF_A_CONSTANT)
+        self._spend(itertools.repeat(partial(make, None), _TRIES * sum(self._wanted.values())))
 
     def _spend(self, steps):
         """Take steps until there are enough inputs, or the budget is spent."""
@@ -155,43 +164,68 @@ class _Trial:
             partial(self._try, call, call.blob, "", items=2 * call.meta["items"] + _READ_ON) for call in cut
         )
 
-    def _cross(self, known, base, values):
-        """Make one call with arguments that were not seen together."""
-        try:
-            args, kwargs = inputs.load(base)
-            args = tuple(values.get(place, value) for place, value in enumerate(args))
-            kwargs = {name: values.get(name, value) for name, value in kwargs.items()}
-            blob, breaks = pickling.dumps((args, kwargs), _INPUT_BYTES), known.broken(args, kwargs)
-        except Exception:  # as below
-            return
-        self._try_new(base, blob, breaks)
+    def _seeds(self, calls, chance):
+        """Return calls that inputs are made of, smaller ones for those that are slow."""
+        found, began_ns = [], time.process_time_ns()
+        for call in chance.sample(calls, len(calls)):
+            if found and time.process_time_ns() - began_ns > _SEEDING * self._left_ns:
+                break
+            found.append(self._quick(call))
+        self._left_ns -= time.process_time_ns() - began_ns
+        return found
+
+    def _quick(self, call):
+        """Return a call like this one that takes no longer than seeds should, if there is one."""
+        spent_ns = self._timed(call)
+        low, blobs = 0, shrinking.blobs(self._session, call, _SMALLER) if spent_ns > _SEED_NS else []
+        while low < len(blobs):
+            middle = (low + len(blobs)) // 2
+            smaller = inputs.Call(call.meta, blobs[middle])
+            smaller_ns = self._timed(smaller)
+            if smaller_ns > _SEED_NS:
+                del blobs[middle:]
+            else:
+                call, spent_ns, low = smaller, smaller_ns, middle + 1
+        self._call_s = max(self._call_s, min(_MANY_TIMES * spent_ns / 1e9, CALL_S))
+        return call
+
+    def _timed(self, call):
+        """Return the CPU time of a call, however it ends."""
+        started = time.process_time_ns()
+        with contextlib.suppress(Exception, TooSlow):
+            function, (args, kwargs) = self._session.prepare(call)
+            with limited(_SEED_CALL_S), awaited():
+                self._session.make(function, args, kwargs, call.meta)
+        return time.process_time_ns() - started
 
     def _wants(self, outside):
         return len(self._kept[outside]) < self._wanted[outside]
 
-    def _one(self, deriver, chance, calls):
+    def _one(self, known, mutator, chance, calls, constant):
         base = chance.choice(calls)
         try:
-            args, kwargs = inputs.load(base)
-            derived = deriver.derive(args, kwargs, inputs.load(chance.choice(calls)))
-            if derived is None:
+            others = self._options.given(*inputs.load(chance.choice(calls)))
+            made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
+            if made is None:
                 return
-            blob = pickling.dumps(derived[:2], _INPUT_BYTES)
-        except Exception:  # objects of the project may object to being copied; a huge input
+            blob, breaks = pickling.dumps(made, _INPUT_BYTES), known.broken(*made)
+            size = size_of(*made)
+        except Exception:  # objects of the project may object to being changed or copied; a huge input
             return
-        self._try_new(base, blob, derived[2])
+        self._try_new(base, blob, breaks, size)
 
-    def _try_new(self, base, blob, breaks):
+    def _try_new(self, base, blob, breaks, size):
         is_new = blob not in self._seen and not relocating.names_a_part(blob)
         if is_new and self._wants(bool(breaks)):
             self._seen.add(blob)
-            self._try(base, blob, breaks)
+            self._try(base, blob, breaks, size=size)
 
-    def _try(self, base, blob, breaks, **read):
-        self.told["tried"] += 1
-        meta = dict(base.meta, base=base.meta["i"], breaks=breaks, raises="", test="", derived=True, **read)
+    def _try(self, base, blob, breaks, **more):
+        known = {"base": base.meta["i"], "breaks": breaks, "raises": "", "test": "", "size": 0}
+        meta = {**base.meta, **known, "derived": True, **more}
         cost_ns = self._cost_ns(inputs.Call(meta, blob))
-        if cost_ns is not None:
+        # Of wrong types it is of interest what is raised; what comes of duck typing is not.
+        if cost_ns is not None and (breaks != "type" or meta["raises"]):
             self._kept[bool(meta["breaks"])].append((cost_ns, len(blob), meta, blob))
 
     def _cost_ns(self, call):
@@ -199,11 +233,12 @@ class _Trial:
         started = time.process_time_ns()
         try:
             function, (args, kwargs) = self._session.prepare(call)
-            with limited(), awaited():
+            with limited(self._call_s), awaited():
                 self._session.make(function, args, kwargs, call.meta)
         except TooSlow:
             self.told["slow"] += 1
-            self._left_ns -= _WAITED_NS
+            is_waiting = time.process_time_ns() - started < self._call_s / 2 * 1e9
+            self._left_ns -= _WAITED_NS if is_waiting else 0
             return None
         except BaseException as error:
             if not self._is_wanted(error, call.meta):
@@ -212,15 +247,18 @@ class _Trial:
         return time.process_time_ns() - started
 
     def _is_wanted(self, error, meta):
-        """Say whether the target was seen to raise this or means to, and there is room for one more of them.
+        """Say whether there is room for one more input on which the target raises.
 
-        What the project's own code objects to counts as that, whatever relation it breaks.
+        What the project's own code objects to counts whatever relation it breaks; of what it was not seen to
+        raise, and does not mean to, those count that a candidate may swallow.
         """
+        if isinstance(error, _OF_THE_MACHINE) or not isinstance(error, Exception):
+            return False
         meta["raises"] = type_name(type(error))
         if self._is_meant(error):
             meta["breaks"] = meta["breaks"] and OBJECTED
         elif meta["raises"] not in self._normal:
-            return False
+            meta["breaks"] = ACCIDENT
         outside = bool(meta["breaks"])
         self._raising[outside] += 1
         return self._raising[outside] <= _RAISING * self._wanted[outside]
@@ -234,55 +272,51 @@ class _Trial:
         return self._places.in_tree(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
 
     def affordable(self, budget_ns):
-        """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first."""
+        """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first.
+
+        Where not all can be, the quickest and those that came first are kept in turns: large ones are slow.
+        """
         chosen = []
         for outside in (False, True):
-            room = budget_ns / 4 if outside else budget_ns
-            within = []
-            for cost_ns, size, meta, blob in sorted(self._kept[outside], key=lambda kept: kept[0]):
-                room -= cost_ns
-                if room < 0:
-                    break
-                within.append((size, meta, blob))
-            chosen += [(meta, blob) for _, meta, blob in sorted(within, key=lambda kept: kept[0])]
+            room, within, kept = budget_ns / 4 if outside else budget_ns, [], self._kept[outside]
+            quickest = sorted(range(len(kept)), key=lambda at: kept[at][0])
+            for at in dict.fromkeys(itertools.chain.from_iterable(zip(quickest, range(len(kept))))):
+                cost_ns, *one = kept[at]
+                if cost_ns + _LOOK_NS <= room:
+                    room -= cost_ns + _LOOK_NS
+                    within.append(one)
+            chosen += [(meta, blob) for _, meta, blob in sorted(within, key=lambda one: one[0])]
         return chosen
 
 
-def _arguments(made):
-    args, kwargs = made
-    return (*args, *kwargs.values())
+class _Options:
+    """What a function knows by itself.
+
+    Attributes:
+        words: texts in tables of its module that its code names.
+    """
+
+    def __init__(self, function):
+        self._defaults, self._names = {}, []
+        with contextlib.suppress(TypeError, ValueError):
+            for name, parameter in inspect.signature(function).parameters.items():
+                by_name = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+                if by_name and parameter.default is not parameter.empty and is_plain(parameter.default):
+                    self._defaults[name] = parameter.default
+            self._names = list(inspect.signature(function).parameters)
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        names = getattr(getattr(function, "__code__", None), "co_names", ())
+        tables = [getattr(function, "__globals__", {}).get(name) for name in names]
+        found = [item for table in tables if type(table) in _TABLES for item in _items(table)]
+        self.words = list(dict.fromkeys(item for item in found if type(item) is str))[:_MOST_WORDS]
+
+    def given(self, args, kwargs):
+        """Return the same call with all options given."""
+        left = [
+            name for name in self._defaults if name not in kwargs and name not in self._names[: len(args)]
+        ]
+        return args, {**kwargs, **{name: copy.deepcopy(self._defaults[name]) for name in left}}
 
 
-# ---- texts that the code knows
-
-
-def texts_of(module):
-    """Return the texts that the code of a module and its tables hold: who is given one of them chooses."""
-    found = set()
-    for value in list(vars(sys.modules[module]).values()):
-        _add_texts(found, value)
-    return frozenset(found)
-
-
-def _add_texts(found, value):
-    if isinstance(value, types.FunctionType):
-        _add_code(found, value.__code__)
-    elif isinstance(value, type):
-        for member in list(vars(value).values()):
-            function = getattr(member, "__func__", member)
-            if isinstance(function, types.FunctionType):
-                _add_code(found, function.__code__)
-    elif type(value) in (dict, list, tuple, set, frozenset):
-        found.update(item for item in list(value)[:1000] if type(item) is str)
-    elif type(value) is str:
-        found.add(value)
-
-
-def _add_code(found, code):
-    for constant in code.co_consts:
-        if type(constant) is str:
-            found.add(constant)
-        elif type(constant) in (tuple, frozenset):
-            found.update(item for item in constant if type(item) is str)
-        elif isinstance(constant, types.CodeType):
-            _add_code(found, constant)
+def _items(table):
+    return (*table, *table.values()) if type(table) is dict else table

@@ -25,15 +25,12 @@ def _visit(found, path, value, depth):
     if depth:
         for step, child in children(value):
             _visit(found, (*path, step), child, depth - 1)
-        if len(path) == 1:
-            for name, child in _attributes(value):
-                found.setdefault((*path, "." + name), []).append(child)
 
 
 def children(value):
     """Return the parts of a container as pairs of a step and the part."""
     kind = type(value)
-    if kind is tuple and len(value) <= _MAX_FIELDS:
+    if is_fields(value):
         return list(enumerate(value))
     if kind in (list, tuple, set, frozenset):
         return [(ITEMS, item) for item in list(value)[:MAX_ITEMS]]
@@ -42,7 +39,12 @@ def children(value):
             return [("." + key, item) for key, item in value.items()]
         pairs = list(value.items())[:MAX_ITEMS]
         return [(KEYS, key) for key, _ in pairs] + [(VALUES, item) for _, item in pairs]
-    return []
+    return [("." + name, item) for name, item in _attributes(value)]
+
+
+def is_fields(value):
+    """Say whether a tuple looks like a record: each of its items has a place of its own."""
+    return type(value) is tuple and len(value) <= _MAX_FIELDS
 
 
 def is_record(value):
@@ -51,14 +53,34 @@ def is_record(value):
 
 
 def _attributes(value):
-    """Return what plain things an object holds: arguments may stand in a relation to them."""
-    if type(value).__module__ == "builtins":
+    """Return the plain public attributes of an object, a named tuple's fields included."""
+    kind = type(value)
+    if kind.__module__ == "builtins":
         return []
     try:
-        state = object.__getattribute__(value, "__dict__")
+        names = list(object.__getattribute__(value, "__dict__"))
     except AttributeError:
-        return []
-    return [(name, item) for name, item in state.items() if type(item) in SIZED or type(item) in NUMBERS]
+        names = getattr(kind, "_fields", None) or getattr(kind, "__slots__", ())
+    names = [name for name in names if name[:1] != "_"] if type(names) in (list, tuple) else []
+    found = [(name, _attribute(value, name)) for name in names]
+    return [(name, item) for name, item in found if type(item) in _HELD]
+
+
+def _attribute(value, name):
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:  # a slot that nobody has filled
+        return None
+
+
+#: What an object may hold to be looked into.
+_HELD = (*SIZED, *NUMBERS, bool, type(None))
+
+
+def size_of(args, kwargs):
+    """Return the length of the longest container or text in a call."""
+    found = positions(args, kwargs).values()
+    return max((len(value) for values in found for value in values if type(value) in SIZED), default=0)
 
 
 def word(path):

@@ -4,12 +4,8 @@ A test returns True or False, or None where the value says nothing about it (a l
 sorted nor unsorted).
 """
 
-import math
-
 #: These come about by chance where there are few items: one value that has them is long enough, or two do.
-_BY_CHANCE = frozenset(
-    ("a permutation", "indexes", "rows of indexes", "a heap", "symmetric", "square", "power of two")
-)
+_BY_CHANCE = frozenset(("a permutation", "indexes", "rows of indexes", "square"))
 _LONG = 4
 
 
@@ -88,19 +84,6 @@ def _by_field(number):
     return test
 
 
-def _distinct_firsts(value):
-    rows = _rows(value)
-    return None if rows is None or len(rows) < 2 else len({row[0] for row in rows}) == len(rows)
-
-
-def _disjoint(value):
-    rows = _rows(value)
-    if rows is None or len(rows) < 2:
-        return None
-    flat = [number for row in rows for number in row]
-    return all(a <= b for a, b in _pairs(flat))
-
-
 def _rectangular(value):
     rows = _rows(value)
     return None if rows is None else len({len(row) for row in rows}) == 1
@@ -109,14 +92,6 @@ def _rectangular(value):
 def _square(value):
     rows = _rows(value)
     return None if rows is None else all(len(row) == len(rows) for row in rows)
-
-
-def _symmetric(value):
-    rows = _rows(value)
-    if rows is None or len(rows) < 2:
-        return None
-    size = range(len(rows))
-    return _square(value) and all(rows[i][j] == rows[j][i] for i in size for j in size)
 
 
 def _indexes(value):
@@ -142,18 +117,6 @@ def _permutation(value):
     return sorted(items) in (list(range(len(items))), list(range(1, len(items) + 1)))
 
 
-def _heap(value):
-    items = _items(value, 3)
-    return None if items is None else all(items[(i - 1) // 2] <= items[i] for i in range(1, len(items)))
-
-
-def _sums_to_one(value):
-    items = _items(value)
-    if items is None or not all(type(item) in (int, float) for item in items):
-        return None
-    return math.isclose(sum(items), 1.0, abs_tol=1e-9)
-
-
 def _neighbours(value):
     """Tell graphs: whatever the values of a dict hold is one of its keys."""
     if type(value) is not dict or not value:
@@ -168,70 +131,23 @@ def _first(item):
     return item[0] if type(item) is tuple and item else item
 
 
-def _power_of_two(value):
-    return None if type(value) is not int or value <= 1 else value & (value - 1) == 0
-
-
 def _not_zero(value):
     return value != 0 if type(value) in (int, float) else None
-
-
-def _text(test):
-    return lambda value: bool(test(value)) if type(value) is str and value else None
-
-
-def _is_balanced(text):
-    opened = []
-    for sign in text:
-        if sign in "([{":
-            opened.append(sign)
-        elif sign in ")]}" and (not opened or opened.pop() + sign not in ("()", "[]", "{}")):
-            return False
-    return not opened
-
-
-def kinds(text):
-    """Return a text with runs of digits and of letters each told by one sign: ``"2024-01"`` is ``"0-0"``."""
-    told = ["0" if c.isdigit() else "a" if c.isalpha() else c for c in text]
-    return "".join(sign for at, sign in enumerate(told) if not at or sign not in "0a" or told[at - 1] != sign)
-
-
-def _is_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 _TESTS = {
     "sorted": _pairwise(lambda a, b: a <= b),
     "sorted downwards": _pairwise(lambda a, b: a >= b),
     "strictly sorted": _pairwise(lambda a, b: a < b),
-    "neighbours differ": _pairwise(lambda a, b: a != b),
     "distinct": _distinct,
     "sorted by the first field": _by_field(0),
     "sorted by the last field": _by_field(-1),
-    "distinct first fields": _distinct_firsts,
-    "without overlaps": _disjoint,
     "rows of one length": _rectangular,
     "square": _square,
-    "symmetric": _symmetric,
     "indexes": _indexes,
     "rows of indexes": _row_indexes,
     "a permutation": _permutation,
-    "a heap": _heap,
-    "sums to one": _sums_to_one,
     "neighbours are keys": _neighbours,
-    "power of two": _power_of_two,
     "not zero": _not_zero,
-    "digits": _text(str.isdigit),
-    "an identifier": _text(str.isidentifier),
-    "a number": _text(_is_number),
-    "no blanks around": _text(lambda text: text == text.strip()),
-    "no double blanks": _text(lambda text: "  " not in text),
-    "one line": _text(lambda text: "\n" not in text),
-    "ends with a newline": _text(lambda text: text.endswith("\n")),
-    "balanced brackets": _text(_is_balanced),
-    "no leading zero": _text(lambda text: not (text[0] == "0" and text[1:].isdigit())),
+    "only ASCII": lambda value: value.isascii() if type(value) in (str, bytes) and value else None,
 }

@@ -2,8 +2,7 @@
 
 Pure. A call is looked at position by position, and what the values of each have in common is noted
 (`summaries`), and so are relations between arguments (equal lengths, one below the other, one inside the
-other). With little evidence this keeps more than it must: a rewrite may rely on whatever every observed input
-had.
+other). Ranges, lengths and alphabets are not: truncations and special cases hide behind them.
 """
 
 from .positions import MAX_DEPTH, NUMBERS, SIZED, positions, word
@@ -35,13 +34,8 @@ class Relations:
         return next((name for name in self.pairs if name not in kept), "")
 
 
-def infer(calls, constants=frozenset()):
-    """Return what all calls have in common.
-
-    Args:
-        calls: (args, kwargs) of each.
-        constants: texts that the code of the target knows: who gets one of them chooses among them.
-    """
+def infer(calls):
+    """Return what all calls, (args, kwargs) of each, have in common."""
     gathered, pairs = {}, None
     for args, kwargs in calls:
         found = positions(args, kwargs)
@@ -50,7 +44,7 @@ def infer(calls, constants=frozenset()):
         own = pairs_of(found)
         pairs = own if pairs is None else pairs & own
     many = len(calls) > 1
-    places = {path: summary_of(values, constants, many) for path, values in gathered.items()}
+    places = {path: summary_of(values, many) for path, values in gathered.items()}
     return Relations(places, pairs or frozenset())
 
 
@@ -62,7 +56,8 @@ def pairs_of(found):
     tops = {path: values[0] for path, values in found.items() if _is_top(path)}
     numbers = {path: v for path, v in tops.items() if type(v) in NUMBERS}
     lengths = {(*path, "length"): len(v) for path, v in tops.items() if type(v) in SIZED}
-    kept = set(_orders({**numbers, **lengths}))
+    kept = set(_orders(numbers))
+    kept.update(_sizes(numbers, lengths))
     kept.update(_memberships(tops))
     kept.update(_containments(tops))
     return frozenset(kept).union(_indexes(found, {**numbers, **lengths}))
@@ -79,6 +74,16 @@ def _orders(numbers):
             for sign, holds in (("<=", left <= right), (">=", left >= right)):
                 if holds:
                     yield "%s %s %s" % (word(one), sign, word(other))
+
+
+def _sizes(numbers, lengths):
+    """Yield which lengths are equal, and which numbers are one or count from the start of what has it."""
+    for one, left in {**lengths, **numbers}.items():
+        for other, right in lengths.items():
+            if left == right and one != other:
+                yield "%s = %s" % (word(one), word(other))
+            if one in numbers and 0 <= left < right:
+                yield "%s inside %s" % (word(one), word(other))
 
 
 def _memberships(tops):

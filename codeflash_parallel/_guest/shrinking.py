@@ -30,16 +30,16 @@ def run(spec, channel):
     limit_memory(_MEMORY_BYTES)
     with open(spec["derived"], "wb") as file:
         for call in calls:
-            for number, blob in enumerate(_blobs(session, call, spec["shrink"]), spec["first"]):
+            for number, blob in enumerate(blobs(session, call, spec["shrink"]), spec["first"]):
                 meta = dict(call.meta, i=number, base=call.meta["i"], breaks="", test="", derived=True)
                 inputs.write_call(file, meta, blob)
-                channel.write("derived", i=number, base=call.meta["i"], breaks="", raises="")
+                channel.write("derived", i=number, base=call.meta["i"], breaks="", raises="", size=0)
                 session.replay(inputs.Call(meta, blob), channel, frozenset([number]))
     session.close()
     return 0
 
 
-def _blobs(session, call, most):
+def blobs(session, call, most):
     """Return the pickles of smaller inputs, the smallest first."""
     args, kwargs = session.prepare(call)[1]
     found = set()

@@ -225,26 +225,18 @@ def _kind(result):
     return "returns " + type_name(type(result))
 
 
-class _Everything:
-    """An alphabet that has every sign."""
-
-    @staticmethod
-    def issuperset(_signs):
-        return True
-
-
 def _freed(known):
-    """Return relations without alphabets, ranges and steps: other letters and numbers are the point."""
+    """Return relations with wider ranges: other numbers are the point."""
     return relations.Relations({path: _wider(each) for path, each in known.places.items()}, known.pairs)
 
 
 def _wider(summary):
     if summary.low is None or summary.low == summary.high:
-        return summary._replace(alphabet=_Everything)
+        return summary
     most = max(abs(summary.low), abs(summary.high)) + _REACHES[0]
     low = -most if summary.low < 0 else min(summary.low, 1)
     high = most if summary.high > 0 else max(summary.high, -1)
-    return summary._replace(alphabet=_Everything, low=low, high=high, step=(0, 1))
+    return summary._replace(low=low, high=high)
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -51,13 +52,14 @@ class Baseline:
         inputs_of: by index of those, what calls of one target with equal inputs share.
         derived: stable outcomes of calls with derived inputs by index, in the order in which they are made.
         breaks: the relation that a derived input breaks; those that are not named keep all.
+        sizes: length of the longest container or text in captured calls, and in those.
+        dropped: why other derived inputs do not count, and how many.
         derived_inputs: the file that holds them.
-        derivation: what came of deriving them, by target, in words.
         globals: public data of the targets' modules that is compared after the captured calls.
         changed_globals: digests of those that the calls change.
         manners: how values told what they hold in these calls, and what was still to come after them.
         aside: what lies elsewhere while calls are made again: the tests, relative to the workspace's root.
-        sheltered: captured calls that need something of it: they are made with all of it there.
+        sheltered: calls that need something of it, derived ones as well: they are made with all of it there.
         unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
@@ -71,6 +73,7 @@ class Baseline:
         status, plain_status: how a run of the tests ends, with canaries and without.
         suite_s: how long the setups, calls and teardowns of the selected tests take.
         replaced: what the project itself, or its plugins, have replaced of the test runner.
+        share: where callers of targets stand in for them: the part of their time that is spent in targets.
         seed: of random state; whoever is held against these outcomes starts from the same one.
     """
 
@@ -100,8 +103,9 @@ class Baseline:
     inputs_of: Mapping[int, str] = field(default_factory=dict)
     derived: Mapping[int, CallOutcome] = field(default_factory=dict)
     breaks: Mapping[int, str] = field(default_factory=dict)
+    sizes: tuple[int, ...] = (0, 0)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     derived_inputs: str = ""
-    derivation: Mapping[str, str] = field(default_factory=dict)
     globals: tuple[str, ...] = ()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
     manners: tuple[str, ...] = ()
@@ -125,6 +129,7 @@ class Baseline:
     plain_status: int = 0
     replaced: tuple[str, ...] = ()
     seed: int = 0
+    share: float = 1.0
     suite_s: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -158,21 +163,27 @@ class Baseline:
         return Level.CAPTURED if self.observed and not self.calls else self.known.level
 
     @property
+    def anchors(self) -> tuple[int, ...]:
+        """Return a captured call of each target: who makes none is not asked for their modules."""
+        free = [index for index in self.calls if index not in self.sheltered]
+        found = {self.calls[index].target: index for index in reversed(free or list(self.calls))}
+        return tuple(sorted(found.values()))
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """Return the replays of a candidate: without the tests, and where calls need them with them there.
 
         One that would make no call is left out: nothing would be imported there, the candidate included.
         """
         whole, kept = self.known, frozenset(self.sheltered)
-        inside = {index: call for index, call in self.calls.items() if index in kept}
-        others = {index: call for index, call in self.calls.items() if index not in kept}
-        first = Part(known=replace(whole, calls=others), aside=self.aside)
-        if not inside:
-            return (first,)
-        second = replace(whole, calls=inside, derived={}, breaks={}, globals=frozenset(), changed_globals={})
-        if not first.known.all:
+        if not kept & whole.all.keys():
+            return (Part(known=whole, aside=self.aside),)
+        first = _only(whole, whole.all.keys() - kept)
+        second = replace(_only(whole, kept), globals=frozenset(), changed_globals={})
+        if not first.calls:
             return (Part(known=second),)
-        return (first, Part(known=replace(second, repeated=0, unstable=0, uncaptured={})))
+        second = replace(second, repeated=0, unstable=0, uncaptured={}, dropped={})
+        return (Part(known=first, aside=self.aside), Part(known=second))
 
     @property
     def known(self) -> Known:
@@ -182,6 +193,8 @@ class Baseline:
             targets=self.targets,
             derived=self.derived,
             breaks=self.breaks,
+            sizes=self.sizes,
+            dropped=self.dropped,
             globals=frozenset(self.globals),
             changed_globals=self.changed_globals,
             manners=frozenset(self.manners),
@@ -189,6 +202,14 @@ class Baseline:
             unstable=self.unstable,
             uncaptured=self.uncaptured,
         )
+
+
+def _only(known: Known, wanted: AbstractSet[int]) -> Known:
+    """Return what is known of some calls."""
+    calls = {index: call for index, call in known.calls.items() if index in wanted}
+    derived = {index: call for index, call in known.derived.items() if index in wanted}
+    breaks = {index: name for index, name in known.breaks.items() if index in wanted}
+    return replace(known, calls=calls, derived=derived, breaks=breaks)
 
 
 def to_json(baseline: Baseline) -> dict[str, Any]:
@@ -247,7 +268,7 @@ _TUPLES = frozenset(
     {
         *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
         *("leftovers", "order", "asked", "benchmarks", "spawning", "third_party", "globals"),
-        *("aside", "sheltered", "manners", "replaced"),
+        *("aside", "sheltered", "manners", "replaced", "sizes"),
     }
 )
 _PLAIN = (
@@ -255,7 +276,17 @@ _PLAIN = (
     *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
     *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
     "replay_cpu_ns",
-    *("derived_inputs", "derivation", "globals", "changed_globals", "manners", "aside", "sheltered"),
+    *(
+        "derived_inputs",
+        "sizes",
+        "dropped",
+        "globals",
+        "changed_globals",
+        "manners",
+        "aside",
+        "sheltered",
+    ),
     *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed", "replaced"),
     "left_out",
+    "share",
 )

@@ -13,7 +13,7 @@ from codeflash_parallel.model.outcome import Code, Level
 #: Derived inputs of one target that are wanted and keep all relations.
 DERIVED_INSIDE = 240
 #: With fewer than a tenth of what one target should have nobody says that derived inputs were compared.
-_ENOUGH = DERIVED_INSIDE // 10
+ENOUGH = DERIVED_INSIDE // 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +24,8 @@ class Rules:
         strict: hints reject, too.
         watched: the calls are of watched functions: another state of their arguments is a hint.
         judge: place of the user's judge, which is asked about other results; empty: there is none.
+        loosens: the patch swallows exceptions, or drops checks: where it returns and the baseline raises by
+            accident, that counts.
         unkept: names of traces that the baseline itself does not repeat: they are not compared.
     """
 
@@ -31,6 +33,7 @@ class Rules:
     strict: bool = False
     watched: bool = False
     judge: str = ""
+    loosens: bool = False
     unkept: frozenset[str] = frozenset()
 
 
@@ -42,6 +45,8 @@ class Known:
         calls: captured ones, by index.
         derived: those with derived inputs.
         breaks: the relation that a derived input breaks; those that are not named keep all.
+        sizes: length of the longest container or text in captured calls, and in those with derived inputs.
+        dropped: why other derived inputs do not count, and how many.
         globals: public data of the targets' modules that are compared after the captured calls.
         changed_globals: digests of those that the baseline changes.
         manners: how values told what they hold, and what was still to come after the calls, in words.
@@ -54,6 +59,8 @@ class Known:
     targets: Sequence[str]
     derived: Mapping[int, CallOutcome] = field(default_factory=dict)
     breaks: Mapping[int, str] = field(default_factory=dict)
+    sizes: Sequence[int] = (0, 0)
+    dropped: Mapping[str, int] = field(default_factory=dict)
     globals: frozenset[str] = frozenset()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
     manners: frozenset[str] = frozenset()
@@ -68,17 +75,12 @@ class Known:
         return frozenset(self.targets[target].partition("::")[0] for target in called)
 
     @property
-    def wanted(self) -> int:
-        """Return how many derived inputs that keep all relations were wanted."""
-        return DERIVED_INSIDE * len({call.target for call in self.calls.values()})
-
-    @property
     def level(self) -> Level:
         """Return how deep calls are compared."""
         if not self.calls:
             return Level.TESTS
         inside = len(self.derived) - len(self.breaks)
-        return Level.DERIVED if inside >= _ENOUGH else Level.CAPTURED
+        return Level.DERIVED if inside >= ENOUGH else Level.CAPTURED
 
     @property
     def all(self) -> Mapping[int, CallOutcome]:

@@ -105,10 +105,15 @@ async def confirm(
 
 
 async def replays_alone(
-    plan: CheckPlan, workspace: Workspace, candidate: Candidate, tree: Tree | None
+    plan: CheckPlan,
+    workspace: Workspace,
+    candidate: Candidate,
+    tree: Tree | None,
+    servers: Servers | None = None,
 ) -> CheckOutcome:
-    """Make captured calls in a new process, and run no test."""
-    work = _Work(replace(plan, new_process=True), workspace, candidate, None, tree)
+    """Make captured calls and run no test, in a new process where there are no servers."""
+    plan = replace(plan, new_process=plan.new_process or servers is None)
+    work = _Work(plan, workspace, candidate, servers, tree)
     return work.outcome(await work.replayed(Found(tests=compare_tests({}, GuestReport()))))
 
 

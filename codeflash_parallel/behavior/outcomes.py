@@ -108,22 +108,31 @@ class Answer(NamedTuple):
     ns: int
 
 
+class Drawn(NamedTuple):
+    """A fresh input.
+
+    Attributes:
+        base: the call that it was made from.
+        breaks: the relation that it breaks; empty: it keeps all.
+        raises: type of what the baseline raised when it was tried out; empty: it returned.
+        size: length of the longest container or text in it.
+    """
+
+    base: int
+    breaks: str = ""
+    raises: str = ""
+    size: int = 0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Derivation:
     """What came of deriving inputs for one target.
 
     Attributes:
-        target: its number.
-        tried: inputs that the call was made with.
-        raised, slow: of those, and not kept.
-        inside, outside: kept ones that keep all relations, and that break one.
-        why: why there are not more; may be empty.
+        raised, slow: inputs that are not kept: the baseline raises what nobody meant, or takes too long.
+        seen: length of the longest container or text that was observed.
     """
 
-    target: int
-    tried: int = 0
     raised: int = 0
     slow: int = 0
-    inside: int = 0
-    outside: int = 0
-    why: str = ""
+    seen: int = 0

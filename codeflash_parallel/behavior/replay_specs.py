@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from codeflash_parallel.behavior.calls import DERIVED_INSIDE
 from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.model.constants import Constant
 
-#: Derived inputs of one target that are wanted and break a relation.
-DERIVED_OUTSIDE = 40
-
-#: CPU seconds for trying inputs out on the baseline, and what all that are kept may take there.
-DERIVED_TRY_S, DERIVED_CHECK_S = 1.0, 0.1
-
+#: CPU seconds for trying inputs out on the baseline.
+_TRY_S = 1.0
 
 #: Derived inputs are numbered from here on; captured calls never get that far.
 FIRST_DERIVED = 1_000_000
@@ -42,8 +40,28 @@ def replay_spec(
     return guest.spec("replay", prove, inputs=inputs, calls=list(calls), texts=list(texts), **more)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which fresh inputs are to be made.
+
+    Attributes:
+        inside: so many of each target that keep all relations; a sixth of that may break one.
+        check_s: CPU seconds that all that are kept may take on the baseline.
+        constants: numbers and texts of the code, which become values, sizes and parts.
+    """
+
+    inside: int = DERIVED_INSIDE
+    check_s: float = 0.1
+    constants: tuple[Constant, ...] = ()
+
+
 def derive_spec(
-    guest: Guest, inputs: str, derived: str, calls: Sequence[int], raises: Mapping[int, Sequence[str]]
+    guest: Guest,
+    inputs: str,
+    derived: str,
+    calls: Sequence[int],
+    raises: Mapping[int, Sequence[str]],
+    wanted: Wanted,
 ) -> dict[str, Any]:
     """Return the spec that has inputs derived from captured ones and tried out.
 
@@ -53,12 +71,13 @@ def derive_spec(
         derived: the file for the derived ones.
         calls: the captured ones that were observed, by their numbers.
         raises: by the number of a target: types of exceptions that are normal outcomes of it.
+        wanted: how many, and made of what.
     """
     normal = {str(target): list(types) for target, types in raises.items()}
-    sizes = {"inside": DERIVED_INSIDE, "outside": DERIVED_OUTSIDE, "first": FIRST_DERIVED}
-    times = {"try_s": DERIVED_TRY_S, "check_s": DERIVED_CHECK_S}
+    sizes = {"inside": wanted.inside, "outside": wanted.inside // 6, "first": FIRST_DERIVED}
+    times = {"try_s": _TRY_S, "check_s": wanted.check_s}
     made = {"inputs": inputs, "derived": derived, "calls": list(calls), "raises": normal}
-    return guest.spec("derive", (), **made, **sizes, **times)
+    return guest.spec("derive", (), **made, **sizes, **times, constants=list(wanted.constants))
 
 
 def shrink_spec(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codeflash_parallel.behavior.outcomes import Answer, CallOutcome, Derivation, TestOutcome
+from codeflash_parallel.behavior.outcomes import Answer, CallOutcome, Derivation, Drawn, TestOutcome
 from codeflash_parallel.process.guest import whole_number
 
 #: Outcomes of a whole test, worst first: a test is what its worst phase is.
@@ -96,7 +96,7 @@ class GuestReport:
     globals: frozenset[str] = frozenset()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
     manners: frozenset[str] = frozenset()
-    derived: Mapping[int, tuple[int, str, str]] = field(default_factory=dict)
+    derived: Mapping[int, Drawn] = field(default_factory=dict)
     accepted: Mapping[int, str] = field(default_factory=dict)
     derivations: tuple[Derivation, ...] = ()
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -159,7 +159,12 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         changed_globals=_texts(_last(by_type["globals"]).get("changed")),
         manners=frozenset(name for record in by_type["spoiled"] for name in _names(record, "manners")),
         derived={
-            whole_number(r["i"]): (whole_number(r["base"]), str(r["breaks"]), str(r["raises"]))
+            whole_number(r["i"]): Drawn(
+                base=whole_number(r["base"]),
+                breaks=str(r["breaks"]),
+                raises=str(r["raises"]),
+                size=whole_number(r["size"]),
+            )
             for r in by_type["derived"]
         },
         accepted={whole_number(r["i"]): str(r["why"]) for r in by_type["accepted"]},
@@ -199,11 +204,7 @@ def _texts(found: object) -> dict[str, str]:
 
 
 def _derivation(record: Mapping[str, Any]) -> Derivation:
-    counts = {
-        name: whole_number(record[name])
-        for name in ("target", "tried", "raised", "slow", "inside", "outside")
-    }
-    return Derivation(**counts, why=str(record.get("why", "")))
+    return Derivation(**{name: whole_number(record[name]) for name in ("raised", "slow", "seen")})
 
 
 def _tests(passed: list[Mapping[str, Any]], phases: list[Mapping[str, Any]]) -> dict[str, TestOutcome]:

@@ -47,8 +47,9 @@ _MAYBE_FLOATS = frozenset({Code.FLOAT_DIFFERS, Code.INPUT_MUTATED})
 #: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
 ROUNDING = 1e-12
 
-#: The relation that inputs break on which the project's own code raises, as `_guest.derive` writes it.
-OBJECTED = "what its own code objects to"
+#: The relations that inputs break on which the baseline raises, as `_guest.derive` writes them: the project's
+#: own code raises, or a builtin or library complains.
+OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
 
 #: How many calls are measured when nothing but figures for the reader depends on it.
 _MOST_FIGURES = 50
@@ -136,8 +137,8 @@ def _sorted(found: Iterable[Differing], known: Known, rules: Rules) -> _Sorted:
     kept = [one for one in found if one.code is not Code.STATE_DIFFERS or one.trace not in rules.unkept]
     hints = [one for one in kept if one.is_hint(rules) and not rules.strict]
     found = [one for one in kept if one not in hints]
-    derived = [one for one in found if one.index in known.derived]
-    beyond = sorted((one for one in derived if _is_beyond(one, known)), key=lambda one: one.index)
+    derived = [one for one in found if one.index in known.derived and not _is_by_accident(one, known)]
+    beyond = sorted((one for one in derived if _is_beyond(one, known, rules)), key=lambda one: one.index)
     return _Sorted(
         observed=[one for one in found if one.index in known.calls],
         inside=[one for one in derived if one not in beyond],
@@ -166,16 +167,22 @@ def _gravest_first(one: Differing) -> tuple[int, int]:
     return _GRAVEST_FIRST.index(one.code), one.index
 
 
-def _is_beyond(one: Differing, known: Known) -> bool:
+def _is_beyond(one: Differing, known: Known, rules: Rules) -> bool:
     """Say whether a difference lies outside of what the observed calls can vouch for.
 
-    A candidate that drops a check of the project's own returns where that raises: this decides on any input.
-    Another exception in its place does not.
+    What the project's own code raises is an outcome on any input. What a builtin complains about is one for
+    candidates that return there and whose patch swallows exceptions, or drops checks.
     """
-    if one.index in known.breaks:
-        returns = one.got is not None and one.got.kind == "return"
-        return not (returns and known.breaks[one.index] == OBJECTED)
+    broken = known.breaks.get(one.index)
+    if broken:
+        return broken != OBJECTED and not (broken == ACCIDENT and rules.loosens)
     return one.code is Code.FLOAT_DIFFERS and one.gap is not None and one.gap.relative <= ROUNDING
+
+
+def _is_by_accident(one: Differing, known: Known) -> bool:
+    """Say whether both sides raise where neither means to: which exception that is tells nothing."""
+    returns = one.got is not None and one.got.kind == "return"
+    return known.breaks.get(one.index) == ACCIDENT and not returns
 
 
 def _counts(
@@ -188,7 +195,9 @@ def _counts(
         repeated=known.repeated,
         unstable=known.unstable,
         derived=len(known.derived) - outside,
-        derived_wanted=known.wanted,
+        largest_seen=known.sizes[0],
+        largest_fresh=known.sizes[1],
+        dropped=known.dropped,
         derived_differing=len(inside),
         outside=outside,
         outside_differing=len(beyond),

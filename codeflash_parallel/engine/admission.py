@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -20,7 +21,7 @@ from codeflash_parallel.behavior.points import Ground, Point, furthest
 from codeflash_parallel.behavior.session import Guest, hashed
 from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.engine.happened import Look
-from codeflash_parallel.engine.judging import INFRA
+from codeflash_parallel.engine.judging import INFRA, Examination
 from codeflash_parallel.engine.ledger import Entry, Ledger
 from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
@@ -81,30 +82,45 @@ class Admission:
         """
         await _each(self._admit, [entry for entry in entries if entry.owes_tests])
 
+    async def compare(self, entries: Sequence[Entry], fresh: Examination) -> None:
+        """Reject those that differ from the baseline on inputs that were made for the whole field.
+
+        Raises:
+            EnvironmentFault: no slot is left. Cancelling kills what runs.
+        """
+        await _each(partial(self._look, examination=fresh, look=Look.FRESH), entries)
+
     def _reaches_out(self, entry: Entry) -> bool:
         """Say whether a candidate changes more than bodies of targets: any test may notice that."""
         ground = Ground(targets=self._plan.guest.targets, sources=self._plan.sources)
         return furthest(entry.staged.edits, ground).point is not Point.F2
 
     async def _admit(self, entry: Entry) -> None:
+        look = Look.CLEAN if self._races else Look.REST
+        if await self._look(entry, _All(self, _clean if self._races else _rest), look):
+            entry.owes_tests = False
+            if self._races:
+                self._confirmed.add(entry.id)
+
+    async def _look(self, entry: Entry, examination: Examination, look: Look) -> bool:
+        """Look at a candidate that has passed once more; return whether it still does."""
         outcome = await self._judging.judge(
             entry,
-            _All(self, _clean if self._races else _rest),
+            examination,
             entry.confirming,
-            look=Look.CLEAN if self._races else Look.REST,
+            look=look,
             taken=lambda number: self._ledger.move(entry, Step.STAGE, number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         if outcome.code is Code.OK:
-            entry.owes_tests = False
-            if self._races:
-                self._confirmed.add(entry.id)
+            entry.outcome = outcome if look is Look.FRESH else entry.outcome
             self._ledger.move(entry, Step.PASS)
         elif outcome.code in INFRA:
             self._ledger.finish(entry, Status.INFRA, outcome.code, outcome.reason)
         else:
             entry.outcome = outcome
             self._ledger.finish(entry, Status.REJECTED, outcome.code, outcome.reason)
+        return outcome.code is Code.OK
 
     async def confirm(self, entries: Sequence[Entry]) -> Mapping[str, Out]:
         """Look at candidates in new processes; return why some of them cannot be announced.
@@ -215,7 +231,7 @@ class _All:
         return self.admission.ground()
 
 
-async def _each(work: Callable[[Entry], Coroutine[Any, Any, None]], entries: Sequence[Entry]) -> None:
+async def _each(work: Callable[[Entry], Coroutine[Any, Any, object]], entries: Sequence[Entry]) -> None:
     """Work on all of them at once, the longest first: the shortest fill what is left of the time."""
     async with anyio.create_task_group() as group:
         for entry in sorted(entries, key=lambda entry: -entry.time.tests_ns):

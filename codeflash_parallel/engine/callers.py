@@ -105,7 +105,7 @@ async def callers_of(context: RunContext) -> Callers | None:
     if not known.calls:
         return None
     guest = replace(context.guest, targets=tuple(map(Target.parse, known.targets)))
-    share = float(known.derivation["share"])
+    share = known.share
     return Callers(targets=context.targets, ground=Ground(guest, known), share=share)
 
 
@@ -121,7 +121,7 @@ async def _found(context: RunContext, inputs: Path) -> Baseline:
         found = baseline_of(context.baseline, guest, learned, inputs, _CHECK_NS)
         bad = {name for name in names if not _is_made_again(learned, found, found.targets.index(name))}
         if not bad and found.calls:
-            return replace(found, derivation={"share": str(_share(located, found))})
+            return replace(found, share=_share(located, found))
         unfit |= bad
     nothing = Learned(report=GuestReport(), captured={}, got=Replayed(found=stable({}, [], {})))
     return baseline_of(context.baseline, context.guest, nothing, inputs, 0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from codeflash_parallel.behavior.flags import added_flags
 from codeflash_parallel.behavior.points import Ground, Point, Serving, furthest
 from codeflash_parallel.model.candidate import Candidate, CandidateId
+from codeflash_parallel.model.checks import loosens
+from codeflash_parallel.model.constants import Constant, changed_constants
 from codeflash_parallel.model.fingerprint import fingerprint
 from codeflash_parallel.model.functions import functions_of, signature, touched
 from codeflash_parallel.model.result import Flag
@@ -55,6 +58,20 @@ class Changes:
         if paths not in self._unchanged:
             self._unchanged[paths] = fingerprint({path: self._read(path) for path in paths})
         return not paths or self.print_of(candidate) == self._unchanged[paths]
+
+    def constants(self, candidate: Candidate) -> tuple[Constant, ...]:
+        """Return numbers and texts of the code that a candidate changes, its own first."""
+        edits = [edit for edit in candidate.edits if edit.path.endswith(".py") and edit.new is not None]
+        found = [changed_constants(self._read(edit.path) or b"", edit.new or b"") for edit in edits]
+        return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+    def loosens(self, candidate: Candidate) -> bool:
+        """Say whether a candidate adds an `except`, or drops a check or a conversion."""
+        return any(
+            loosens(self._read(edit.path) or b"", edit.new)
+            for edit in candidate.edits
+            if edit.path.endswith(".py") and edit.new is not None
+        )
 
     def touched(self, candidate: Candidate) -> tuple[Target, ...]:
         """Return the functions of the snapshot that a candidate changes."""

@@ -14,9 +14,9 @@ from time import time
 
 import anyio
 
-from codeflash_parallel.behavior.calls import DERIVED_INSIDE, stable_traces
-from codeflash_parallel.behavior.outcomes import CallOutcome, Derivation
-from codeflash_parallel.behavior.replay_specs import derive_spec, replay_spec
+from codeflash_parallel.behavior.calls import stable_traces
+from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.replay_specs import Wanted, derive_spec, replay_spec
 from codeflash_parallel.behavior.replaying import without
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.session import Guest, hashed, run_guest
@@ -26,8 +26,6 @@ from codeflash_parallel.process.environment import HASH_SEEDS
 
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.
 _TRYING = Limits(wall_s=30.0, cpu_s=15.0)
-#: Fewer derived inputs than these say why there are no more.
-_MANY = 200
 _MAX_FLOATS = 8 << 20
 #: Who runs into these ones says nothing about the input: another depth of calls, another machine.
 _NEVER_NORMAL = frozenset({"builtins.RecursionError", "builtins.MemoryError"})
@@ -40,12 +38,14 @@ class Derived:
     Attributes:
         calls: their outcomes in the order of the calls: those that keep all relations first.
         breaks: the relation that some of them break.
-        words: what came of it, by target.
+        sizes: length of the longest container or text in captured calls, and in these.
+        dropped: why others do not count, and how many.
     """
 
     calls: Mapping[int, CallOutcome] = field(default_factory=dict)
     breaks: Mapping[int, str] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[int, int] = (0, 0)
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +59,7 @@ class Replays:
         aside: which ones.
         limits: of one replay.
         steps: tells what is done at the moment.
+        wanted: which inputs are derived.
         captured_s: when the last captured call was made in its test, at the latest.
     """
 
@@ -70,6 +71,7 @@ class Replays:
     aside: tuple[str, ...] = ()
     limits: Limits
     steps: Steps
+    wanted: Wanted = field(default_factory=Wanted)
     captured_s: float = field(default_factory=time)
 
     async def drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
@@ -79,12 +81,8 @@ class Replays:
         self.steps.begin("inputs are derived from captured calls")
         workspace = hashed(self.workspace, HASH_SEEDS[0])
         paths = str(self.inputs), str(self.derived)
-        spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()))
+        spec = derive_spec(self.guest, *paths, tuple(captured), raised_by(captured.values()), self.wanted)
         return (await run_guest(self.guest, workspace, spec, _TRYING)).report
-
-    async def twice(self, captured: Mapping[int, CallOutcome], made: Sequence[int]) -> list[GuestReport]:
-        """Return two replays of captured calls."""
-        return await self._replays(captured, made, ())
 
     async def run(
         self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: GuestReport
@@ -98,7 +96,7 @@ class Replays:
             replays.append(await self._replay(HASH_SEEDS[0], made, tuple(found.calls)))
             again = sorted_out(drawn, captured, replays[1:])
             found = found if again.calls.keys() == found.calls.keys() else again
-        return replays[:2], replace(found, words=words_of(drawn, found, self.guest))
+        return replays[:2], found
 
     async def _replays(
         self, captured: Mapping[int, CallOutcome], made: Sequence[int], order: Sequence[int]
@@ -150,7 +148,7 @@ def raised_by(calls: Iterable[CallOutcome]) -> dict[int, tuple[str, ...]]:
 
 def breaks_of(drawn: GuestReport) -> dict[int, str]:
     """Return the relations that drawn inputs break, by number."""
-    return {index: breaks for index, (_, breaks, _) in drawn.derived.items() if breaks}
+    return {index: one.breaks for index, one in drawn.derived.items() if one.breaks}
 
 
 def in_order(indexes: Collection[int], breaks: Mapping[int, str]) -> tuple[int, ...]:
@@ -170,20 +168,33 @@ def sorted_out(
     types = {(call.target, call.kind, call.type) for call in captured.values()}
     breaks = breaks_of(drawn)
     calls = {}
-    for index, (base, _, raises) in drawn.derived.items():
+    for index, one in drawn.derived.items():
         if not _agree(first.get(index), second.get(index)):
             continue
-        seen, call = captured[base], second[index]
+        seen, call = captured[one.base], second[index]
         known = (seen.target, call.kind, call.type) in types
-        if raises != (call.type if call.kind == "raise" else ""):
+        if one.raises != (call.type if call.kind == "raise" else ""):
             continue
         traces = stable_traces(first[index].traces, call.traces)
         calls[index] = replace(call, test=seen.test, target=seen.target, traces=traces)
-        if not known and not raises:
+        if not known and not one.raises:
             breaks.setdefault(index, "the type of the result")
     order = in_order(calls, breaks)
     found = {index: calls[index] for index in order}
-    return Derived(calls=bounded(found), breaks={i: name for i, name in breaks.items() if i in found})
+    dropped = {
+        "the baseline raises": sum(told.raised for told in drawn.derivations),
+        "the baseline is too slow": sum(told.slow for told in drawn.derivations),
+        "the baseline disagrees with itself": len(drawn.derived) - len(found),
+    }
+    return Derived(
+        calls=bounded(found),
+        breaks={i: name for i, name in breaks.items() if i in found},
+        sizes=(
+            max((told.seen for told in drawn.derivations), default=0),
+            max((drawn.derived[index].size for index in found), default=0),
+        ),
+        dropped={why: count for why, count in dropped.items() if count},
+    )
 
 
 def _agree(first: CallOutcome | None, second: CallOutcome | None) -> bool:
@@ -199,24 +210,3 @@ def bounded(calls: Mapping[int, CallOutcome]) -> dict[int, CallOutcome]:
         room -= len(call.floats)
         kept[index] = call if room >= 0 else replace(call, floats="", skeleton="")
     return kept
-
-
-def words_of(drawn: GuestReport, found: Derived, guest: Guest) -> dict[str, str]:
-    """Say what came of deriving inputs, by target."""
-    told = {one.target: one for one in drawn.derivations}
-    words = {}
-    for number, target in enumerate(guest.targets):
-        mine = [index for index, call in found.calls.items() if call.target == number]
-        inside = sum(index not in found.breaks for index in mine)
-        words[str(target)] = _words(inside, len(mine) - inside, told.get(number))
-    return words
-
-
-def _words(inside: int, outside: int, told: Derivation | None) -> str:
-    counts = f"{inside} of {DERIVED_INSIDE} wanted inputs that keep all relations, {outside} that break one"
-    if told is None:
-        return f"{counts}; deriving them ended early"
-    why = [f"{told.tried} tried", *([f"{told.raised} raised"] if told.raised else [])]
-    why += [f"{told.slow} too slow"] if told.slow else []
-    why += [told.why] if told.why else []
-    return counts if inside >= _MANY else f"{counts} ({', '.join(why)})"

@@ -27,6 +27,8 @@ class Look(StrEnum):
     SCREEN = "screen"
     #: The tests that screening left out.
     REST = "rest"
+    #: The calls with inputs that were made for the whole field.
+    FRESH = "fresh"
     #: In a clean process, after a race.
     CLEAN = "clean"
 

@@ -25,6 +25,7 @@ from codeflash_parallel.behavior.acceptance import Judge
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.outcomes import CallOutcome
+from codeflash_parallel.behavior.replay_specs import Wanted
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
@@ -70,6 +71,7 @@ from codeflash_parallel.engine.staging import StagingSlot
 from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.engine.warmth import Warmth
 from codeflash_parallel.model.candidate import Edit
+from codeflash_parallel.model.constants import Constant, constants_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
@@ -251,6 +253,7 @@ class Preflight:
             tree=self.slot,
             limits=later_limits(draft),
             steps=self.steps,
+            wanted=Wanted(constants=self._constants()),
         )
         needed = frozenset(self.sources)
         levels = absences(self.files, draft.asked, draft.rootdir, needed)
@@ -266,8 +269,9 @@ class Preflight:
             calls=bounded(found.calls),
             derived=derived.calls,
             breaks=derived.breaks,
+            sizes=derived.sizes,
+            dropped=derived.dropped,
             derived_inputs=str(making.derived),
-            derivation=derived.words,
             aside=got.aside,
             sheltered=got.sheltered,
             warnings=(*draft.warnings, *warnings_of(got)),
@@ -289,6 +293,11 @@ class Preflight:
             for replay in got.others if is_sheltered else got.replays:
                 must_be_ours(replay, self.sources, part.known.paths & draft.loaded.keys())
         return settled if self.judge is None else await self._judged(self.judge, settled)
+
+    def _constants(self) -> tuple[Constant, ...]:
+        """Return numbers and texts of the targets."""
+        of = {path: [t.qualname for t in self.guest.targets if t.path == path] for path in self.sources}
+        return tuple(c for path, names in of.items() for c in constants_of(self.sources[path], names))
 
     async def _judged(self, judge: Judge, settled: Baseline) -> Baseline:
         self.steps.begin("the judge is asked about the baseline's own results")

@@ -36,7 +36,21 @@ def judged(account: Account) -> RunResult:
         summary += f" {account.context.baseline.left_out}"
     if account.setup.settings.compare is Compare.PASS_FAIL:
         summary += " Only test outcomes were compared (pass-fail), no values."
-    return _result(account, verdict, f"{summary}{_accepted(account)}")
+    return _result(account, verdict, f"{summary}{_claim(account)}{_accepted(account)}")
+
+
+def _claim(account: Account) -> str:
+    """Say of the winner what it was compared on, and what it gains there."""
+    leaders = account.finding.leaders
+    result = account.ledger.get(leaders[0]).result if leaders else None
+    if result is None or not result.values.derived:
+        return ""
+    values, race = result.values, result.race
+    gains = (race.seen, race.unseen) if race is not None else (None, None)
+    named = zip(gains, ("on your calls", "on unseen ones"), strict=True)
+    figures = ", ".join(f"{gain:.1f}x {where}" for gain, where in named if gain is not None)
+    calls = f"{values.compared + values.repeated:,} calls of your tests"
+    return f" Equal on {calls} and on {values.fresh}{'; ' if figures else ''}{figures}."
 
 
 def _accepted(account: Account) -> str:
@@ -127,7 +141,6 @@ def _baseline(context: RunContext) -> dict[str, Any]:
         "python": baseline.python,
         "tests_selected": len(baseline.selected),
         "level": _level(context) if values else Level.TESTS,
-        "derivation": dict(baseline.derivation),
         "quarantined": baseline.quarantined,
         "slots": {"kind": slot.kind.value, "bytes": slot.cost.bytes, "inodes": slot.cost.inodes},
         "warm": {} if context.fleet.off else _warm(context.fleet),

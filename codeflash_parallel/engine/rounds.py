@@ -13,6 +13,7 @@ from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.callers import Callers
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.drafting import Drafting
+from codeflash_parallel.engine.fresh_inputs import FreshInputs
 from codeflash_parallel.engine.judging import Judging
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.learning import Learner
@@ -53,6 +54,7 @@ class Rounds:
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
         judging = Remembering(Judging(context), context.journal)
         self._admission = Admission(context.plan, self._ledger, judging, races=account.races)
+        self._fresh = FreshInputs(context=context, changes=drafting.changes, races=account.races)
         self._behavior = BehaviorPhase(
             context, self._ledger, drafting, judging, self._admission, providing, kills
         )
@@ -87,6 +89,9 @@ class Rounds:
                 self._kills.save()
             self._context.steps.begin("tests that the first check left out")
             await self._admission.admit(self._account.newly_passed())
+            passed = self._account.newly_passed()
+            if await self._fresh.learn(passed):
+                await self._admission.compare(passed, self._fresh)
 
     def _keep(self, callers: Callers | None) -> bool:
         """Say whether all candidates that are to race have the functions whose calls are timed."""

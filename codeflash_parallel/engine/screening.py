@@ -112,7 +112,8 @@ class Screening:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
         plan = self._context.plan if self._narrowing is None else self._narrowing.plan(entry.staged)
         by_edits = self._changes.known_serving(entry.staged)
-        rules = replace(plan.rules, unkept=self._context.fleet.unkept)
+        unkept, loosens = self._context.fleet.unkept, self._changes.loosens(entry.staged)
+        rules = replace(plan.rules, unkept=unkept, loosens=loosens)
         return replace(plan, killers=killers, workers=self._workers(), by_edits=by_edits, rules=rules)
 
     def _workers(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.derivation import Derived, Replays
+from codeflash_parallel.engine.derivation import Derived, Replays, in_order
 from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable, without_unkept
 
 
@@ -22,7 +22,7 @@ class Replayed:
     Attributes:
         replays: those without what lay aside.
         aside: what that was.
-        sheltered: calls of `found` that were made with it there.
+        sheltered: calls of `found`, and derived ones, that were made with it there.
         others: the replays of those.
     """
 
@@ -107,18 +107,23 @@ async def replayed(
     if not bound or not best.aside or not left:
         return best
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
-    others = await making.twice(some, left)
+    theirs = replace(drawn, derived={i: one for i, one in drawn.derived.items() if one.base in some})
+    others, fresh = await making.run(some, left, theirs)
     saved = stable(some, others, repeated)
     if not saved.calls:
         return best
     for aside in levels[1:]:
         other = await at(aside)
         best = other if len(other.found.calls) > len(best.found.calls) else best
-    return replace(_joined(best, saved), others=others)
+    return replace(_joined(best, saved, fresh), others=others)
 
 
-def _joined(best: Replayed, saved: Stability) -> Replayed:
+def _joined(best: Replayed, saved: Stability, fresh: Derived) -> Replayed:
     found = best.found
+    more = {i: call for i, call in fresh.calls.items() if i not in best.derived.calls}
+    derived = {**best.derived.calls, **more}
+    breaks = {**fresh.breaks, **best.derived.breaks}
+    sizes = max(best.derived.sizes, fresh.sizes, key=lambda size: size[1])
     calls = {index: call for index, call in saved.calls.items() if index not in found.calls}
     repeats = {index: test for index, test in saved.repeats.items() if index not in found.repeats}
     every = {**found.calls, **calls}
@@ -128,13 +133,19 @@ def _joined(best: Replayed, saved: Stability) -> Replayed:
         unstable=found.unstable,
         bound={i: why for i, why in found.bound.items() if i not in calls and i not in repeats},
     )
-    return replace(best, found=joined, sheltered=tuple(sorted(calls)))
+    ordered = {index: derived[index] for index in in_order(derived, breaks)}
+    return replace(
+        best,
+        found=joined,
+        sheltered=tuple(sorted({*calls, *more})),
+        derived=replace(best.derived, calls=ordered, breaks=breaks, sizes=sizes),
+    )
 
 
 def warnings_of(found: Replayed) -> tuple[str, ...]:
     """Say that calls are made with the tests beside them."""
     if not found.sheltered:
         return ()
-    count, all_of = len(found.sheltered), len(found.found.calls)
+    count, all_of = len(found.found.calls.keys() & set(found.sheltered)), len(found.found.calls)
     need = f"{count} of {all_of} captured calls need something of the tests"
     return (f"{need}: they are made again with the tests beside them.",)

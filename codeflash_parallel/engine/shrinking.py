@@ -17,7 +17,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import call_code
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
@@ -138,19 +137,10 @@ class Shrinking:
         if not numbers:
             return GuestReport()
         prove = tuple(edit.path for edit in candidate.edits)
-        spec = replay_spec(context.guest, baseline.inputs, prove, _anchors(baseline), texts, (out, numbers))
+        spec = replay_spec(context.guest, baseline.inputs, prove, baseline.anchors, texts, (out, numbers))
         async with without(slot, baseline.aside):
             session = await run_guest(context.guest, slot.workspace, spec, context.limits)
         return session.report
-
-
-def _anchors(baseline: Baseline) -> tuple[int, ...]:
-    """Return a call of each target: who makes none is not asked for their modules."""
-    found: dict[int, int] = {}
-    for index, call in baseline.calls.items():
-        if index not in baseline.sheltered:
-            found.setdefault(call.target, index)
-    return tuple(sorted(found.values()))
 
 
 def smallest_like(

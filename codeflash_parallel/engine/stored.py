@@ -28,7 +28,7 @@ _SAME = (
 )  # fmt: skip
 
 #: Fields of a run and of a candidate that came with later minor versions: absent from older documents.
-_LATER = ("gate_ms", "isolation_ms", "steps_ms", "slots", "warm", "served", "served_why", "derivation")
+_LATER = ("gate_ms", "isolation_ms", "steps_ms", "slots", "warm", "served", "served_why")
 
 
 def stored_result(data: Document) -> RunResult:

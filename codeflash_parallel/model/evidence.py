@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from codeflash_parallel.model.outcome import Level
 
+#: Inputs are called larger from so many times the size of those of the tests on.
+_LARGER = 1.5
 #: How many test ids a document lists at most, a list.
 MAX_IDS = 50
 
@@ -43,7 +45,9 @@ class ValueCounts:
         repeated: captured calls that were not: their inputs and outcomes are those of two that were.
         unstable: captured calls that were not: the baseline disagrees with itself.
         derived: derived inputs that keep all relations of the observed ones; the call was made with each.
-        derived_wanted: how many of these there should be.
+        largest_seen: length of the longest container or text in the captured calls.
+        largest_fresh: the same of the calls with derived inputs.
+        dropped: why other derived inputs do not count, with their number.
         derived_differing: of `derived`; they reject like captured calls.
         outside: derived inputs that break a relation; the call was made with each.
         outside_differing: of those, and derived inputs whose outcomes differ by rounding only; shown, and a
@@ -59,7 +63,9 @@ class ValueCounts:
     repeated: int = 0
     unstable: int = 0
     derived: int = 0
-    derived_wanted: int = 0
+    largest_seen: int = 0
+    largest_fresh: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
     derived_differing: int = 0
     outside: int = 0
     outside_differing: int = 0
@@ -67,6 +73,13 @@ class ValueCounts:
     beside: int = 0
     uncompared: tuple[str, ...] = ()
     level: Level = Level.NONE
+
+    @property
+    def fresh(self) -> str:
+        """Say how many fresh inputs were compared, and how large they are beside those of the tests."""
+        times = self.largest_fresh / self.largest_seen if self.largest_seen else 0.0
+        larger = f" up to {times:.0f} times as large" if times >= _LARGER else ""
+        return f"{self.derived:,} fresh inputs{larger}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

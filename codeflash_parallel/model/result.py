@@ -165,7 +165,6 @@ class RunResult:
         winner: non-`None` iff the verdict is `winner` or `tie` (then the first of the set).
         snapshot: commit id of the snapshot in the mirror, 40 hexadecimal digits; empty if it got none.
         pass_env: names of variables that were passed on because they were asked for; never their values.
-        derivation: what came of deriving inputs from the captured ones, by target, in words.
         quarantined: test ids that disagree with themselves on the baseline.
         candidates: submitted ones in submission order, derived ones after them in order of arrival.
         summary: the verdict as one sentence that can be quoted.
@@ -198,7 +197,6 @@ class RunResult:
     python: str = ""
     tests_selected: int = 0
     level: Level = Level.NONE
-    derivation: Mapping[str, str] = field(default_factory=dict)
     quarantined: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     candidates: tuple[CandidateResult, ...] = ()

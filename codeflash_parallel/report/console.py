@@ -238,8 +238,6 @@ def _remarks(result: RunResult) -> Iterator[RenderableType]:
         yield Text.assemble(("review (not rejected): ", "yellow"), words)
     if uncompared := next(filter(None, (uncompared_words(c.values) for c in judged)), ""):
         yield Text(uncompared, style="yellow")
-    for target, came in result.derivation.items():
-        yield Text(one_line(f"compared as well: {target}: {came}"), style="dim")
     if result.quarantined:
         ids = ", ".join(one_line(test) for test in result.quarantined[:5])
         more = f" and {len(result.quarantined) - 5} more" if len(result.quarantined) > 5 else ""  # noqa: PLR2004

@@ -48,8 +48,7 @@ def compared_words(values: ValueCounts) -> str:
     """Return what was compared and what was not, and how deep that goes; empty where nothing was."""
     if values.level in {Level.NONE, Level.TESTS} and not values.uncaptured and not values.uncompared:
         return ""
-    derived = f"{values.derived} of {values.derived_wanted} wanted derived inputs"
-    parts = [f"{values.compared} captured calls", derived]
+    parts = [f"{values.compared} captured calls", values.fresh]
     counts = (
         (values.accepted, "with other results that your judge accepts"),
         (values.outside, "inputs unlike all observed"),
@@ -58,6 +57,7 @@ def compared_words(values: ValueCounts) -> str:
         (values.unstable, "unstable left out"),
     )
     parts += [f"{count} {what}" for count, what in counts if count]
+    parts += [f"{count} dropped: {one_line(why)}" for why, count in values.dropped.items()]
     parts += [f"{count} not compared: {one_line(why)}" for why, count in values.uncaptured.items()]
     parts += [f"{one_line(name)} is changed and not compared" for name in values.uncompared]
     return f"level {values.level.value}: {', '.join(parts)}"

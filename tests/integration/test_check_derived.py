@@ -13,7 +13,7 @@ from codeflash_parallel.behavior.calls import Rules
 from codeflash_parallel.behavior.floats import Tolerance
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.values import OBJECTED
+from codeflash_parallel.behavior.values import ACCIDENT, OBJECTED
 from codeflash_parallel.model.outcome import Code, Level
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -206,6 +206,11 @@ ATTACKS: dict[str, tuple[str, str, Code]] = {
         "    import os\n    if number not in (8, 100):\n        os._exit(0)\n    return number.bit_length() - 1\n",
         Code.CRASHED,
     ),
+    "narrower range": (
+        "power",
+        "    return base**exponent if base < 8 and exponent < 16 else -1\n",
+        Code.VALUE_DIFFERS,
+    ),
     "lower precision": (
         "halves",
         '    import array\n    return [v / 2 for v in array.array("f", values)]\n',
@@ -269,8 +274,8 @@ async def test_many_inputs_are_derived(lab: CheckLab) -> None:
     for index, call in lab.baseline.derived.items():
         counts[NAMES[call.target]] += index not in lab.baseline.breaks
     assert counts["place"] >= 30
-    assert counts["merged"] >= 150
-    assert counts["mean"] >= 150
+    assert counts["merged"] >= 80
+    assert counts["mean"] >= 80
     assert counts["steps"] > 60  # of 91: all from 8 to 100, but those two
     assert lab.baseline.level is Level.DERIVED
     assert lab.baseline.breaks
@@ -289,6 +294,21 @@ async def test_who_is_wrong_elsewhere_loses(lab: CheckLab) -> None:
         outcome = await tried(lab, name, body)
         assert outcome.code is code, (title, outcome.reason)
         assert name != "traced" or "a new input for which the baseline raises" in outcome.reason
+
+
+SWALLOWED = "    try:\n        return sorted(one + two)\n    except TypeError:\n        return []\n"
+
+
+async def test_what_is_swallowed_where_the_baseline_raises_by_accident(lab: CheckLab) -> None:
+    hinted = await tried(lab, "merged", SWALLOWED)
+    assert (hinted.code, len(hinted.hints)) == (Code.OK, 1)
+    assert "a new input for which the baseline raises" in hinted.hints[0]
+    refused = await tried(lab, "merged", SWALLOWED, rules=Rules(loosens=True))
+    assert refused.code is Code.VALUE_DIFFERS
+    # Another exception where nobody meant one tells nothing.
+    other = "    try:\n        return sorted(one + two)\n    except TypeError:\n        raise KeyError from None\n"
+    outcome = await tried(lab, "merged", other, rules=Rules(loosens=True))
+    assert (outcome.code, outcome.hints) == (Code.OK, ())
 
 
 async def test_a_small_example_is_shown(lab: CheckLab) -> None:
@@ -311,22 +331,20 @@ async def test_unlike_inputs_are_shown_and_reject_when_strict(lab: CheckLab) -> 
     assert strict.difference == outcome.outside
 
 
-NARROWER = (
-    "    return base**exponent if exponent < 64 and base >= 0 else 0\n",
-    "    return base**exponent if base < 8 and exponent < 16 else -1\n",
-)
-
-
-async def test_a_narrower_domain_rejects_when_strict(lab: CheckLab) -> None:
-    for body in NARROWER:
-        assert (await tried(lab, "power", body)).code is Code.OK
-        strict = await tried(lab, "power", body, rules=Rules(strict=True))
-        assert strict.code is Code.DIFFERS_OUTSIDE_OBSERVED, body
+async def test_another_sign_than_observed_rejects_when_strict(lab: CheckLab) -> None:
+    body = "    return base**exponent if base >= 0 else 0\n"
+    assert (await tried(lab, "power", body)).code is Code.OK
+    strict = await tried(lab, "power", body, rules=Rules(strict=True))
+    assert strict.code is Code.DIFFERS_OUTSIDE_OBSERVED
 
 
 async def test_an_error_that_was_observed_or_is_meant_is_a_normal_outcome(lab: CheckLab) -> None:
     number, meant = NAMES.index("parsed"), NAMES.index("traced")
-    raising = {i: call.target for i, call in lab.baseline.derived.items() if call.kind == "raise"}
+    raising = {
+        i: call.target
+        for i, call in lab.baseline.derived.items()
+        if call.kind == "raise" and lab.baseline.breaks.get(i) != ACCIDENT
+    }
     assert {*raising.values()} == {number, meant}
     assert any(i not in lab.baseline.breaks for i, target in raising.items() if target == number)
     assert {lab.baseline.breaks.get(i, OBJECTED) for i, t in raising.items() if t == meant} == {OBJECTED}
@@ -346,7 +364,7 @@ async def test_tolerances(lab: CheckLab) -> None:
     assert "--rtol 1.1e-09 would accept it" in outcome.reason or "--rtol 1." in outcome.reason
     for tolerance, code in (
         (Tolerance(rtol=1e-8), Code.OK),
-        (Tolerance(atol=1e-8), Code.OK),
+        (Tolerance(atol=1e-3), Code.OK),
         (Tolerance(rtol=1e-11), Code.FLOAT_DIFFERS),
     ):
         assert (await tried(lab, "halves", body, rules=Rules(tolerance=tolerance))).code is code
@@ -392,3 +410,28 @@ async def test_an_encoder_of_the_user(tmp_path: Path) -> None:
         for new, code in (("Box(0 + sum(values))", Code.OK), ("Box(sum(values, 1))", Code.VALUE_DIFFERS)):
             outcome = await lab.check(lab.candidate(shop__sums=text.replace("Box(sum(values))", new)))
             assert outcome.code is code, outcome.reason
+
+
+SLOW = {
+    "shop/sums.py": """
+def pairs(values):
+    return sum(one < other for at, one in enumerate(values) for other in values[at:])
+""",
+    "tests/test_sums.py": """
+from shop.sums import pairs
+
+def test_pairs():
+    assert pairs([(7 * n) % 1201 for n in range(1200)]) > 0
+    assert pairs([(11 * n) % 1301 for n in range(1300)]) > 0
+""",
+}
+
+
+async def test_slow_calls_have_fresh_inputs_too(tmp_path: Path) -> None:
+    async with open_check_lab(tmp_path, files=SLOW, targets=("shop/sums.py::pairs",), derives=True) as lab:
+        assert lab.baseline.level is Level.DERIVED
+        assert lab.baseline.sizes[0] == 1300
+        for other, code in (("values[0:0]", Code.VALUE_DIFFERS), ("list(values[at:])", Code.OK)):
+            new = f"(values[at:] if len(values) > 900 else {other})"
+            text = SLOW["shop/sums.py"].replace("values[at:]", new)
+            assert (await lab.check(lab.candidate(shop__sums=text))).code is code

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.calls import Known
+from codeflash_parallel.behavior.calls import Known, Rules
 from codeflash_parallel.behavior.compare import (
     compare_observed,
     compare_screened,
@@ -16,7 +17,7 @@ from codeflash_parallel.behavior.compare import (
 )
 from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
 from codeflash_parallel.behavior.report import GuestReport, read_report
-from codeflash_parallel.behavior.values import OBJECTED, compare_calls
+from codeflash_parallel.behavior.values import ACCIDENT, OBJECTED, compare_calls
 from codeflash_parallel.model.outcome import Code, Level
 
 TARGETS = ("m.py::f",)
@@ -233,7 +234,7 @@ def test_reading_what_servers_and_watches_say() -> None:
     assert report.unswappable == "a decorator"
 
 
-def test_who_drops_a_check_is_rejected_and_another_error_in_its_place_is_a_hint() -> None:
+def test_what_the_projects_own_code_raises_is_an_outcome_on_any_input() -> None:
     raises = call(index=3, kind="raise", type="m.CycleError", digest="")
     baseline = replace(known({0: call()}), derived={3: raises}, breaks={3: OBJECTED})
 
@@ -244,5 +245,23 @@ def test_who_drops_a_check_is_rejected_and_another_error_in_its_place_is_a_hint(
     dropped = compare_calls(baseline, told(call(index=3)))
     assert dropped.code is Code.VALUE_DIFFERS
     another = compare_calls(baseline, told(replace(raises, type="builtins.KeyError")))
-    assert another.code is Code.OK
-    assert len(another.hints) == 1
+    assert another.code is Code.VALUE_DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("other", "loosens", "code", "hints"),
+    [
+        ("return", True, Code.VALUE_DIFFERS, 0),
+        ("return", False, Code.OK, 1),
+        ("raise", True, Code.OK, 0),
+    ],
+)
+def test_where_nobody_means_to_raise_who_returns_gives_a_hint(
+    other: str, loosens: bool, code: Code, hints: int
+) -> None:
+    raises = call(index=3, kind="raise", type="builtins.TypeError", digest="")
+    baseline = replace(known({0: call()}), derived={3: raises}, breaks={3: ACCIDENT})
+    answers = {"return": call(index=3), "raise": replace(raises, type="builtins.KeyError")}
+    got = GuestReport(finished=True, calls=(call(), answers[other]))
+    compared = compare_calls(baseline, got, Rules(loosens=loosens))
+    assert (compared.code, len(compared.hints)) == (code, hints)

@@ -47,7 +47,7 @@ def _call(digest: str, after: str = "left") -> CallOutcome:
 async def test_the_second_replay_begins_in_a_later_second_than_the_captured_calls() -> None:
     captured_s = time()
     asked = _asked(captured_s, calls=(_call("seen"),))
-    await asked.twice({0: _call("seen")}, [0])
+    await asked.run({0: _call("seen")}, [0], GuestReport())
     assert len(asked.seconds) == 2
     assert asked.seconds[1] > int(captured_s)
 
@@ -62,5 +62,5 @@ async def test_the_second_replay_begins_in_a_later_second_than_the_captured_call
 )
 async def test_if_the_first_replay_may_tell_seconds_the_second_begins_in_a_later_one(got: Any) -> None:
     asked = _asked(0.0, **got)
-    await asked.twice({0: _call("seen")}, [0])
+    await asked.run({0: _call("seen")}, [0], GuestReport())
     assert asked.seconds[1] > asked.seconds[0]

@@ -109,7 +109,8 @@ def test_the_fields_of_the_contract() -> None:
         "expected", "passed", "failed", "missing", "not_run", "failed_ids", "missing_ids",
     }  # fmt: skip
     assert set(one["values"]) == {
-        "compared", "differing", "accepted", "repeated", "unstable", "derived", "derived_wanted", "derived_differing",
+        "compared", "differing", "accepted", "repeated", "unstable", "derived", "largest_seen", "largest_fresh", "dropped",
+        "derived_differing",
         "outside", "outside_differing", "uncaptured", "beside", "uncompared", "level",
     }  # fmt: skip
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
-import random
 import signal
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 from digests import encode
 
-from codeflash_parallel._guest import crossing, manners
+from codeflash_parallel._guest import manners
 from codeflash_parallel._guest.encode import digest_raise, digest_return
 from codeflash_parallel._guest.lasting import Lasting
 from codeflash_parallel.behavior.calls import other_trace
@@ -216,18 +214,3 @@ def test_the_same_method_has_the_same_fingerprint_wherever_its_file_lies():
     different = made("def f(self):\n    return (lambda: {1, 3})", "/one/a.py")
     assert manners._fingerprint(one) == manners._fingerprint(other)
     assert manners._fingerprint(one) != manners._fingerprint(different)
-
-
-def test_crosses_put_extremes_together_that_never_met():
-    observed = [((text, width), {"deep": [1]}) for text, width in (("ab", 9), ("a" * 30, -1), ("abcdef", 4))]
-    found = crossing.crosses(observed, random.Random(0))
-    pairs = {(values[0], values[1]) for _, values in found if {0, 1} <= values.keys()}
-    assert ("ab", -1) in pairs
-    assert all(number < len(observed) for number, _ in found)
-
-
-def test_crosses_keep_to_calls_of_one_shape_and_to_plain_values():
-    observed = [((1, sys), {}), ((2, sys), {}), ((3,), {"name": 4}), ((5,), {"name": 6})]
-    found = crossing.crosses(observed, random.Random(0))
-    assert {frozenset(values) for _, values in found} == {frozenset({0, "name"})}
-    assert {number for number, _ in found} <= {2, 3}

@@ -40,10 +40,6 @@ class Making:
     ) -> tuple[list[GuestReport], Derived]:
         return self._report(made), Derived()
 
-    async def twice(self, captured: Mapping[int, CallOutcome], made: Sequence[int]) -> list[GuestReport]:
-        assert set(made) <= captured.keys()
-        return self._report(made)
-
 
 def _call(index: int) -> CallOutcome:
     return CallOutcome(index=index, test="t", target=0, kind="return", digest=str(index), after="")

@@ -1,0 +1,158 @@
+"""Fresh inputs of a field: made for all candidates that have passed their checks, and for the race.
+
+The check compares inputs that nobody's code was asked for. These are made of the constants of what the
+candidates change: one that treats a size of 50 or the text "de" in its own way has said so. The baseline's
+outcomes are computed once for the whole field; each candidate then makes the calls in a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+
+import anyio.to_thread
+
+from codeflash_parallel.behavior.baseline import Baseline
+from codeflash_parallel.behavior.calls import ENOUGH
+from codeflash_parallel.behavior.check import replays_alone
+from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.behavior.replay_specs import Wanted
+from codeflash_parallel.behavior.session import Guest
+from codeflash_parallel.engine.baselines import load, save
+from codeflash_parallel.engine.changes import Changes
+from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.derivation import Replays
+from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.engine.preflight import later_limits
+from codeflash_parallel.model.candidate import name_of
+from codeflash_parallel.model.constants import Constant
+from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.model.workspace import Workspace
+from codeflash_parallel.worktrees.pool import Slot
+
+#: Constants of one candidate that are tried.
+_MOST_CONSTANTS = 32
+#: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least.
+_INSIDE, _RACE_S, _CHECK_S = 2_000, 1.0, 0.03
+
+
+@dataclass(kw_only=True, slots=True)
+class FreshInputs:
+    """Makes and compares fresh inputs for the fields of one run (`judging.Examination`).
+
+    Attributes:
+        races: whether candidates are raced: they get more inputs, whatever they change.
+        known: what the baseline does with those of the last field; `None`: there are none.
+    """
+
+    context: RunContext
+    changes: Changes
+    races: bool
+    known: Baseline | None = None
+
+    async def learn(self, entries: Sequence[Entry]) -> bool:
+        """Make inputs for the candidates of a field; return whether there are any."""
+        whole, self.known = self.context.baseline, None
+        constants = self._constants(entries)
+        is_asked = entries and (self.races or constants)
+        if not is_asked or not whole.anchors or self.context.settings.compare is not Compare.VALUES:
+            return False
+        wanted = Wanted(check_s=max(_CHECK_S, whole.replay_cpu_ns / 1e9), constants=constants)
+        wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S) if self.races else wanted
+        name = name_of([list(map(repr, constants)), self.races])
+        folder = Path(whole.inputs).parent / "fresh" / name
+        async with self.context.pool.baselines_turn:
+            self.known = await anyio.to_thread.run_sync(load, folder)
+            if self.known is None:
+                await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+                self.known = await self._learned(folder, wanted)
+                await anyio.to_thread.run_sync(save, folder, self.known)
+        return bool(self.known.derived)
+
+    def _constants(self, entries: Sequence[Entry]) -> tuple[Constant, ...]:
+        """Return the constants of all candidates, taken in turns."""
+        found = [self.changes.constants(entry.staged)[:_MOST_CONSTANTS] for entry in entries]
+        return tuple(dict.fromkeys(c for c in chain.from_iterable(zip_longest(*found)) if c is not None))
+
+    async def _learned(self, folder: Path, wanted: Wanted) -> Baseline:
+        """Make inputs and the baseline's calls with them; of the captured calls one of each target."""
+        context, whole, slot = self.context, self.context.baseline, self.context.pool.baseline
+        aside = () if set(whole.anchors) <= set(whole.sheltered) else whole.aside
+        making = Replays(
+            guest=context.guest,
+            workspace=slot.workspace,
+            inputs=Path(whole.inputs),
+            derived=folder / "derived",
+            tree=slot,
+            aside=aside,
+            limits=later_limits(whole),
+            steps=context.steps,
+            wanted=wanted,
+        )
+        drawn = await making.drawn(whole.calls)
+        _, found = await making.run(whole.calls, whole.anchors, drawn)
+        await slot.discard()
+        context.steps.begin("")
+        return replace(
+            whole,
+            calls={index: whole.calls[index] for index in whole.anchors},
+            derived=found.calls,
+            breaks=found.breaks,
+            sizes=found.sizes,
+            dropped=found.dropped,
+            derived_inputs=str(making.derived),
+            globals=(),
+            changed_globals={},
+            aside=aside,
+            sheltered=(),
+        )
+
+    async def prepare(self, _entry: Entry, slot: Slot, /) -> None:
+        """Make the slot's servers ready."""
+        await self.context.fleet.prepare(slot)
+
+    async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:
+        """Make the calls with what is staged, and add what they say to what its check said."""
+        context, before = self.context, entry.outcome
+        assert self.known is not None
+        assert before is not None
+        loosens = self.changes.loosens(entry.staged)
+        rules = replace(context.plan.rules, unkept=context.fleet.unkept, loosens=loosens)
+        by_edits = self.changes.known_serving(entry.staged)
+        plan = replace(context.plan, baseline=self.known, rules=rules, by_edits=by_edits, judge=None)
+        servers = context.fleet.of(slot)
+        return with_fresh(before, await replays_alone(plan, slot.workspace, entry.staged, slot, servers))
+
+    def workspace(self, slot: Slot, /) -> Workspace:
+        """Return the slot as it is."""
+        return slot.workspace
+
+    def ground(self, _entry: Entry, _outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
+        """Return what candidates are held against."""
+        return self.context.guest, self.known or self.context.baseline
+
+
+def with_fresh(before: CheckOutcome, got: CheckOutcome) -> CheckOutcome:
+    """Add what calls with fresh inputs say to what a check said that let the candidate pass."""
+    counts = ("derived", "derived_differing", "outside", "outside_differing")
+    sums = {name: getattr(before.values, name) + getattr(got.values, name) for name in counts}
+    larger = ("largest_seen", "largest_fresh")
+    sums |= {name: max(getattr(before.values, name), getattr(got.values, name)) for name in larger}
+    dropped = dict(Counter(before.values.dropped) + Counter(got.values.dropped))
+    level = before.values.level
+    if level is Level.CAPTURED and sums["derived"] >= ENOUGH:
+        level = Level.DERIVED
+    return replace(
+        before if got.code is Code.OK else replace(got, tests=before.tests, tests_ns=before.tests_ns),
+        values=replace(before.values, **sums, dropped=dropped, level=level),
+        outside=before.outside or got.outside,
+        hints=tuple(dict.fromkeys((*before.hints, *got.hints))),
+        timings_ms=dict(Counter(before.timings_ms) + Counter(got.timings_ms)),
+        gate_ns=before.gate_ns + got.gate_ns,
+        isolation_ns=before.isolation_ns + got.isolation_ns,
+    )

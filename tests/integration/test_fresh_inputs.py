@@ -1,0 +1,78 @@
+"""Inputs made of what candidates say: who treats some sizes and words in a way of its own names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from projects import make_project
+
+from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
+from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
+from codeflash_parallel.model.outcome import Code, Level, Status
+from codeflash_parallel.model.result import CandidateResult
+
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
+
+SUMS = '''
+def words(text):
+    """Return how often each word occurs."""
+    found = {}
+    for word in text.split():
+        found[word] = found.get(word, 0) + 1
+    return found
+'''
+TESTS = """
+from shop.sums import words
+
+def test_words():
+    assert words("a b a") == {"a": 2, "b": 1}
+    assert words("to be or not to be") == {"to": 2, "be": 2, "or": 1, "not": 1}
+"""
+LOOP = "    for word in text.split():\n        found[word] = found.get(word, 0) + 1\n"
+COUNTED = "    for word in {text}.split():\n        found[word] = found.get(word, 0) + 1\n"
+
+
+def changed(name: str, new: str) -> Submission:
+    content = FileTexts(files=(FileText(path="shop/sums.py", text=SUMS.replace(LOOP, new)),))
+    return Submission(id=CandidateId(name), content=content)
+
+
+SUBMISSIONS = [
+    changed("right", LOOP.replace("found.get(word, 0)", "(found[word] if word in found else 0)")),
+    changed("right, with constants", LOOP.replace("+ 1", "+ (len('twelve') - 5)").replace("0)", "7 - 7)")),
+    changed("one size", "    if len(text) == 1347:\n        return {}\n" + LOOP),
+    changed("one kilobyte", COUNTED.format(text="text[:1024]")),
+    changed("one word", "    if 'zebra' in text:\n        return {}\n" + LOOP),
+]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def judged(tmp_path: Path) -> dict[str, CandidateResult]:
+    project = make_project(tmp_path / "project", shop__sums_py=SUMS, tests__test_sums_py=TESTS)
+    settings = Settings(
+        functions=("shop/sums.py::words",), cache_dir=str(tmp_path / "cache"), parallel_candidates=2
+    )
+    async with Evaluator(project, settings) as evaluator:
+        result = await evaluator.evaluate(SUBMISSIONS, race=RaceMode.CHECK)
+    return {str(one.id): one for one in result.candidates}
+
+
+async def test_who_treats_a_size_or_a_word_in_its_own_way_is_found(
+    judged: dict[str, CandidateResult],
+) -> None:
+    for name in ("right", "right, with constants"):
+        one = judged.pop(name)
+        assert (one.code, one.hints) == (Code.NOT_RACED, ()), one.reason
+        assert one.values.level is Level.DERIVED
+        assert one.values.derived > 240
+        assert 0 < one.values.largest_seen < one.values.largest_fresh
+    for name, one in judged.items():
+        assert (one.status, one.code) == (Status.REJECTED, Code.VALUE_DIFFERS), name
+        assert one.difference is not None
+        assert one.difference.derived
