@@ -37,6 +37,7 @@ OF_FRAGMENT = variables('($text: String = "fragment", $city: String)', {"city": 
 
 
 def main() -> list[str]:
-    replaced = [replace_variables(value, OF_OPERATION) for value in VALUES]
-    replaced += [replace_variables(value, OF_OPERATION, OF_FRAGMENT) for value in VALUES]
+    for _ in range(20):
+        replaced = [replace_variables(value, OF_OPERATION) for value in VALUES]
+        replaced += [replace_variables(value, OF_OPERATION, OF_FRAGMENT) for value in VALUES]
     return [print_ast(value) for value in replaced]

@@ -37,7 +37,7 @@ def walk(statement: sql.TokenList) -> list[int | None]:
         found.append(matching(statement, is_text, start + 1, reverse=True)[0])
     for start in range(0, length, 7):
         found.append(matching(statement, (is_null, is_comma), start)[0])
-        found.append(matching(statement, [is_comma], start, start + 9)[0])
+        found.append(matching(statement, [is_comma], start, min(start + 9, length))[0])
     return found
 
 
