@@ -5,6 +5,7 @@ It only locates time: what a candidate gains is never read from a clock inside i
 PYTEST_DONT_REWRITE
 """
 
+import opcode
 import os
 import signal
 from collections import Counter
@@ -18,6 +19,9 @@ _TRIALS = 3
 _ROOM_BYTES = 1 << 23
 
 _VARARGS, _KEYWORDS = 0x04, 0x08
+
+#: The instruction, and what it says, with which a function begins.
+_BEGIN = (opcode.opmap["RESUME"], 0)
 
 
 class Locator:
@@ -48,6 +52,11 @@ class Locator:
 
     def _look(self, _number, frame):
         frames = []
+        code, last = frame.f_code.co_code, frame.f_lasti
+        if last >= 0 and (code[last], code[last + 1]) == _BEGIN:
+            # The interpreter looks for signals when a function begins: the time was spent before, by C code
+            # perhaps that calls it back.
+            frame = frame.f_back
         while frame is not None:
             if name := self._name(frame.f_code):
                 frames.append((name, frame))
