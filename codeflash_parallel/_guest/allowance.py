@@ -16,6 +16,10 @@ class TooSlow(BaseException):
 WAIT_S = 1.0
 
 
+#: Python code is given so much longer, in CPU seconds, to be ended by an exception.
+_LATE_S = 0.2
+
+
 def awaited(seconds=WAIT_S):
     """End what runs inside by `TooSlow` when so much time has passed, even if it waits."""
     return _ended_by(signal.SIGALRM, signal.ITIMER_REAL, seconds)
@@ -24,6 +28,16 @@ def awaited(seconds=WAIT_S):
 def limited(seconds=CALL_S):
     """End what runs inside by `TooSlow` once it has used so much CPU time, as soon as Python code runs."""
     return _ended_by(signal.SIGVTALRM, signal.ITIMER_VIRTUAL, seconds)
+
+
+@contextlib.contextmanager
+def mortal(seconds=CALL_S):
+    """End the process once what runs inside has used much more CPU time than that, Python code or not."""
+    signal.setitimer(signal.ITIMER_PROF, seconds + _LATE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @contextlib.contextmanager

@@ -9,12 +9,14 @@ import copy
 import inspect
 import itertools
 import opcode
+import os
+import pickle
 import random
 import time
 from functools import partial
 
-from . import importing, inputs, instrument, pickling, relations, relocating, shrinking
-from .allowance import CALL_S, TooSlow, awaited, limit_memory, limited
+from . import forking, importing, inputs, instrument, pickling, relations, relocating, shrinking
+from .allowance import CALL_S, TooSlow, awaited, limit_memory, limited, mortal
 from .mutation import Mutator, is_plain
 from .naming import type_name
 from .positions import size_of
@@ -24,8 +26,8 @@ from .replay import Session
 _MOST_OBSERVED = 300
 #: How many inputs are made for each one that is wanted, at most, and for each constant of the code.
 _TRIES, _OF_A_CONSTANT = 12, 6
-#: Texts of tables that are tried, and what tables are.
-_MOST_WORDS, _TABLES = 32, (list, tuple, set, frozenset, dict)
+#: Numbers and texts of a module's tables that are tried, signs of such a text, and what tables are.
+_MOST_WORDS, _MOST_SIGNS, _TABLES = 32, 60, (list, tuple, set, frozenset, dict)
 #: Observed generators that are read further.
 _MOST_READ = 20
 #: By how many items more, besides as many again.
@@ -48,6 +50,8 @@ OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody m
 #: Who runs into these ones says nothing about the input: another depth of calls, another machine.
 _OF_THE_MACHINE = (RecursionError, MemoryError)
 _MEMORY_BYTES = 512 << 20
+#: Attempts that may end before their end, by an input that kills.
+_MOST_DEATHS = 20
 #: The instruction of `raise` and of assertions.
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 #: Longest pickle of one input, and of all.
@@ -91,8 +95,9 @@ class _Work:
         found = _Trial(self._spec, self._session, self._try_ns, normal, self._places)
         small = [call for call in calls if len(call.blob) <= _INPUT_BYTES]
         observed = _loaded(self._session, small[:_MOST_OBSERVED])
-        if observed:
-            found.run(target, observed)
+        for attempt in range(_MOST_DEATHS if observed else 0):
+            if _in_fork(partial(found.run, target, observed, attempt), found):
+                break
         kept = found.affordable(self._check_ns)
         for meta, blob in kept:
             self._write(meta, blob)
@@ -107,6 +112,25 @@ class _Work:
         inputs.write_call(self._file, meta, blob)
         names = ("i", "base", "breaks", "raises", "size")
         self._channel.write("derived", **{name: meta[name] for name in names})
+
+
+def _in_fork(work, trial):
+    """Work in a fork, and have the trial take what comes; return whether it came to its end."""
+    reading, writing = os.pipe()
+    pid = forking.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException), open(writing, "wb", 0) as file:
+            work(lambda sent: file.write(pickle.dumps(sent)))
+        os._exit(0)
+    os.close(writing)
+    is_over = False
+    with contextlib.suppress(EOFError, pickle.UnpicklingError), open(reading, "rb") as file:
+        while not is_over:
+            is_over = trial.take(pickle.load(file))
+    used = os.wait4(pid, 0)[2]
+    if not is_over:
+        trial.died((used.ru_utime + used.ru_stime) * 1e9)
+    return is_over
 
 
 def _loaded(session, calls):
@@ -133,9 +157,13 @@ class _Trial:
         self._seen = set()
         self.told = {"raised": 0, "slow": 0, "seen": 0}
 
-    def run(self, target, observed):
-        """Derive until there are enough, or the budget is spent."""
-        chance = random.Random("%s %s" % (self._seed, target))
+    def run(self, target, observed, attempt, send):
+        """Derive until there are enough, or the budget is spent; send what is kept, then what happened.
+
+        An input that ends the process, or cannot be ended otherwise, costs those that were to come in this
+        attempt.
+        """
+        self._send, chance = send, random.Random("%s %s %s" % (self._seed, target, attempt))
         calls = [call for call, _ in observed]
         self._options = _Options(self._session.prepare(calls[0])[0])
         known = relations.infer([self._options.given(*made) for _, made in observed])
@@ -147,6 +175,22 @@ class _Trial:
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
         self._spend(partial(make, constant) for constant in constants * _OF_A_CONSTANT)
         self._spend(itertools.repeat(partial(make, None), _TRIES * sum(self._wanted.values())))
+        send((None, self.told))
+
+    def take(self, sent):
+        """Keep what an attempt has sent; return whether that was the last of it."""
+        outside, one = sent
+        if outside is None:
+            self.told = one
+            return True
+        self._kept[outside].append(one)
+        self._seen.add(one[-1])
+        return False
+
+    def died(self, spent_ns):
+        """Note that an attempt has ended before its end."""
+        self.told["slow"] += 1
+        self._left_ns -= spent_ns
 
     def _spend(self, steps):
         """Take steps until there are enough inputs, or the budget is spent."""
@@ -194,7 +238,7 @@ class _Trial:
         started = time.process_time_ns()
         with contextlib.suppress(Exception, TooSlow):
             function, (args, kwargs) = self._session.prepare(call)
-            with limited(_SEED_CALL_S), awaited():
+            with limited(_SEED_CALL_S), awaited(), mortal(_SEED_CALL_S):
                 self._session.make(function, args, kwargs, call.meta)
         return time.process_time_ns() - started
 
@@ -226,14 +270,16 @@ class _Trial:
         cost_ns = self._cost_ns(inputs.Call(meta, blob))
         # Of wrong types it is of interest what is raised; what comes of duck typing is not.
         if cost_ns is not None and (breaks != "type" or meta["raises"]):
-            self._kept[bool(meta["breaks"])].append((cost_ns, len(blob), meta, blob))
+            sent = bool(meta["breaks"]), (cost_ns, len(blob), meta, blob)
+            self.take(sent)
+            self._send(sent)
 
     def _cost_ns(self, call):
         """Return the CPU time of a call; None when it does not end normally."""
         started = time.process_time_ns()
         try:
             function, (args, kwargs) = self._session.prepare(call)
-            with limited(self._call_s), awaited():
+            with limited(self._call_s), awaited(), mortal(self._call_s):
                 self._session.make(function, args, kwargs, call.meta)
         except TooSlow:
             self.told["slow"] += 1
@@ -293,7 +339,7 @@ class _Options:
     """What a function knows by itself.
 
     Attributes:
-        words: texts in tables of its module that its code names.
+        words: numbers and texts of its module that its code names, those in tables as well.
     """
 
     def __init__(self, function):
@@ -306,9 +352,9 @@ class _Options:
             self._names = list(inspect.signature(function).parameters)
         function = inspect.unwrap(getattr(function, "__func__", function))
         names = getattr(getattr(function, "__code__", None), "co_names", ())
-        tables = [getattr(function, "__globals__", {}).get(name) for name in names]
-        found = [item for table in tables if type(table) in _TABLES for item in _items(table)]
-        self.words = list(dict.fromkeys(item for item in found if type(item) is str))[:_MOST_WORDS]
+        named = [getattr(function, "__globals__", {}).get(name) for name in names]
+        found = [one for value in named for one in (_items(value) if type(value) in _TABLES else (value,))]
+        self.words = list(dict.fromkeys(filter(_is_constant, found)))[:_MOST_WORDS]
 
     def given(self, args, kwargs):
         """Return the same call with all options given."""
@@ -320,3 +366,7 @@ class _Options:
 
 def _items(table):
     return (*table, *table.values()) if type(table) is dict else table
+
+
+def _is_constant(value):
+    return (type(value) is str and 0 < len(value) <= _MOST_SIGNS) or (type(value) is int and abs(value) > 1)

@@ -21,7 +21,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 _COPIED_AT_ONCE = 1 << 20
 
 #: Kept from the start: a project may replace them (gevent does).
-_fork, _waitpid = os.fork, os.waitpid
+fork, _waitpid = os.fork, os.waitpid
 _libc = ctypes.CDLL(None)
 
 
@@ -35,7 +35,7 @@ def fork_twice():
         OSError: there is no room for another process.
     """
     reading, writing = os.pipe()
-    middle = _fork()
+    middle = fork()
     if middle == 0:
         os.close(reading)
         if _is_check(writing):
@@ -52,7 +52,7 @@ def fork_twice():
 def _is_check(writing):
     """Fork again in the middle process, which ends here; return True in the check."""
     try:
-        pid = _fork()
+        pid = fork()
         if pid == 0:
             os.close(writing)
             return True

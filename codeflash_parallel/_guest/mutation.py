@@ -282,7 +282,11 @@ class Mutator:
         kind = type(value)
         if kind in (int, float):
             return kind(number) if abs(number) < 1 << 63 else value
-        if kind is str and 31 < number < 0xD800 and self._chance.random() < 0.3:
+        if (
+            kind is str
+            and (31 < number < 0xD800 or 0xE000 <= number <= 0x10FFFF)
+            and self._chance.random() < 0.3
+        ):
             return self._inserted(value, chr(number))
         if kind in SIZED and not is_fields(value):
             size = number * self._chance.choice((1, 1, 1, 2, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -435,3 +436,69 @@ async def test_slow_calls_have_fresh_inputs_too(tmp_path: Path) -> None:
             new = f"(values[at:] if len(values) > 900 else {other})"
             text = SLOW["shop/sums.py"].replace("values[at:]", new)
             assert (await lab.check(lab.candidate(shop__sums=text))).code is code
+
+
+DEADLY = {
+    "shop/sums.py": """
+import os
+
+
+def power(number):
+    return 10**number % 7
+
+
+def ended(word):
+    if word.isupper():
+        os._exit(0)
+    return word + word
+
+
+def total(values):
+    return sum(values)
+""",
+    "tests/test_sums.py": """
+from shop.sums import ended, power, total
+
+def test_all():
+    assert power(3) == 6 and power(1000) == 4
+    assert ended("ab") == "abab" and ended("c") == "cc"
+    assert total([1, 2]) == 3 and total([4]) == 4
+""",
+}
+
+
+async def test_an_input_that_ends_the_process_or_never_ends_costs_no_other(tmp_path: Path) -> None:
+    targets = tuple(f"shop/sums.py::{name}" for name in ("power", "ended", "total"))
+    async with open_check_lab(tmp_path, files=DEADLY, targets=targets, derives=True) as lab:
+        counts = Counter(call.target for call in lab.baseline.derived.values())
+        assert min(counts[target] for target in range(3)) >= 20
+
+
+KNOWING = {
+    "shop/sums.py": """
+LIMIT = 700
+ANIMALS = {"zebra": "zoo"}
+
+
+def told(text, loud=False):
+    text = text[:LIMIT]
+    if text in ANIMALS:
+        return ANIMALS[text]
+    return text.upper() if loud else text
+""",
+    "tests/test_sums.py": """
+from shop.sums import told
+
+def test_told():
+    assert told("ab cd") == "ab cd" and told("x") == "x"
+""",
+}
+
+
+async def test_inputs_are_made_of_options_and_of_what_the_module_holds(tmp_path: Path) -> None:
+    async with open_check_lab(tmp_path, files=KNOWING, targets=("shop/sums.py::told",), derives=True) as lab:
+        for old, new in (("[:LIMIT]", "[: LIMIT + 1]"), ("in ANIMALS", "in ()"), (" if loud else text", "")):
+            new_text = KNOWING["shop/sums.py"].replace(old, new)
+            new_text = new_text.replace("return text.upper()\n", "return text\n")
+            outcome = await lab.check(lab.candidate(shop__sums=new_text))
+            assert (outcome.code, outcome.difference is not None) == (Code.VALUE_DIFFERS, True), old
