@@ -28,6 +28,8 @@ import mutations  # noqa: E402 - the tests' own
 import rewrites  # noqa: E402 - the tests' own
 from harness import Place, commit_all, make_place, make_venv  # noqa: E402
 
+from codeflash_parallel.process.environment import QUIET_VARIABLE  # noqa: E402
+
 #: Changes that a test sees at once, and that do not hang.
 WRONG = ("return", "constant", "compare", "boolean")
 #: Seconds that one command may take here; more is a hang.
@@ -339,6 +341,7 @@ def documented(
     workload = prepared.workload
     keyword = ["-k", workload.keyword] if workload.keyword else []
     functions = [word for target in workload.targets for word in ("--function", target)]
+    quiet = {name: os.environ[name] for name in (QUIET_VARIABLE,) if name in os.environ}
     with tempfile.TemporaryDirectory(dir=prepared.place.home.parent) as cache:
         done = subprocess.run(
             [
@@ -347,7 +350,7 @@ def documented(
                 *("--tests", *workload.tests, *keyword, "--output-format", "json", *options),
             ],
             cwd=prepared.place.repository,
-            env=dict(prepared.place.environment),
+            env={**prepared.place.environment, **quiet},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
