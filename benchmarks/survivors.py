@@ -39,10 +39,15 @@ OPTIONS = ("--timeout", "2", "-j", "2", "--seed", "1")
 
 
 def _package(
-    pin: str, path: str, tests: str, keyword: str = "", requirements: tuple[str, ...] = ()
+    pin: str,
+    path: str,
+    tests: str,
+    keyword: str = "",
+    requirements: tuple[str, ...] = (),
+    kind: str = "",
 ) -> Workload:
     return Workload(
-        kind=pin.partition("==")[0],
+        kind=kind or pin.partition("==")[0],
         pin=pin,
         path=path,
         functions=(),
@@ -57,6 +62,10 @@ PACKAGES = {
     workload.kind: workload
     for workload in (
         _package("boltons==26.2.0", "boltons/strutils.py", "tests/test_strutils.py"),
+        _package(
+            "boltons==26.2.0", "boltons/iterutils.py", "tests/test_iterutils.py", kind="boltons-iterutils"
+        ),
+        _package("xmltodict==1.0.4", "xmltodict.py", "tests"),
         _package("toolz==1.2.0", "toolz/itertoolz.py", "toolz/tests/test_itertoolz.py"),
         _package("inflection==0.5.1", "inflection/__init__.py", "test_inflection.py"),
         _package("webcolors==25.10.0", "src/webcolors/_html5.py", "tests/test_html5.py"),
