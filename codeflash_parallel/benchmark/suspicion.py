@@ -25,6 +25,9 @@ FIRST_CALLS_NS = 1_000_000
 MOVED_SHARE = 0.25
 MOSTLY = 0.75
 
+#: No suspicion, but no proof either.
+SCATTERS = "the rest of its tests scatters too much to exclude that work was moved there"
+
 #: Error of the doubt that the wall clock raises.
 DOUBT_ALPHA = 0.01
 
@@ -44,20 +47,16 @@ def suspicion(raced: Raced, arm: str, bound: Interval) -> str:
 def _moved(raced: Raced, arm: str) -> str:
     """Return that the rest of the tests grew, or may have grown, by some of what is saved; or nothing.
 
-    What is done outside of the targets' calls is on no other clock. In later passes it may not seem to have
-    grown by a quarter of what is saved, and surely not by most of it; in the first one of a process, which is
-    noisier, it may not surely have grown.
+    What is done outside of the targets' calls is on no other clock. It may not surely have grown by a quarter
+    of what is saved; and in later passes, which are less noisy, it may not seem to have grown so, and surely
+    not by most of what is saved.
     """
     later, first = (_rest(raced, arm, kind) for kind in (BlockKind.TIMED, BlockKind.FIRST))
     sure = raced.plan.giving_up
-    if (
-        Evidence(_grown(later, MOVED_SHARE)).centre() > 0
-        or Evidence(_grown(first, MOVED_SHARE)).above(0.0) * sure >= 1
-    ):
+    if any(Evidence(_grown(rows, MOVED_SHARE)).above(0.0) * sure >= 1 for rows in (later, first)):
         return "the rest of its tests takes longer: work was moved there"
-    if Evidence(_grown(later, MOSTLY)).below(0.0) * sure >= 1:
-        return ""
-    return "the rest of its tests scatters too much to exclude that work was moved there"
+    is_sure = Evidence(_grown(later, MOSTLY)).below(0.0) * sure >= 1
+    return "" if is_sure and Evidence(_grown(later, MOVED_SHARE)).centre() <= 0 else SCATTERS
 
 
 def _grown(rows: Sequence[tuple[float, float, float]], share: float) -> list[float]:

@@ -17,6 +17,7 @@ from codeflash_parallel.benchmark.plan import RacePlan, RaceStage
 from codeflash_parallel.benchmark.policy import Merit
 from codeflash_parallel.benchmark.raced import Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.benchmark.ranking import Ranked
+from codeflash_parallel.benchmark.suspicion import SCATTERS
 from codeflash_parallel.model.outcome import Code, Status, Verdict
 
 #: Who the race could not decide about: it says nothing about how fast they are.
@@ -87,7 +88,8 @@ class Judge:
         if entry.standing is Standing.REGRESSES or self._seems_slower(entry):
             return Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
         if doubt := self._doubt(entry):
-            return Code.SUSPECT, f"suspect: {doubt}"
+            noisy = (Code.TOO_NOISY, f"{entry.times}, but {doubt}")
+            return noisy if doubt == SCATTERS else (Code.SUSPECT, f"suspect: {doubt}")
         if self._winners:
             return self._beside(fastest_of(self._winners), entry)
         return self._of_open(entry) if entry.standing is Standing.OPEN else self._of_untried(entry)

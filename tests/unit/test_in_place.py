@@ -11,8 +11,11 @@ from codeflash_parallel.benchmark.decide import Looks, Standing
 from codeflash_parallel.benchmark.entries import Entry
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
 from codeflash_parallel.benchmark.raced import Raced
+from codeflash_parallel.benchmark.rank import rank
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.benchmark.suspicion import SCATTERS
 from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.model.outcome import Code, Verdict
 
 PLAN = RacePlan(groups=(Group(name="a", ns=1), Group(name="b", ns=1)), work=Work.IN_PLACE).confirmation(10**9)
 #: Nanoseconds: a pass over the calls, what a first one takes more, the rest of the tests, and a window itself.
@@ -86,4 +89,8 @@ def test_who_moves_work_into_the_rest_of_the_tests_is_doubted() -> None:
 
 
 def test_a_gain_that_drowns_in_the_rest_of_the_tests_is_doubted() -> None:
-    assert "the rest of its tests" in entry(0.9 * CALLS + COLD, 0.9 * CALLS, noise=0.1).doubt
+    found = entry(0.8 * CALLS + COLD, 0.8 * CALLS, noise=0.2)
+    assert found.doubt == SCATTERS
+    said = rank([found.raced], [found.raced], PLAN, {})
+    assert (said.verdict, said.of("x").code) == (Verdict.TOO_NOISY, Code.TOO_NOISY)
+    assert SCATTERS in said.summary
