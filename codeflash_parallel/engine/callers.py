@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -39,8 +40,10 @@ _SLIGHT = 0.05
 _LOOKS = 4000
 _LEAST_S, _MOST_S = 0.0001, 0.002
 _ENOUGH_LOOKS = 40
-#: How often functions further out are tried where calls of the nearest cannot be made again.
+#: How often functions further out are tried where calls of the nearest cannot be made again, and for how long
+#: another attempt is begun, in seconds.
 _ATTEMPTS = 3
+_PATIENCE_S = 30.0
 #: CPU nanoseconds that their calls may take in each check.
 _CHECK_NS = 1_000_000_000
 
@@ -111,10 +114,10 @@ async def callers_of(context: RunContext) -> Callers | None:
 
 async def _found(context: RunContext, inputs: Path) -> Baseline:
     """Return what the nearest callers give; no calls where none will do."""
-    located, unfit = await _located(context), set[str]()
+    began_s, located, unfit = anyio.current_time(), await _located(context), set[str]()
     for _ in range(_ATTEMPTS):
         names = nearest(located, unfit)
-        if not names:
+        if not names or anyio.current_time() > began_s + _PATIENCE_S:
             break
         guest = replace(context.guest, targets=(*context.guest.targets, *map(Target.parse, names)))
         learned = await learn(context, guest, inputs, context.baseline.executing)
