@@ -4,8 +4,12 @@ The walk over a value believes what an object gives to be copied. So each way of
 a class, and a candidate may have no other ones than the baseline.
 """
 
+import collections
 import copyreg
+import enum
 import hashlib
+import pathlib
+import re
 import sys
 import types
 
@@ -33,7 +37,7 @@ def note(cls):
     _SEEN[cls] = _shadowing(cls)
     name = type_name(cls)
     reducer = copyreg.dispatch_table.get(cls)
-    if reducer is not None:
+    if reducer is not None and not _is_standard(reducer):
         _NOTED.add("%s: copyreg %s" % (name, _fingerprint(reducer)))
     for method in _TELLING + _READING:
         found = _special(cls, method)
@@ -69,12 +73,16 @@ def _special(cls, name):
 
 
 def _is_usual(found):
-    """Say whether it is the attribute of every class, or what `dataclass` makes where there are slots."""
+    """Say whether it is C code, the standard library's own, or what `dataclass` makes with slots."""
+    if type(found) in _OF_C:
+        return True
     dataclasses = sys.modules.get("dataclasses")
     made = getattr(dataclasses, "_dataclass_getstate", None)
-    return type(found) is types.GetSetDescriptorType or (made is not None and found is made)
+    return (made is not None and found is made) or _is_standard(found)
 
 
+#: Attributes of classes that are written in C; they refuse objects of all other classes.
+_OF_C = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _PLAIN = frozenset(
     {object, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, BaseException}
 )
@@ -112,3 +120,22 @@ def _code(code):
 def _constant(value):
     # A set of constants has no order that lasts.
     return sorted(map(repr, value)) if type(value) is frozenset else repr(value)
+
+
+def _is_standard(found):
+    """Say whether a function is the standard library's own, as it was before code of a project ran."""
+    if type(found) is not types.FunctionType or found.__defaults__ or _fingerprint(found) not in _STANDARD:
+        return False
+    return all(cell.cell_contents is tuple for cell in found.__closure__ or ())  # of named tuples
+
+
+def _telling(modules):
+    """Yield the functions by which classes of some modules say what they hold, and those of `copyreg`."""
+    classes = [cls for module in modules for cls in vars(module).values() if isinstance(cls, type)]
+    for cls in [*classes, collections.namedtuple("Made", "")]:  # noqa: PYI024 - its methods are the point
+        yield from (vars(cls)[name] for name in _TELLING if type(vars(cls).get(name)) is types.FunctionType)
+    yield from copyreg.dispatch_table.values()
+
+
+re.compile("")  # `re` has registered how patterns are copied
+_STANDARD = frozenset(map(_fingerprint, _telling((collections, enum, pathlib))))
