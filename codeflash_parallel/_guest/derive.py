@@ -52,7 +52,7 @@ _OF_THE_MACHINE = (RecursionError, MemoryError)
 _MEMORY_BYTES = 512 << 20
 #: Attempts that may end before their end, by an input that kills.
 _MOST_DEATHS = 20
-#: The instruction of `raise` and of assertions.
+#: The instruction of `raise`.
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 #: Longest pickle of one input, and of all.
 _INPUT_BYTES, _ALL_BYTES = 1 << 18, 8 << 20
@@ -171,7 +171,7 @@ class _Trial:
         self.told["seen"] = max(size_of(*made) for _, made in observed)
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
-        mutator = Mutator(known, chance, constants)
+        mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
         self._spend(partial(make, constant) for constant in constants * _OF_A_CONSTANT)
         self._spend(itertools.repeat(partial(make, None), _TRIES * sum(self._wanted.values())))
@@ -252,7 +252,10 @@ class _Trial:
             made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
             if made is None:
                 return
-            blob, breaks = pickling.dumps(made, _INPUT_BYTES), known.broken(*made)
+            blob, breaks = (
+                pickling.dumps(made, _INPUT_BYTES),
+                known.broken(*self._options.known(*made, known)),
+            )
             size = size_of(*made)
         except Exception:  # objects of the project may object to being changed or copied; a huge input
             return
@@ -310,7 +313,12 @@ class _Trial:
         return self._raising[outside] <= _RAISING * self._wanted[outside]
 
     def _is_meant(self, error):
-        """Say whether an exception comes from a `raise` or an assertion in the project's own code."""
+        """Say whether an exception comes from a `raise` in the project's own code.
+
+        An assertion tells of a state that no caller should bring about: how it fails is nobody's contract.
+        """
+        if isinstance(error, AssertionError):
+            return False
         trace = error.__traceback__
         while trace.tb_next is not None:
             trace = trace.tb_next
@@ -340,12 +348,14 @@ class _Options:
 
     Attributes:
         words: numbers and texts of its module that its code names, those in tables as well.
+        any_keyword: whether it takes keywords of any name.
     """
 
     def __init__(self, function):
-        self._defaults, self._names = {}, []
+        self._defaults, self._names, self.any_keyword = {}, [], False
         with contextlib.suppress(TypeError, ValueError):
             for name, parameter in inspect.signature(function).parameters.items():
+                self.any_keyword |= parameter.kind is parameter.VAR_KEYWORD
                 by_name = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
                 if by_name and parameter.default is not parameter.empty and is_plain(parameter.default):
                     self._defaults[name] = parameter.default
@@ -362,6 +372,11 @@ class _Options:
             name for name in self._defaults if name not in kwargs and name not in self._names[: len(args)]
         ]
         return args, {**kwargs, **{name: copy.deepcopy(self._defaults[name]) for name in left}}
+
+    def known(self, args, kwargs, known):
+        """Return a call without keywords of any name: nothing is known of them."""
+        names = [name for name in kwargs if not self.any_keyword or (name,) in known.places]
+        return args, {name: kwargs[name] for name in names}
 
 
 def _items(table):

@@ -28,6 +28,8 @@ _GROWTH, _MOST_ITEMS, _MOST_SIGNS = 100, 2_000, 100_000
 _MADE_ITEMS = 200
 #: How many inputs are left as they come: no order is restored in them.
 _WILD = 0.15
+#: How many inputs have keywords in another order, and, where any will do, more of these.
+_KEYWORDS, _NAMES = 0.1, ("a", "b", "z")
 #: How many inputs have a part of another type.
 _MISTYPED = 0.08
 #: Signs that code tends to treat in a way of their own.
@@ -42,10 +44,12 @@ class Mutator:
         known: the relations of all observed calls.
         chance: source of everything drawn.
         constants: numbers and texts of the code: who treats them in a way of their own is found by them.
+        any_keyword: whether the function takes keywords of any name.
     """
 
-    def __init__(self, known, chance, constants=()):
+    def __init__(self, known, chance, constants=(), *, any_keyword=False):
         self._known, self._chance, self._constants = known, chance, tuple(constants)
+        self._any_keyword = any_keyword
         self._constant, self._wild, self._odd = None, False, False
 
     def mutate(self, args, kwargs, others, constant=None):
@@ -68,7 +72,17 @@ class Mutator:
             self._constant = None
         if not self._wild:
             self._match_lengths(args)
-        return tuple(args), kwargs
+        return tuple(args), self._keywords(args, kwargs)
+
+    def _keywords(self, args, kwargs):
+        """Return keywords, now and then more of them where any will do, and in another order."""
+        values = [*args, *kwargs.values()]
+        if self._any_keyword and self._chance.random() < _KEYWORDS:
+            names = self._chance.sample(_NAMES, self._chance.randint(1, len(_NAMES)))
+            kwargs = {**{name: self._chance.choice(values) for name in names}, **kwargs}
+        if self._chance.random() < _KEYWORDS:
+            kwargs = dict(reversed(kwargs.items()))
+        return kwargs
 
     def _argument(self, value, top, others):
         taken = _taken(others, top)

@@ -1,7 +1,7 @@
 """Derived inputs of a baseline: made once, tried out, replayed beside the captured calls, and sorted.
 
 A derived input counts where the baseline ends normally on it (it returns, raises what it was seen to raise,
-or what a `raise` or an assertion in the project's own code says) and twice alike, in two processes with
+or what a `raise` in the project's own code says) and twice alike, in two processes with
 different hash seeds. In the second one and in all candidates the same calls come in the same order.
 """
 

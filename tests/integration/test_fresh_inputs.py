@@ -76,3 +76,56 @@ async def test_who_treats_a_size_or_a_word_in_its_own_way_is_found(
         assert (one.status, one.code) == (Status.REJECTED, Code.VALUE_DIFFERS), name
         assert one.difference is not None
         assert one.difference.derived
+
+
+KEYED = """
+def key(*values, **options):
+    return values + tuple(sorted(options.items()))
+
+def shares(parts):
+    assert sum(parts) <= 100
+    return [part / 100 for part in parts]
+"""
+KEYED_TESTS = """
+from shop.keyed import key, shares
+
+def test_key():
+    assert key(1, x=0) == (1, ("x", 0))
+    assert key(1, 2) == (1, 2)
+
+def test_shares():
+    assert shares([20, 30]) == [0.2, 0.3]
+    assert shares([100]) == [1.0]
+"""
+
+
+async def test_keywords_of_other_names_come_in_any_order_and_how_an_assertion_fails_is_no_contract(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path / "project", shop__keyed_py=KEYED, tests__test_keyed_py=KEYED_TESTS)
+    settings = Settings(
+        functions=("shop/keyed.py::key", "shop/keyed.py::shares"),
+        cache_dir=str(tmp_path / "cache"),
+        parallel_candidates=2,
+    )
+    texts = {
+        "unsorted": KEYED.replace("sorted(options.items())", "options.items()"),
+        "raises otherwise": KEYED.replace(
+            "assert sum(parts) <= 100", "if sum(parts) > 100:\n        raise ValueError(parts)"
+        ),
+        "sorted by a key": KEYED.replace("sorted(options.items())", "sorted(options.items(), key=list)"),
+    }
+    submissions = [
+        Submission(
+            id=CandidateId(name), content=FileTexts(files=(FileText(path="shop/keyed.py", text=text),))
+        )
+        for name, text in texts.items()
+    ]
+    async with Evaluator(project, settings) as evaluator:
+        result = await evaluator.evaluate(submissions, race=RaceMode.CHECK)
+    codes = {str(one.id): one.code for one in result.candidates}
+    assert codes == {
+        "unsorted": Code.VALUE_DIFFERS,
+        "raises otherwise": Code.NOT_RACED,
+        "sorted by a key": Code.NOT_RACED,
+    }
