@@ -12,10 +12,10 @@ _MAX_DECIMALS = 6
 _FIXED = 4
 
 #: What is known of one position. `low`, `high`: of numbers, or None; `decimals`: of floats, or None;
-#: `length`: the only one that there is, or None; `closed`: the only values, where one seems to choose;
-#: `keys`: of dicts, or None; `names`: properties; `pool`: values that were observed.
+#: `length`: the only one that there is, or None; `foreign`: signs of texts beyond ASCII; `closed`: the only
+#: values, where one seems to choose; `keys`: of dicts, or None; `names`: properties; `pool`: values.
 Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
-    "Summary", "types low high decimals length closed keys names pool"
+    "Summary", "types low high decimals length foreign closed keys names pool"
 )
 
 
@@ -32,6 +32,7 @@ def summary_of(values, many):
         high=max(numbers, default=None),
         decimals=_decimals([v for v in numbers if type(v) is float]),
         length=_length(values, many),
+        foreign=frozenset().union(*map(_foreign, values)),
         closed=_closed(values, many),
         keys=_keys([v for v in values if type(v) is dict]),
         names=properties.common(values),
@@ -53,6 +54,13 @@ def _length(values, many):
         return None
     is_short = many and max(lengths) <= _FIXED and all(type(v) in (list, tuple) for v in values)
     return lengths.pop() if is_short or any(map(is_fields, values)) else None
+
+
+def _foreign(value):
+    """Return the signs of a text or of bytes beyond ASCII: code may well leave those that it has not met."""
+    return (
+        {sign for sign in value if ord(sign) > 127} if type(value) is str and not value.isascii() else set()
+    )
 
 
 def _closed(values, many):
@@ -82,6 +90,8 @@ def _broken_container(summary, value):
         return "non-empty"
     if kind in SIZED and summary.length not in (None, len(value)):
         return "length"
+    if not summary.foreign.issuperset(_foreign(value)):
+        return "signs beyond ASCII"
     if kind is dict and summary.keys is not None and frozenset(value) != summary.keys:
         return "key set"
     return ""

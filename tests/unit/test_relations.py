@@ -166,6 +166,11 @@ def test_functions_are_those_of_other_calls_at_the_same_place() -> None:
     assert all(args[1] in (None, len, sum) for args in inside(observed))
 
 
+def test_signs_beyond_ascii_are_those_that_were_seen() -> None:
+    assert {sign for (text,) in inside([call("a b")], count=2000) for sign in text if sign > "~"} == set()
+    assert {sign for (text,) in inside([call("a é")], count=2000) for sign in text if sign > "~"} == {"é"}
+
+
 def test_parts_come_with_another_type() -> None:
     found = [args[0] for args, _, broken in derived([call(["a", "b"])], 3000) if broken == "type"]
     types = {type(item) for items in found if isinstance(items, list) for item in items}
