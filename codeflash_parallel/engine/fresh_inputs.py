@@ -14,8 +14,10 @@ from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 
+from codeflash_parallel.behavior.acceptance import Judge
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import ENOUGH
 from codeflash_parallel.behavior.check import replays_alone
@@ -48,12 +50,14 @@ class FreshInputs:
     Attributes:
         races: whether candidates are raced: they get more inputs, whatever they change.
         known: what the baseline does with those of the last field; `None`: there are none.
+        judge: the user's, for these; `None`: there is none.
     """
 
     context: RunContext
     changes: Changes
     races: bool
     known: Baseline | None = None
+    judge: Judge | None = None
 
     async def learn(self, entries: Sequence[Entry]) -> bool:
         """Make inputs for the candidates of a field; return whether there are any."""
@@ -62,6 +66,9 @@ class FreshInputs:
         is_asked = entries and (self.races or constants)
         if not is_asked or not whole.anchors or self.context.settings.compare is not Compare.VALUES:
             return False
+        judge = self.context.plan.judge
+        # Calls have the numbers of others in each field.
+        self.judge = None if judge is None else replace(judge, known={})
         wanted = Wanted(check_s=max(_CHECK_S, whole.replay_cpu_ns / 1e9), constants=constants)
         wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S) if self.races else wanted
         name = name_of([list(map(repr, constants)), self.races])
@@ -98,7 +105,7 @@ class FreshInputs:
         _, found = await making.run(whole.calls, whole.anchors, drawn)
         await slot.discard()
         context.steps.begin("")
-        return replace(
+        learned = replace(
             whole,
             calls={index: whole.calls[index] for index in whole.anchors},
             derived=found.calls,
@@ -111,6 +118,8 @@ class FreshInputs:
             aside=aside,
             sheltered=(),
         )
+        judge = self.judge  # the baseline's turn is ours already
+        return learned if judge is None else await replace(judge, turn=anyio.Lock()).settled(learned)
 
     async def prepare(self, _entry: Entry, slot: Slot, /) -> None:
         """Make the slot's servers ready."""
@@ -124,7 +133,7 @@ class FreshInputs:
         loosens = self.changes.loosens(entry.staged)
         rules = replace(context.plan.rules, unkept=context.fleet.unkept, loosens=loosens)
         by_edits = self.changes.known_serving(entry.staged)
-        plan = replace(context.plan, baseline=self.known, rules=rules, by_edits=by_edits, judge=None)
+        plan = replace(context.plan, baseline=self.known, rules=rules, by_edits=by_edits, judge=self.judge)
         servers = context.fleet.of(slot)
         return with_fresh(before, await replays_alone(plan, slot.workspace, entry.staged, slot, servers))
 

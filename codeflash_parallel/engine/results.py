@@ -36,21 +36,10 @@ def judged(account: Account) -> RunResult:
         summary += f" {account.context.baseline.left_out}"
     if account.setup.settings.compare is Compare.PASS_FAIL:
         summary += " Only test outcomes were compared (pass-fail), no values."
-    return _result(account, verdict, f"{summary}{_claim(account)}{_accepted(account)}")
-
-
-def _claim(account: Account) -> str:
-    """Say of the winner what it was compared on, and what it gains there."""
-    leaders = account.finding.leaders
-    result = account.ledger.get(leaders[0]).result if leaders else None
-    if result is None or not result.values.derived:
-        return ""
-    values, race = result.values, result.race
-    gains = (race.seen, race.unseen) if race is not None else (None, None)
-    named = zip(gains, ("on your calls", "on unseen ones"), strict=True)
-    figures = ", ".join(f"{gain:.1f}x {where}" for gain, where in named if gain is not None)
-    calls = f"{values.compared + values.repeated:,} calls of your tests"
-    return f" Equal on {calls} and on {values.fresh}{'; ' if figures else ''}{figures}."
+    leader = next((account.ledger.get(name).result for name in finding.leaders), None)
+    if leader is not None and leader.values.derived:
+        summary += f" {leader.claim}"
+    return _result(account, verdict, f"{summary}{_accepted(account)}")
 
 
 def _accepted(account: Account) -> str:

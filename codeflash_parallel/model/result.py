@@ -143,6 +143,15 @@ class CandidateResult:
     race: RaceFigures | None = None
     flags: tuple[Flag, ...] = ()
 
+    @property
+    def claim(self) -> str:
+        """Say what the candidate was compared on, and what it gains there."""
+        values, race = self.values, self.race
+        gains = ((race.seen, "on your calls"), (race.unseen, "on unseen ones")) if race is not None else ()
+        figures = ", ".join(f"{gain:.1f}x {where}" for gain, where in gains if gain is not None)
+        calls = f"{values.compared + values.repeated:,} calls of your tests"
+        return f"Equal on {calls} and on {values.fresh}{'; ' if figures else ''}{figures}."
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
