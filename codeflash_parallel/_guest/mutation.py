@@ -92,6 +92,8 @@ class Mutator:
 
     def _changed(self, value, path, depth):
         """Return a value with one part changed, or changed as a whole."""
+        if _is_text(value):
+            return _of_kind(value, self._changed(str.__str__(value), path, depth))
         parts = children(value) if depth else []
         if parts and self._chance.random() < 0.6:
             return self._inside(value, path, parts, depth)
@@ -382,6 +384,21 @@ def is_plain(value):
     if kind is dict:
         return all(map(is_plain, value)) and all(map(is_plain, value.values()))
     return _is_array(value)
+
+
+def _is_text(value):
+    """Say whether a value is a text of a class of the project's own (members of enumerations apart)."""
+    return isinstance(value, str) and type(value) is not str and not hasattr(type(value), "__members__")
+
+
+def _of_kind(value, text):
+    """Return a text as one of the class of another, with the attributes of that."""
+    if type(text) is not str:
+        return value
+    made = str.__new__(type(value), text)
+    with contextlib.suppress(AttributeError):
+        made.__dict__.update(value.__dict__)
+    return made
 
 
 def _is_free(value):

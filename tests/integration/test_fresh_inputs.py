@@ -85,9 +85,13 @@ def key(*values, **options):
 def shares(parts):
     assert sum(parts) <= 100
     return [part / 100 for part in parts]
+
+class Label(str):
+    def spaced(self):
+        return " ".join(self.split())
 """
 KEYED_TESTS = """
-from shop.keyed import key, shares
+from shop.keyed import Label, key, shares
 
 def test_key():
     assert key(1, x=0) == (1, ("x", 0))
@@ -96,15 +100,19 @@ def test_key():
 def test_shares():
     assert shares([20, 30]) == [0.2, 0.3]
     assert shares([100]) == [1.0]
+
+def test_spaced():
+    assert Label(" a  b ").spaced() == "a b"
+    assert Label("b c").spaced() == "b c"
 """
 
 
-async def test_keywords_of_other_names_come_in_any_order_and_how_an_assertion_fails_is_no_contract(
+async def test_keywords_come_in_any_order_texts_of_own_classes_change_and_assertions_are_no_contract(
     tmp_path: Path,
 ) -> None:
     project = make_project(tmp_path / "project", shop__keyed_py=KEYED, tests__test_keyed_py=KEYED_TESTS)
     settings = Settings(
-        functions=("shop/keyed.py::key", "shop/keyed.py::shares"),
+        functions=("shop/keyed.py::key", "shop/keyed.py::shares", "shop/keyed.py::Label.spaced"),
         cache_dir=str(tmp_path / "cache"),
         parallel_candidates=2,
     )
@@ -113,6 +121,7 @@ async def test_keywords_of_other_names_come_in_any_order_and_how_an_assertion_fa
         "raises otherwise": KEYED.replace(
             "assert sum(parts) <= 100", "if sum(parts) > 100:\n        raise ValueError(parts)"
         ),
+        "two spaces": KEYED.replace('" ".join(self.split())', "self.strip().replace('  ', ' ')"),
         "sorted by a key": KEYED.replace("sorted(options.items())", "sorted(options.items(), key=list)"),
     }
     submissions = [
@@ -127,5 +136,6 @@ async def test_keywords_of_other_names_come_in_any_order_and_how_an_assertion_fa
     assert codes == {
         "unsorted": Code.VALUE_DIFFERS,
         "raises otherwise": Code.NOT_RACED,
+        "two spaces": Code.VALUE_DIFFERS,
         "sorted by a key": Code.NOT_RACED,
     }
