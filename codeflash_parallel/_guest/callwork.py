@@ -193,13 +193,13 @@ class Batch:
         self._outcomes = []
         for result in self.results:
             # Encoded in any case: what a result leaves for later is worked off, and charged.
-            outcome = _outcome(result, self._compare)
-            self._outcomes.append(outcome)
+            found = outcome(result, self._compare)
+            self._outcomes.append(found)
             if self._compare == RETURNS:
-                outcome = "raises" if type(result) is Raised else "returns"
+                found = "raises" if type(result) is Raised else "returns"
             elif self._compare == JUDGED and type(result) is not Raised:
-                outcome = "returns"
-            digest.update(outcome.encode("utf-8", "surrogatepass") + b"\n")
+                found = "returns"
+            digest.update(found.encode("utf-8", "surrogatepass") + b"\n")
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
         raised = bool(self.raised())
@@ -265,7 +265,8 @@ class AsyncBatch(Batch):
         return (type(result), items)
 
 
-def _outcome(result, compare):
+def outcome(result, compare):
+    """Return what a call gave as a text that is compared."""
     if type(result) is Raised:
         return "raises " + type_name(type(result.error))
     try:

@@ -4,6 +4,8 @@ import gc
 import hashlib
 import time
 
+from . import callwork
+
 
 class TestWork:
     """Groups of collected items."""
@@ -13,6 +15,8 @@ class TestWork:
     def __init__(self, spec, session, control):
         items = {item.nodeid: item for item in session.items}
         wanted = [group["tests"] for group in spec["groups"]]
+        names = [group["name"] for group in spec["groups"]]
+        self._unsteady = [place for place, name in enumerate(names) if name in spec.get("unsteady", ())]
         lost = [name for names in wanted for name in names if name not in items]
         self.skipped = dict.fromkeys(lost, "the test is not collected")
         self._groups = [[items[name] for name in names if name in items] for names in wanted]
@@ -33,7 +37,8 @@ class TestWork:
             # What the last block left set up for its own tests may be in the way of these.
             self._session._setupstate.teardown_exact(items[0])
         self._reports.clear()
-        return TestBatch(items, calls, self._reports, self._announcer)
+        is_steady = self._announcer is not None and group not in self._unsteady
+        return TestBatch(items, calls, self._reports, self._announcer, is_compared=is_steady)
 
     def close(self):
         """Tear down the fixtures that outlived the last block."""
@@ -56,8 +61,9 @@ class TestBatch:
 
     __test__ = False
 
-    def __init__(self, items, times, reports, announcer):
+    def __init__(self, items, times, reports, announcer, *, is_compared=False):
         self._items, self._times, self._reports, self._announcer = items, times, reports, announcer
+        self._is_compared = is_compared
 
     def run(self):
         """Run the tests; fixtures of wider scope live on from one round to the next."""
@@ -78,13 +84,17 @@ class TestBatch:
                 _rearm(item)
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
 
+    def _kept(self):
+        return self._announcer.kept if self._is_compared and self._times else ()
+
     def check(self):
         """Return a digest of the outcomes of the last round."""
         started = time.process_time_ns()
         outcomes = [(r.nodeid, r.when, r.outcome, hasattr(r, "wasxfail")) for r in self._reports]
         last = outcomes[-len(outcomes) // self._times :] if self._times else []
         # Who switches the collector off speeds up all the rest of the tests.
-        seen = repr((last, gc.isenabled(), gc.get_threshold()))
+        given = [callwork.outcome(value, callwork.FLOATLESS) for value in self._kept()]
+        seen = repr((last, gc.isenabled(), gc.get_threshold(), given))
         checked = {
             "digest": hashlib.sha256(seen.encode()).hexdigest() if last else "",
             "raised": any(outcome == "failed" for _, _, outcome, _ in outcomes),

@@ -5,6 +5,7 @@ own about time is used. A generator is announced step by step.
 """
 
 import os
+import random
 import sys
 from _thread import get_ident
 
@@ -17,6 +18,9 @@ _NEAR, _IN, _OUT = line_of("near"), line_of("in"), line_of("out")
 
 #: Announced in one block at most; what comes then is part of the rest.
 MOST = 1000
+
+#: Results of a block that are compared.
+KEPT = 50
 
 #: Empty windows by which it is found out what an announcement costs.
 EMPTY = 20
@@ -41,12 +45,13 @@ class Announcer(capture.Recorder):
     Attributes:
         every: of so many calls of a target one is announced.
         control: how to speak with the evaluator; without it nothing is announced.
+        kept: results of announced calls of the last block, drawn by lot.
     """
 
     def __init__(self, spec, channel):
         super().__init__(spec, channel)
         self.every, self.control, self._left, self._count = spec.get("every", 1), None, 0, 0
-        self._main, self._bound, self._names = get_ident(), [], {}
+        self.kept, self._main, self._bound, self._names = [], get_ident(), [], {}
         for target in spec["targets"]:
             path = os.path.join(spec["root"], target["path"])
             self._names.setdefault(path, []).append(target["qualname"])
@@ -69,7 +74,10 @@ class Announcer(capture.Recorder):
 
     def open(self):
         """Announce calls from now on."""
-        self._left, self._count = MOST, 0
+        self._left, self._count, self._returned = MOST, 0, 0
+        self.kept.clear()
+        # The hash seed is the same for all arms of a layout.
+        self._random = random.Random(os.environ.get("PYTHONHASHSEED", ""))
 
     def close(self):
         """Announce nothing more."""
@@ -106,9 +114,14 @@ class Announcer(capture.Recorder):
             return None
         return self if origin.shape == "generator" or self.enter() else None
 
-    def returned(self, *_call):
-        """Announce that a call has returned."""
+    def returned(self, _call, _ns, value, *_arguments):
+        """Announce that a call has returned, and keep some of the results."""
         self.leave()
+        self._returned += 1
+        if len(self.kept) < KEPT:
+            self.kept.append(value)
+        elif (place := self._random.randrange(self._returned)) < KEPT:
+            self.kept[place] = value
 
     def raised(self, *_call):
         """Announce that a call has raised."""

@@ -243,6 +243,7 @@ async def _in_place(context: RunContext) -> Workload | None:
         why=f"{_NOT_AGAIN}; they are {note}",
         groups=tuple(groups),
         fields={"every": every},
+        unsteady=tuple(whole.groups[index].name for index in tried.unsteady),
     )
 
 

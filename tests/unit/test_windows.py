@@ -92,3 +92,12 @@ def test_empty_windows_tell_what_an_announcement_costs(announced: Announced) -> 
     announced.announcer.open()
     announced.announcer.try_out()
     assert announced.kinds == ["near", "in", "out"] * windows.EMPTY
+
+
+def test_results_are_kept_by_lot_for_a_comparison(announced: Announced) -> None:
+    announced.announcer.open()
+    for _ in range(windows.KEPT + 20):
+        announced.module.depth(0)
+    assert announced.announcer.kept == ["bare"] * windows.KEPT
+    announced.announcer.open()
+    assert announced.announcer.kept == []
