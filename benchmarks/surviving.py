@@ -2,10 +2,10 @@
 
     python surviving.py job.json [pytest's arguments ...]
 
-Runs in the interpreter of the project. The job names the module's file, the folder of what is imported, and
-mutants by id: the name of a function and the text of the whole module. In a fork the mutant's code takes the
-place of the function's, so that nothing is imported or collected again. What is found is added to the job's
-file: functions that the tests call, and ids of mutants that survive.
+Runs in the interpreter of the project. The job names the module's file, the folder of what is imported, how
+many seconds there are, and mutants by id: the name of a function and the text of the whole module. In a fork
+the mutant's code takes the place of the function's, so that nothing is imported or collected again. What is
+found is added to the job's file: functions that the tests call, and ids of mutants that survive.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -47,10 +48,12 @@ class Killing:
             raise SystemExit(f"the unchanged tests end with {status}")
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         limit = round(TIMES * (usage.ru_utime + usage.ru_stime)) + SECONDS
+        end = time.monotonic() + self.job["seconds"]
         self.found["survivors"] = [
             name
             for name, (function, text) in self.job["mutants"].items()
             if function in self.found["called"]
+            and time.monotonic() < end
             and not _forked(partial(self._mutated, session, functions[function], text), limit)
         ]
         return True

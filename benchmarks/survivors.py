@@ -158,7 +158,7 @@ def surviving(prepared: Prepared, mutants: Sequence[Mutated]) -> dict[str, Any]:
     job = prepared.place.state / "job.json"
     source = "src" if prepared.workload.editable else "."
     about: dict[str, Any] = {"file": str(prepared.file), "imports": str(prepared.place.repository / source)}
-    about |= {"mutants": {one.id: (one.function, one.text) for one in mutants}}
+    about |= {"seconds": LONGEST_S / 3, "mutants": {one.id: (one.function, one.text) for one in mutants}}
     job.write_text(json.dumps(about), encoding="utf-8")
     script = str(Path(__file__).with_name("surviving.py"))
     done = subprocess.run(

@@ -39,7 +39,7 @@ def test_mutants_that_the_tests_do_not_notice_survive(tmp_path: Path) -> None:
         "not called": ("never_called", MODULE.replace("return text\n", "return None\n")),
     }
     job = tmp_path / "job.json"
-    about = {"file": str(tmp_path / "shop.py"), "imports": str(tmp_path), "mutants": mutants}
+    about = {"file": str(tmp_path / "shop.py"), "imports": str(tmp_path), "mutants": mutants, "seconds": 60}
     job.write_text(json.dumps(about))
     command = [sys.executable, str(SURVIVING), str(job), "-q", "-p", "no:cacheprovider", "test_shop.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
