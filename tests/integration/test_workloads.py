@@ -217,7 +217,11 @@ def test_a_generator_is_timed_inside_its_test_step_by_step(tmp_path: Path) -> No
     code = GENERATOR.replace("number - step + step", "number")
     result, phases = run(project, tmp_path / "cache", code, time_budget=PLENTY_S)
     assert race_of(phases).startswith("workload in-place: calls inside 1 test"), result.race
-    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    (candidate,) = result.candidates
+    # A busy machine may let the rest of the test scatter too much: then nothing is credited, nor suspected.
+    noisy = (Status.LOST, Code.TOO_NOISY)
+    assert (candidate.status, candidate.code) in {(Status.WON, Code.OK), noisy}, candidate.reason
+    assert candidate.speedup.estimate > 1.1
 
 
 def test_whole_tests_where_calls_are_too_short_to_be_timed_inside(tmp_path: Path) -> None:
