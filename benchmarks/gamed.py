@@ -117,9 +117,7 @@ def measure(
         line = {"program": label, "function": function.name, "kind": each["id"], "outcome": result}
         line |= {"class": KINDS[each["id"]], "status": each["status"], "code": each["code"]}
         line |= {"speedup": (each["speedup"] or {}).get("estimate"), "reason": each["reason"]}
-        lines.append(
-            {**line, "derivation": document["derivation"], "seconds": document["timings"]["total"] / 1e3}
-        )
+        lines.append({**line, "seconds": document["timings"]["total"] / 1e3})
     return lines
 
 
