@@ -19,7 +19,7 @@ from . import forking, importing, inputs, instrument, pickling, relations, reloc
 from .allowance import CALL_S, TooSlow, awaited, limit_memory, limited, mortal
 from .mutation import Mutator, is_plain
 from .naming import type_name
-from .positions import size_of
+from .positions import positions, size_of
 from .replay import Session
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
@@ -256,7 +256,9 @@ class _Trial:
                 pickling.dumps(made, _INPUT_BYTES),
                 known.broken(*self._options.known(*made, known)),
             )
-            size = size_of(*made)
+            size, texts = size_of(*made), itertools.chain.from_iterable(positions(*made).values())
+            if any(type(text) is str and relocating.is_amid(text) for text in texts):
+                return
         except Exception:  # objects of the project may object to being changed or copied; a huge input
             return
         self._try_new(base, blob, breaks, size)

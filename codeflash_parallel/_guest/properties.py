@@ -4,6 +4,8 @@ A test returns True or False, or None where the value says nothing about it (a l
 sorted nor unsorted).
 """
 
+import os
+
 #: These come about by chance where there are few items: one value that has them is long enough, or two do.
 _BY_CHANCE = frozenset(("a permutation", "indexes", "rows of indexes", "square"))
 _LONG = 4
@@ -37,6 +39,11 @@ def _answer(test, value):
         return test(value)
     except Exception:  # items that cannot be compared or hashed
         return None
+
+
+def _absolute_path(value):
+    """Tell paths as the operating system gives them: code may well rely on that form."""
+    return value[:1] == "/" and os.path.normpath(value) == value if type(value) is str else None
 
 
 def _items(value, least=2):
@@ -136,6 +143,7 @@ def _not_zero(value):
 
 
 _TESTS = {
+    "an absolute path": _absolute_path,
     "sorted": _pairwise(lambda a, b: a <= b),
     "sorted downwards": _pairwise(lambda a, b: a >= b),
     "strictly sorted": _pairwise(lambda a, b: a < b),

@@ -80,6 +80,12 @@ def names_a_part(blob):
     return any(stem in blob for stem in _STEMS)
 
 
+def is_amid(text):
+    """Say whether a path of the slot stands behind a sign of a path: what is made of that is another."""
+    signs = [text[at - 1] for at in (text.find(path) for path, _ in _PLACES) if at > 0]
+    return any(sign.isalnum() or sign in "._-~/" for sign in signs)
+
+
 def pickled_as(value):
     """Return what stands in a pickle for a text or path of the slot; `None`: it stands for itself."""
     kind = type(value)

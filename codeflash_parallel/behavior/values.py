@@ -170,8 +170,8 @@ def _gravest_first(one: Differing) -> tuple[int, int]:
 def _is_beyond(one: Differing, known: Known, rules: Rules) -> bool:
     """Say whether a difference lies outside of what the observed calls can vouch for.
 
-    What the project's own code raises is an outcome on any input. What a builtin complains about is one for
-    candidates that return there and whose patch swallows exceptions, or drops checks.
+    For candidates that return where the baseline raises: what the project's own code raises is an outcome on
+    any input; what a builtin complains about is one where the patch swallows exceptions, or drops checks.
     """
     broken = known.breaks.get(one.index)
     if broken:
@@ -180,9 +180,9 @@ def _is_beyond(one: Differing, known: Known, rules: Rules) -> bool:
 
 
 def _is_by_accident(one: Differing, known: Known) -> bool:
-    """Say whether both sides raise where neither means to: which exception that is tells nothing."""
+    """Say whether both sides raise on an input unlike those of the tests: what they raise tells nothing."""
     returns = one.got is not None and one.got.kind == "return"
-    return known.breaks.get(one.index) == ACCIDENT and not returns
+    return known.breaks.get(one.index) in {ACCIDENT, OBJECTED} and not returns
 
 
 def _counts(

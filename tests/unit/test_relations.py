@@ -253,3 +253,10 @@ def test_the_nodes_of_a_graphs_edges_are_among_its_nodes():
     assert "what is in argument 1 is in argument 0" in known.pairs
     assert known.broken((["c"], [("a", "b")]), {}) == "what is in argument 1 is in argument 0"
     assert known.broken((["a", "b"], many[1:]), {}) == ""
+
+
+def test_paths_stay_as_the_operating_system_gives_them() -> None:
+    known = relations.infer([(("/tmp/a/b",), {}), (("/tmp/c",), {})])
+    assert known.broken(("/tmp/other",), {}) == ""
+    assert known.broken(("/tmp//other",), {}) == known.broken(("./tmp",), {}) == "an absolute path"
+    assert relations.infer([(("/tmp/a",), {}), (("words",), {})]).broken(("a//b",), {}) == ""
