@@ -122,7 +122,10 @@ def load_facts(path: Path = FACTS) -> list[dict[str, Any]]:
     """Return the facts of all cases: of a folder with a file for each, or of one file with a list."""
     if path.is_dir():
         return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(path.glob("*.json"))]
-    facts: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        facts: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"no facts in {path}: {error}") from None
     return facts
 
 

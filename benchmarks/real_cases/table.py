@@ -27,6 +27,14 @@ SAID = frozenset({"winner", "tie", "nothing_faster", "none_correct"})
 PHASES = ("snapshot", "baseline", "behavior", "race", "profile", "refine", "report")
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the runs in a file."""
+    try:
+        return [json.loads(text) for text in path.read_text("utf-8").splitlines() if text]
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"no runs in {path}: {error}") from None
+
+
 def row(case: str, line: Mapping[str, Any], judgement: Judgement) -> tuple[str, ...]:
     """Return the cells of one run."""
     named = ", ".join(judgement.named)
@@ -179,9 +187,7 @@ def main() -> int:
     add_facts(parser)
     parser.add_argument("--details", action="store_true", help="also a table of each run's candidates")
     options = parser.parse_args()
-    lines = [
-        json.loads(text) for path in options.files for text in path.read_text("utf-8").splitlines() if text
-    ]
+    lines = [line for path in options.files for line in read_lines(path)]
     facts = {each["name"]: each for each in load_facts(options.facts)}
     more = [details(line, facts[line["case"]]) for line in lines] if options.details else []
     print("\n\n".join(filter(None, (side_by_side(lines, facts), tables(lines, facts), *more))))

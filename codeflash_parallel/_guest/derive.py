@@ -32,8 +32,8 @@ _MOST_WORDS, _MOST_SIGNS, _TABLES = 32, 60, (list, tuple, set, frozenset, dict)
 _MOST_READ = 20
 #: By how many items more, besides as many again.
 _READ_ON = 8
-#: CPU seconds for trying out inputs of one target, where there are many targets.
-_LEAST_TRY_S = 0.3
+#: CPU seconds for trying out inputs of one target, and for those that are kept, where there are many targets.
+_LEAST_TRY_S, _LEAST_CHECK_S = 0.3, 0.025
 #: Seeds that take longer are made smaller, in so much of the budget: CPU nanoseconds, smaller ones that are
 #: looked at, seconds after which one is ended.
 _SEED_NS, _SMALLER, _SEED_CALL_S, _SEEDING = 5_000_000, 60, 0.5, 0.2
@@ -86,7 +86,7 @@ class _Work:
         self._next = spec["first"]
         count = max(1, len(spec["targets"]))
         self._try_ns = max(spec["try_s"] / count, _LEAST_TRY_S) * 1e9
-        self._check_ns = spec["check_s"] / count * 1e9
+        self._check_ns = max(spec["check_s"] / count, _LEAST_CHECK_S) * 1e9
         self._room = _ALL_BYTES
 
     def derive(self, target, calls):
@@ -168,7 +168,7 @@ class _Trial:
         self._options = _Options(self._session.prepare(calls[0])[0])
         known = relations.infer([self._options.given(*made) for _, made in observed])
         constants = [*self._constants, *self._options.words]
-        self.told["seen"] = max(size_of(*made) for _, made in observed)
+        self.told["seen"] = max(size_of(positions(*made)) for _, made in observed)
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
         mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
@@ -252,16 +252,13 @@ class _Trial:
             made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
             if made is None:
                 return
-            blob, breaks = (
-                pickling.dumps(made, _INPUT_BYTES),
-                known.broken(*self._options.known(*made, known)),
-            )
-            size, texts = size_of(*made), itertools.chain.from_iterable(positions(*made).values())
-            if any(type(text) is str and relocating.is_amid(text) for text in texts):
-                return
+            blob, found = pickling.dumps(made, _INPUT_BYTES), positions(*made)
+            breaks, size = known.broken_by(self._options.named(found, known)), size_of(found)
         except Exception:  # objects of the project may object to being changed or copied; a huge input
             return
-        self._try_new(base, blob, breaks, size)
+        texts = itertools.chain.from_iterable(found.values())
+        if not any(type(text) is str and relocating.is_amid(text) for text in texts):
+            self._try_new(base, blob, breaks, size)
 
     def _try_new(self, base, blob, breaks, size):
         is_new = blob not in self._seen and not relocating.names_a_part(blob)
@@ -375,10 +372,11 @@ class _Options:
         ]
         return args, {**kwargs, **{name: copy.deepcopy(self._defaults[name]) for name in left}}
 
-    def known(self, args, kwargs, known):
-        """Return a call without keywords of any name: nothing is known of them."""
-        names = [name for name in kwargs if not self.any_keyword or (name,) in known.places]
-        return args, {name: kwargs[name] for name in names}
+    def named(self, found, known):
+        """Return values by position without keywords of any name: nothing is known of these."""
+        if not self.any_keyword:
+            return found
+        return {path: v for path, v in found.items() if type(path[0]) is int or path[:1] in known.places}
 
 
 def _items(table):

@@ -33,7 +33,7 @@ _KEYWORDS, _NAMES = 0.1, ("a", "b", "z")
 #: How many inputs have a part of another type.
 _MISTYPED = 0.08
 #: Signs that code tends to treat in a way of their own.
-_SIGNS = (" ", "  ", "\t", "\n", "-", "_", ".", ",", ";", ":", "/", "é", "ß", "İ", "0", "a", "A", "\0")
+_SIGNS = tuple(" \t\n\r\f-_.,;:/éßİ0aA\0") + ("  ",)
 _CASES = tuple(map(operator.methodcaller, ("upper", "lower", "swapcase", "title")))
 
 
@@ -253,8 +253,14 @@ class Mutator:
         if is_text:
             return "a"
         place = self._known.places.get((*path, ITEMS))
-        item = copy.deepcopy(self._chance.choice(place.pool)) if place is not None else 0
-        return self._changed(item, (*path, ITEMS), 1) if self._chance.random() < 0.5 else item
+        if place is None:
+            return 0
+        item = copy.deepcopy(self._chance.choice(place.pool))
+        if self._chance.random() < 0.5:
+            return item
+        changed = self._changed(copy.deepcopy(item), (*path, ITEMS), 1)
+        # One of a thousand items would break the relation of all.
+        return changed if self._wild or not broken_by(place, changed) else item
 
     def _mapping(self, value, path, wanted):
         items = list(value.items())
@@ -328,7 +334,8 @@ class Mutator:
         names, parts = place.names, list(value)
         try:
             if "distinct" in names or "strictly sorted" in names:
-                parts = list({repr(part): part for part in parts}.values())
+                once = list({repr(part): part for part in parts}.values())
+                parts = once + _others(once, len(parts) - len(once))
             for name, key in _ORDERS.items():
                 if name in names:
                     parts.sort(key=key, reverse=name == "sorted downwards")
@@ -423,6 +430,14 @@ def _taken(others, top):
     if type(top) is str:
         return [kwargs[top]] if top in kwargs else []
     return [args[top]] if top < len(args) else []
+
+
+def _others(parts, count):
+    """Return so many numbers or texts that are not among some; none where there are parts of other types."""
+    kinds = set(map(type, parts))
+    if kinds == {int}:
+        return list(range(max(parts) + 1, max(parts) + 1 + count))
+    return ["%s%d" % (max(parts), number) for number in range(count)] if kinds == {str} else []
 
 
 def _renamed(value, key, new):

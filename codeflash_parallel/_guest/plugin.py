@@ -125,9 +125,9 @@ class Recording:
 def _watches(spec, channel, guard):
     """Return the plugin that notes processes and modules or looks where time goes, if the spec asks."""
     if spec.get("locate"):
-        from . import locating
+        from . import stack_sampler
 
-        return [locating.Locator(spec, channel)]
+        return [stack_sampler.StackSampler(spec, channel)]
     if not spec.get("watch"):
         return []
     from . import watching

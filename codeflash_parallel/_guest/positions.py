@@ -77,10 +77,11 @@ def _attribute(value, name):
 _HELD = (*SIZED, *NUMBERS, bool, type(None))
 
 
-def size_of(args, kwargs):
-    """Return the length of the longest container or text in a call."""
-    found = positions(args, kwargs).values()
-    return max((len(value) for values in found for value in values if type(value) in SIZED), default=0)
+def size_of(found):
+    """Return the length of the longest container or text among the values of a call by position."""
+    return max(
+        (len(value) for values in found.values() for value in values if type(value) in SIZED), default=0
+    )
 
 
 def word(path):

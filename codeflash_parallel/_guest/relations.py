@@ -21,7 +21,10 @@ class Relations:
 
     def broken(self, args, kwargs):
         """Return the name of the first relation that an input breaks; empty if it keeps all."""
-        found = positions(args, kwargs)
+        return self.broken_by(positions(args, kwargs))
+
+    def broken_by(self, found):
+        """Return the same of values by position."""
         for path, values in found.items():
             summary = self.places.get(path)
             if summary is None:

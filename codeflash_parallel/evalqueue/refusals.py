@@ -236,7 +236,8 @@ class QueueDamaged(EnvironmentFault):
         super().__init__(
             "QUEUE_DAMAGED",
             f"{path} is damaged: {why}.",
-            "End all that use the queue and move the file away: the next command makes an empty queue. "
+            "End all that use the queue and move the file away, with its -wal: "
+            "the next submission makes an empty queue. "
             "What `sqlite3 FILE .recover` still reads of the old one can be handed in again.",
         )
         self.why = why

@@ -7,10 +7,10 @@ from collections import Counter
 
 from codeflash_parallel.model.source import parse
 
-#: Builtins that object to values of the wrong type.
+#: Builtins that check a type, or convert to one; `len` and `ord` are called for what they give.
 _BUILTINS = frozenset(
     {
-        *("isinstance", "issubclass", "callable", "hasattr", "len", "ord"),
+        *("isinstance", "issubclass", "callable", "hasattr"),
         *("int", "float", "complex", "str", "bytes", "list", "tuple", "set", "frozenset", "dict"),
     }
 )

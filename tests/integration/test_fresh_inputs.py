@@ -86,12 +86,15 @@ def shares(parts):
     assert sum(parts) <= 100
     return [part / 100 for part in parts]
 
+def parts(text):
+    return [part for part in text.split(' ') if part]
+
 class Label(str):
     def spaced(self):
         return " ".join(self.split())
 """
 KEYED_TESTS = """
-from shop.keyed import Label, key, shares
+from shop.keyed import Label, key, parts, shares
 
 def test_key():
     assert key(1, x=0) == (1, ("x", 0))
@@ -100,6 +103,10 @@ def test_key():
 def test_shares():
     assert shares([20, 30]) == [0.2, 0.3]
     assert shares([100]) == [1.0]
+
+def test_parts():
+    assert parts("a  b") == ["a", "b"]
+    assert parts("c") == ["c"]
 
 def test_spaced():
     assert Label(" a  b ").spaced() == "a b"
@@ -112,7 +119,7 @@ async def test_keywords_come_in_any_order_texts_of_own_classes_change_and_assert
 ) -> None:
     project = make_project(tmp_path / "project", shop__keyed_py=KEYED, tests__test_keyed_py=KEYED_TESTS)
     settings = Settings(
-        functions=("shop/keyed.py::key", "shop/keyed.py::shares", "shop/keyed.py::Label.spaced"),
+        functions=tuple(f"shop/keyed.py::{name}" for name in ("key", "shares", "parts", "Label.spaced")),
         cache_dir=str(tmp_path / "cache"),
         parallel_candidates=2,
     )
@@ -121,6 +128,7 @@ async def test_keywords_come_in_any_order_texts_of_own_classes_change_and_assert
         "raises otherwise": KEYED.replace(
             "assert sum(parts) <= 100", "if sum(parts) > 100:\n        raise ValueError(parts)"
         ),
+        "spaces of any kind": KEYED.replace("text.split(' ')", "text.split()"),
         "two spaces": KEYED.replace('" ".join(self.split())', "self.strip().replace('  ', ' ')"),
         "sorted by a key": KEYED.replace("sorted(options.items())", "sorted(options.items(), key=list)"),
     }
@@ -136,6 +144,7 @@ async def test_keywords_come_in_any_order_texts_of_own_classes_change_and_assert
     assert codes == {
         "unsorted": Code.VALUE_DIFFERS,
         "raises otherwise": Code.NOT_RACED,
+        "spaces of any kind": Code.VALUE_DIFFERS,
         "two spaces": Code.VALUE_DIFFERS,
         "sorted by a key": Code.NOT_RACED,
     }

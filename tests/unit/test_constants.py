@@ -56,6 +56,7 @@ def test_constants_of_some_functions() -> None:
         (b"raise ValueError", b"raise TypeError", False),
         (b"return f(x)", b"try:\n  return f(x)\n except E:\n  return None", True),
         (b"return f(x)", b"return (", False),
+        (b"return len(x) + len(x)", b"n = len(x); return n + n", False),
     ],
 )
 def test_who_swallows_exceptions_or_drops_checks(old: bytes, new: bytes, expected: bool) -> None:

@@ -230,10 +230,13 @@ def test_texts_come_in_another_case_and_far_beyond_the_observed_length(text: Any
     assert max(map(len, found)) <= 100_000
 
 
-@pytest.mark.parametrize("observed", [[[5, 1, 3], [2, 2]], [[1, 3, 5], [2, 4]]], ids=["any", "sorted"])
-def test_lists_come_far_beyond_the_observed_length(observed: list[list[int]]) -> None:
+FEW = [[[5, 1, 3], [2, 2]], [[1, 3, 5], [2, 4]], [["b", "a", "c"], ["d", "b"]]]
+
+
+@pytest.mark.parametrize("observed", FEW, ids=["any", "sorted", "distinct texts"])
+def test_lists_come_far_beyond_the_observed_length(observed: list[list[Any]]) -> None:
     found = [args[0] for args in inside([call(items) for items in observed], count=3000)]
-    assert max(map(len, found)) > 35
+    assert max(map(len, found)) > 60
     assert all(len(items) == 2 for items in (args[0] for args in inside([call([5, 1]), call([2, 2])])))
 
 

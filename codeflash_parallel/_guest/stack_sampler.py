@@ -1,4 +1,4 @@
-"""Where the time of tests goes: the project's functions on the stack, looked at by a timer.
+"""Statistical sampler of the call stack: which functions of the project the tests' time is spent in.
 
 It only locates time: what a candidate gains is never read from a clock inside its process.
 
@@ -20,12 +20,12 @@ _ROOM_BYTES = 1 << 23
 
 _VARARGS, _KEYWORDS = 0x04, 0x08
 
-#: The instruction, and what it says, with which a function begins.
-_BEGIN = (opcode.opmap["RESUME"], 0)
+#: The instruction, and its argument, with which a function begins; before Python 3.11 there is none.
+_BEGIN = (opcode.opmap.get("RESUME", -1), 0)
 
 
-class Locator:
-    """Looks at the stack every so many seconds while tests run.
+class StackSampler:
+    """Samples the stack every so many seconds while tests run.
 
     Args:
         spec: the guest's; `locate` is the interval in seconds.

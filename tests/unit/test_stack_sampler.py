@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import opcode
 import re
 import signal
 import sys
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest import locating
+from codeflash_parallel._guest import stack_sampler
 
 CODE = """
 import re
@@ -56,7 +58,9 @@ def looked_at(module: ModuleType, name: str, *args: object) -> dict[str, Any]:
     path = Path(module.__file__ or "")
     targets = [{"path": path.name, "qualname": "shown"}]
     told = Told()
-    locator = locating.Locator({"root": str(path.parent), "locate": 0.001, "targets": targets}, told)
+    locator = stack_sampler.StackSampler(
+        {"root": str(path.parent), "locate": 0.001, "targets": targets}, told
+    )
     run = locator.pytest_runtest_protocol()
     next(run)
     for _ in range(3):
@@ -79,3 +83,15 @@ def test_a_function_whose_arguments_cannot_be_copied_is_named(project: ModuleTyp
     matches = [re.match("a", "a")] * 100_000
     found = looked_at(project, "held", (sys._getframe(), matches))
     assert found["unfit"] == ["codeflash_located.py::held"]
+
+
+def test_it_can_be_imported_where_functions_begin_with_no_instruction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in Python 3.9 and 3.10."""
+    monkeypatch.delitem(opcode.opmap, "RESUME")
+    try:
+        assert importlib.reload(stack_sampler)._BEGIN == (-1, 0)
+    finally:
+        monkeypatch.undo()
+        importlib.reload(stack_sampler)
