@@ -1,6 +1,6 @@
 """What a slot costs: create, stage, audit, discard, close at several sizes of a project; git beside it.
 
-    python benchmarks/slots.py [--sizes 100 1000 7000 20000] [--rounds 5] [--folder DIR] [--overlay-from N]
+    python benchmarks/slots.py [--sizes 100 1000 7000 20000] [--rounds 5] [--folder DIR]
 
 Milliseconds, medians of the rounds; both ways are measured in turn, in the same folder. `stage` writes a
 candidate's edit of one module; a "run" then leaves what tests leave (bytecode, temporary files, one file of
@@ -9,8 +9,8 @@ the tree changed); `audit` names what changed; `discard` makes the slot the snap
 way, when the next one has the slot already. With git: write the file, look with `git status --ignored`, then
 `git reset --hard && git clean -fdxq`, which does not know of changes that keep a file's size and time.
 
-A line for each way in which slots can be made here: a worktree written by git, clones that share blocks, an
-overlay (as root, from 2,000 files on; `--overlay-from` says otherwise). At full size: two to three minutes.
+A line for each way in which slots can be made here: a worktree written by git, clones that share
+blocks. At full size: two to three minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ import anyio
 import anyio.to_thread
 
 from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.worktrees import kinds
 from codeflash_parallel.worktrees.kinds import Pristine, SlotCost
 from codeflash_parallel.worktrees.maker import SlotMaker
 from codeflash_parallel.worktrees.mirror import open_mirror
@@ -152,10 +151,8 @@ async def measure(files: int, rounds: int, folder: Path) -> None:
         )
         owner = Owner(mirror.home, maker.run_id)
         first = maker.make(0)
-        began = time.perf_counter()
-        shared = {"overlay": maker.make_lower(), "reflink": maker.find_shareable(first)}
-        shared_ms = 1e3 * (time.perf_counter() - began)
-        ways = {"worktree": None, **{name: found for name, found in shared.items() if found}}
+        pristine = maker.find_shareable(first)
+        ways = {"worktree": None} if pristine is None else {"worktree": None, "reflink": pristine}
         for number in range(1, rounds + 1):
             for name, pristine in ways.items():
                 costs[name] = (await ours(clocks[name], maker, pristine, number)).cost
@@ -163,8 +160,6 @@ async def measure(files: int, rounds: int, folder: Path) -> None:
         maker.remove(first)
         owner.release()
     show(files, clocks, costs)
-    if "overlay" in ways:
-        print(f"  once a run, the tree that overlays share: {shared_ms:.0f} ms")
 
 
 def show(files: int, clocks: Mapping[str, Clock], costs: Mapping[str, SlotCost]) -> None:
@@ -183,9 +178,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[100, 1000, 7000, 20000])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="where to work: the file system decides what can be shared")
-    parser.add_argument("--overlay-from", type=int, default=kinds.LEAST_FILES_OF_AN_OVERLAY)
     options = parser.parse_args()
-    kinds.LEAST_FILES_OF_AN_OVERLAY = options.overlay_from
     cores, python = len(os.sched_getaffinity(0)), sys.version.split()[0]
     print(
         f"cores {cores}, load {os.getloadavg()[0]:.2f}, Python {python}; "

@@ -33,7 +33,7 @@ _KEYWORDS, _NAMES = 0.1, ("a", "b", "z")
 #: How many inputs have a part of another type.
 _MISTYPED = 0.08
 #: Signs that code tends to treat in a way of their own.
-_SIGNS = tuple(" \t\n\r\f-_.,;:/éßİ0aA\0") + ("  ",)
+_SIGNS = (*" \t\n\r\f-_.,;:/éßİ0aA\0", "  ")
 _CASES = tuple(map(operator.methodcaller, ("upper", "lower", "swapcase", "title")))
 
 

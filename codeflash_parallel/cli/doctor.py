@@ -238,20 +238,9 @@ def _cache(cache: Path) -> Iterator[Finding]:
 
 
 def _kinds(scratch: Path) -> str:
-    from codeflash_parallel.worktrees.kinds import (
-        LEAST_FILES_OF_AN_OVERLAY,
-        SlotKind,
-        clones_work,
-        overlays_pay,
-    )
+    from codeflash_parallel.worktrees.kinds import SlotKind, clones_work
 
-    clones, overlay = scratch / "clones", scratch / "overlay"
-    clones.mkdir()
-    overlay.mkdir()
-    kind = SlotKind.REFLINK if clones_work(clones) else SlotKind.WORKTREE
-    if overlays_pay(overlay, LEAST_FILES_OF_AN_OVERLAY):
-        return f"{kind}; {SlotKind.OVERLAY} from {LEAST_FILES_OF_AN_OVERLAY:,} files on"
-    return kind
+    return SlotKind.REFLINK if clones_work(scratch) else SlotKind.WORKTREE
 
 
 def _data(findings: list[Finding], configured: Configured, raced: tuple[RaceCheck, ...]) -> dict[str, Any]:

@@ -178,7 +178,7 @@ class RunResult:
         candidates: submitted ones in submission order, derived ones after them in order of arrival.
         summary: the verdict as one sentence that can be quoted.
         steps_ms: the sum of the candidates' `timings_ms`, by the same names.
-        slots: `kind` (`worktree`, `reflink` or `overlay`), and what one slot costs, `bytes` and `inodes`;
+        slots: `kind` (`worktree` or `reflink`), and what one slot costs, `bytes` and `inodes`;
             empty when there were none.
         warm: `servers` that were started, `forks` that they made, `restarts`, and `unfit`: why servers could
             not be used, one clause each; empty when none was asked for.

@@ -8,9 +8,6 @@ learned anew, and everything else is left for the guard to find.
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.worktrees.guard import Guard
-from codeflash_parallel.worktrees.seen import Seen, look, names_in, parents, scan
+from codeflash_parallel.worktrees.seen import Seen, look, names_in, parents
 from codeflash_parallel.worktrees.ticks import Grain, wait_past
 
 #: Beside the tree of a slot.
@@ -32,8 +29,8 @@ class _Away:
     Attributes:
         path: where it belongs, relative to the tree.
         place: where it is.
-        right: what was as it should be, by path, as it is now; of a folder that was only renamed nothing, for
-            what is in one does not change with its name.
+        right: what was as it should be, by path, as it is now; of a folder nothing, for what is in one
+            does not change with its name.
     """
 
     path: str
@@ -109,18 +106,7 @@ class Aside:
     def _looks(self, path: str, place: Path) -> dict[str, Seen]:
         """Return what is to be learned anew when something is moved, by path in the tree."""
         seen = look(place)
-        if seen is None:
-            return {}
-        if not _is_folder(place):
-            return {path: seen}
-        if self._is_renamed(place):
-            return {}
-        found = ((f"{path}/{name}", look(place / name)) for name, _ in scan(place))
-        return {name: one for name, one in found if one is not None}
-
-    def _is_renamed(self, place: Path) -> bool:
-        """Say whether moving something is no more than renaming it: an overlay has a device of its own."""
-        return os.lstat(place).st_dev == os.lstat(self._folder).st_dev == os.lstat(self._tree.root).st_dev
+        return {} if seen is None or _is_folder(place) else {path: seen}
 
     def _bytecode(self, path: str) -> list[str]:
         """Return the bytecode of a module."""
@@ -139,17 +125,9 @@ def _is_folder(path: Path) -> bool:
 
 
 def _moved(source: Path, target: Path) -> bool:
-    """Move something; say whether that is allowed: whoever may not write to a folder cannot move it.
-
-    Raises:
-        OSError: the disk is full.
-    """
+    """Move something; say whether that is allowed: whoever may not write to a folder cannot move it."""
     try:
         source.rename(target)
     except PermissionError:
         return False
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.move(source, target)
     return True

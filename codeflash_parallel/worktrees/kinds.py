@@ -9,14 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from codeflash_parallel.worktrees.guard import Guard
-from codeflash_parallel.worktrees.overlay import UPPER, WORK, Overlay, probe_overlay
 from codeflash_parallel.worktrees.seen import names_in, scan
 
 #: Copying one tree; a hanging file system must not hang a run.
 _DEADLINE_S = 600.0
 _CLONE = ("cp", "--archive", "--reflink=always", "--")
-#: A mount is state of the whole machine. A tree of fewer files is written in less than a second.
-LEAST_FILES_OF_AN_OVERLAY = 2000
 
 
 class SlotKind(StrEnum):
@@ -26,8 +23,6 @@ class SlotKind(StrEnum):
     WORKTREE = "worktree"
     #: Cloned from the first slot: their blocks are shared until one of them is written.
     REFLINK = "reflink"
-    #: A view of one tree that all slots share.
-    OVERLAY = "overlay"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,40 +39,11 @@ class SlotCost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Made:
-    """How a slot was made.
-
-    Attributes:
-        lower: the tree that it is a view of, if it is an overlay.
-    """
-
-    kind: SlotKind
-    cost: SlotCost
-    lower: Path | None
-
-    def overlay(self, folder: Path, tree: Path) -> Overlay | None:
-        """Return the overlay of a slot that is one."""
-        if self.kind is not SlotKind.OVERLAY or self.lower is None:
-            return None
-        return Overlay(lower=self.lower, folder=folder, tree=tree)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Pristine:
-    """A tree of the snapshot in which nothing has run, and git's index of it."""
+    """A tree of the snapshot in which nothing has run, and git's index of it; others may share its blocks."""
 
-    kind: SlotKind
     tree: Path
     index: Path
-
-
-def overlays_pay(folder: Path, files: int) -> bool:
-    """Find out whether slots of so many files below a folder should be overlays, by making one.
-
-    Raises:
-        OSError: nothing can be written there.
-    """
-    return files >= LEAST_FILES_OF_AN_OVERLAY and probe_overlay(folder)
 
 
 def clones_work(folder: Path) -> bool:
@@ -91,20 +57,9 @@ def clones_work(folder: Path) -> bool:
     return _clone(str(source), folder / "copy")
 
 
-def share(pristine: Pristine, tree: Path, folder: Path) -> bool:
-    """Give a new tree its files in the way of the pristine one; say whether it could be done.
-
-    Args:
-        tree: an empty folder, but for what git put there.
-        folder: of the slot.
-    """
-    match pristine.kind:
-        case SlotKind.OVERLAY:
-            return Overlay(lower=pristine.tree, folder=folder, tree=tree).mount()
-        case SlotKind.REFLINK:
-            return _clone(f"{pristine.tree}/.", tree)
-        case SlotKind.WORKTREE:
-            return False
+def clone(pristine: Pristine, tree: Path) -> bool:
+    """Give a new tree, in which only git's own file is, the files of another; say whether it worked."""
+    return _clone(f"{pristine.tree}/.", tree)
 
 
 def cost_of(kind: SlotKind, folder: Path, guards: Sequence[Guard]) -> SlotCost:
@@ -114,12 +69,10 @@ def cost_of(kind: SlotKind, folder: Path, guards: Sequence[Guard]) -> SlotCost:
         guards: of its tree, and of its folder in the mirror.
     """
     tree, admin = guards
-    found = [status for name in ("private", UPPER, WORK) for _, status in scan(folder / name)]
-    blocks = admin.blocks + sum(status.st_blocks for status in found)
-    inodes = len(admin.known) + len(found) + len(names_in(folder))
-    if kind is not SlotKind.OVERLAY:
-        blocks += tree.blocks - (tree.files if kind is SlotKind.REFLINK else 0)
-        inodes += len(tree.known)
+    found = [status for _, status in scan(folder / "private")]
+    shared = tree.files if kind is SlotKind.REFLINK else 0
+    blocks = tree.blocks - shared + admin.blocks + sum(status.st_blocks for status in found)
+    inodes = len(tree.known) + len(admin.known) + len(found) + len(names_in(folder))
     return SlotCost(bytes=512 * blocks, inodes=inodes)
 
 

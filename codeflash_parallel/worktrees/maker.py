@@ -15,21 +15,12 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.isolation import Policy
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.contents import SNAPSHOT_MTIME_NS, Contents
-from codeflash_parallel.worktrees.git import Git, TreeEntry, blob_id
+from codeflash_parallel.worktrees.git import TreeEntry, blob_id
 from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
-from codeflash_parallel.worktrees.kinds import (
-    Made,
-    Pristine,
-    SlotKind,
-    clones_work,
-    cost_of,
-    overlays_pay,
-    share,
-)
+from codeflash_parallel.worktrees.kinds import Pristine, SlotKind, clone, clones_work, cost_of
 from codeflash_parallel.worktrees.layout import cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import locked
 from codeflash_parallel.worktrees.mirror import Mirror, mend
-from codeflash_parallel.worktrees.overlay import UPPER, WORK, unmount_and_remove
 from codeflash_parallel.worktrees.recovery import drop_worktrees
 from codeflash_parallel.worktrees.slot import Slot
 from codeflash_parallel.worktrees.snapshot import Snapshot
@@ -69,28 +60,12 @@ class SlotMaker:
         """Make a slot.
 
         Args:
-            pristine: what it may share its files with.
+            pristine: the tree that it may share blocks with.
 
         Raises:
             EnvironmentFault: the disk is full, or git cannot do it.
         """
         return self._clean_make(number, self.folder / f"{number}", pristine)
-
-    def make_lower(self) -> Pristine | None:
-        """Make the tree that overlays share, if they are allowed here and worth it.
-
-        Raises:
-            EnvironmentFault: as `make`.
-        """
-        home, lower = self.mirror.home, self.folder / "lower"
-        with cache_faults(home.path), home.scratch() as scratch:
-            if not overlays_pay(scratch, len(self.mirror.entries(self.snapshot))):
-                return None
-            remove_tree(lower)  # of an attempt that failed
-            (lower / "tree").mkdir(parents=True, mode=0o700)
-            git = self.mirror.git.having(GIT_WORK_TREE=lower / "tree", GIT_INDEX_FILE=lower / "index")
-            self._check_out(git, lower / "tree")
-        return Pristine(kind=SlotKind.OVERLAY, tree=lower / "tree", index=lower / "index")
 
     def find_shareable(self, slot: Slot) -> Pristine | None:
         """Return a slot's tree, in which nothing has run yet, if the file system lets others share its files.
@@ -156,8 +131,7 @@ class SlotMaker:
             Guard(tree, contents, waste.drop),
             Guard(admin, _Saved(admin), waste.drop),
         )
-        made = Made(kind=kind, lower=pristine.tree if pristine else None, cost=cost_of(kind, folder, guards))
-        return Slot(workspace, folder, guards, contents, waste, made)
+        return Slot(workspace, folder, guards, contents, waste, kind, cost_of(kind, folder, guards))
 
     def _environment(self, private: Path, number: int) -> Mapping[str, str]:
         for folder in (private, private / "home", private / "tmp"):
@@ -179,22 +153,20 @@ class SlotMaker:
 
     def _fill(self, tree: Path, admin: Path, pristine: Pristine | None) -> SlotKind:
         """Give a new worktree its files, in the cheapest way that works here."""
-        if pristine is not None and share(pristine, tree, tree.parent):
+        if pristine is not None and clone(pristine, tree):
             shutil.copyfile(pristine.index, admin / "index")
-            return pristine.kind
-        self._check_out(self.mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree), tree)
-        return SlotKind.WORKTREE
-
-    def _check_out(self, git: Git, tree: Path) -> None:
+            return SlotKind.REFLINK
+        git = self.mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree)
         git.run("read-tree", "--reset", "-u", self.snapshot.tree)
         _age(tree, self.mirror.entries(self.snapshot))
+        return SlotKind.WORKTREE
 
     def remove(self, slot: Slot) -> None:
         """Remove a slot and its worktree; what cannot be removed is left to the next start."""
         self._remove(slot.folder)
 
     def _remove(self, folder: Path) -> None:
-        unmount_and_remove(folder)
+        remove_tree(folder)
         with locked(self.mirror.home.mirror_lock):
             drop_worktrees(self.mirror.home, lambda tree: tree.parent == folder)
 
@@ -223,7 +195,7 @@ class _Saved:
 def _tree_name(name: str) -> str:
     """Return the name of the user's root, by which a project may be imported; never one that is misread."""
     usable = name and not name.startswith(".") and not _MISREAD & {*name}
-    return name if usable and name not in {"private", "journal", "kept.json", UPPER, WORK} else "tree"
+    return name if usable and name not in {"private", "journal", "kept.json"} else "tree"
 
 
 def _age(tree: Path, entries: Mapping[str, TreeEntry]) -> None:

@@ -218,9 +218,8 @@ async def _open(maker: SlotMaker, size: int) -> AsyncIterator[Pool]:
     with cache_faults(home.path):
         owner = await anyio.to_thread.run_sync(partial(Owner, home, maker.run_id))
     try:
-        lower = await anyio.to_thread.run_sync(partial(_healing, maker, maker.make_lower))
-        baseline = await anyio.to_thread.run_sync(partial(_healing, maker, partial(maker.make, 0, lower)))
-        pristine = lower or await anyio.to_thread.run_sync(partial(maker.find_shareable, baseline))
+        baseline = await anyio.to_thread.run_sync(partial(_healing, maker, partial(maker.make, 0)))
+        pristine = await anyio.to_thread.run_sync(partial(maker.find_shareable, baseline))
         slots, warnings = await _make_others(maker, size, pristine)
         yield Pool(maker, baseline, slots, warnings)
     finally:

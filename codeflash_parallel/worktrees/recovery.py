@@ -16,7 +16,6 @@ import anyio.to_thread
 
 from codeflash_parallel.worktrees.layout import Home, cache_faults, remove_tree
 from codeflash_parallel.worktrees.locks import Lock, locked, try_lock
-from codeflash_parallel.worktrees.overlay import unmount_all, unmount_and_remove
 from codeflash_parallel.worktrees.owner import is_free, owner_path
 from codeflash_parallel.worktrees.slot import KEPT_MARK
 
@@ -97,7 +96,7 @@ def _remove_temporary(home: Home) -> None:
     """Remove indexes of a moment, unless somebody may be using one at this moment."""
     lock = try_lock(home.use_lock)
     if lock is not None:
-        unmount_and_remove(home.temporary)
+        remove_tree(home.temporary)
         lock.release()
 
 
@@ -110,7 +109,7 @@ def remove_run(home: Home, run_id: str) -> list[Path]:
     folder = home.slots / run_id
     going = unkept(folder)
     for slot in going:
-        unmount_and_remove(slot)
+        remove_tree(slot)
     with locked(home.mirror_lock):
         drop_worktrees(home, lambda tree: tree.parent in going or not tree.parent.exists())
     if folder.is_dir() and not any(folder.iterdir()):
@@ -124,14 +123,11 @@ def unkept(run_folder: Path) -> list[Path]:
 
 
 def removable(run_folder: Path) -> list[Path]:
-    """Unmount a run's slots, and return what can be removed at once: what is in their trees and beside them.
+    """Return what of a run's slots can be removed at once: what is in their trees and beside them.
 
     Links are not followed: tests may have put them anywhere.
     """
-    slots = unkept(run_folder)
-    for slot in slots:
-        unmount_all(slot)
-    return [part for slot in slots for folder in _inside(slot) for part in _inside(folder)]
+    return [part for slot in unkept(run_folder) for folder in _inside(slot) for part in _inside(folder)]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -223,7 +219,7 @@ def _sweep(leftovers: Iterable[Leftover], before: float, mode: CleanMode) -> lis
     old = [leftover for leftover in leftovers if leftover.path.lstat().st_mtime <= before]
     if mode is CleanMode.REMOVE:
         for leftover in old:
-            unmount_and_remove(leftover.path)
+            remove_tree(leftover.path)
     return old
 
 

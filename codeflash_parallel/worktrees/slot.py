@@ -19,9 +19,8 @@ from codeflash_parallel.worktrees.aside import Aside
 from codeflash_parallel.worktrees.contents import SNAPSHOT_MTIME_NS, Contents
 from codeflash_parallel.worktrees.guard import Guard, NotRestored, Original, write_file
 from codeflash_parallel.worktrees.journal import JOURNAL, note_undone, staged_in
-from codeflash_parallel.worktrees.kinds import Made, Pristine, SlotCost, SlotKind
+from codeflash_parallel.worktrees.kinds import Pristine, SlotCost, SlotKind
 from codeflash_parallel.worktrees.layout import cache_faults
-from codeflash_parallel.worktrees.overlay import UPPER, WORK
 from codeflash_parallel.worktrees.seen import look, names_in
 from codeflash_parallel.worktrees.staging import StageConflict, Stager, is_bytecode
 from codeflash_parallel.worktrees.ticks import find_grain
@@ -45,6 +44,8 @@ class Slot:
     Attributes:
         workspace: where the project can be run.
         folder: what belongs to the slot: the tree and, beside it, its private folder and its journal.
+        kind: how its tree was made.
+        cost: what it takes of the disk, as it was made: tree, private folder, record in the mirror.
         trace: filled by the next `discard`, after which there is another one.
     """
 
@@ -55,15 +56,16 @@ class Slot:
         guards: tuple[Guard, Guard],
         contents: Contents,
         waste: Waste,
-        made: Made,
+        kind: SlotKind,
+        cost: SlotCost,
     ) -> None:
         self.workspace = workspace
         self.folder = folder
         self._tree, self._admin = guards
         self._contents = contents
         self._waste = waste
-        self._made = made
-        self._overlay = made.overlay(folder, workspace.root)
+        self.kind = kind
+        self.cost = cost
         grain = find_grain(folder)
         self._stager = Stager(tree=self._tree, folder=folder, grain=grain)
         self._aside = Aside(tree=self._tree, folder=folder, drop=waste.drop, grain=grain)
@@ -94,19 +96,9 @@ class Slot:
         """Its folder in the mirror."""
         return self._admin.root
 
-    @property
-    def kind(self) -> SlotKind:
-        """How its tree was made."""
-        return self._made.kind
-
-    @property
-    def cost(self) -> SlotCost:
-        """What it takes of the disk, as it was made: tree, private folder, record in the mirror."""
-        return self._made.cost
-
     def as_pristine(self) -> Pristine:
         """Return its tree as one whose files others may share. Only while nothing has run in it."""
-        return Pristine(kind=SlotKind.REFLINK, tree=self.workspace.root, index=self.admin / "index")
+        return Pristine(tree=self.workspace.root, index=self.admin / "index")
 
     async def stage(self, edits: Sequence[Edit]) -> None:
         """Write a candidate's edits.
@@ -172,8 +164,6 @@ class Slot:
 
     def _mark_kept(self) -> None:
         self._aside.back()
-        if self._overlay is not None:
-            self._overlay.dissolve()
         mark = {"tree": str(self.workspace.root), "slot": self.number, "staged": staged_in(self.folder)}
         (self.folder / KEPT_MARK).write_text(json.dumps(mark), encoding="utf-8")
 
@@ -212,9 +202,6 @@ class Slot:
         self._aside.back()
         self._wipe_beside()
         self._note(self._tree.restore())
-        stray = self._overlay.stray(self._tree.known) if self._overlay else ""
-        if stray:
-            raise NotRestored(f"{stray} was put behind the overlay")
         self._admin.restore()
         self._wipe_private()
         note_undone(self.folder)
@@ -244,7 +231,6 @@ class Slot:
     def _wipe_beside(self) -> None:
         """Remove what a candidate left above its tree: the next one would find it."""
         ours = {self.workspace.root.name, self.workspace.private.name, JOURNAL, *self._waste.names}
-        ours |= {UPPER, WORK} if self._overlay else set()
         for name in names_in(self.folder):
             if name not in ours:
                 self._waste.drop(self.folder / name)

@@ -1,6 +1,6 @@
 """A run in a process of its own: says on stdout how far it is, and ends when its stdin does.
 
-Arguments: the user's root, the cache, the run's id, "step" or "straight", and "overlay" if its slots are to be.
+Arguments: the user's root, the cache, the run's id, "step" or "straight".
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 import anyio
 
 from codeflash_parallel.model.candidate import Edit
-from codeflash_parallel.worktrees import kinds
 from codeflash_parallel.worktrees.mirror import open_mirror
 from codeflash_parallel.worktrees.pool import open_pool
 from codeflash_parallel.worktrees.repository import find_repository
@@ -52,6 +51,4 @@ async def main(root: Path, cache: Path, run_id: str) -> None:
             sys.stdin.read()
 
 
-if "overlay" in sys.argv:
-    kinds.LEAST_FILES_OF_AN_OVERLAY = 0
 anyio.run(main, Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

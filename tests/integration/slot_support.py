@@ -11,7 +11,6 @@ from worktree_support import World
 
 from codeflash_parallel.worktrees import kinds
 from codeflash_parallel.worktrees.kinds import SlotKind
-from codeflash_parallel.worktrees.overlay import probe_overlay
 
 FILES = {
     "pkg/__init__.py": "",
@@ -34,12 +33,6 @@ def use(kind: SlotKind, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Make slots of a kind; where the file system shares no blocks, a plain copy stands for a clone."""
     clone = ("cp", "--archive", "--") if kind is SlotKind.REFLINK else ("false",)
     monkeypatch.setattr(kinds, "_CLONE", clone)
-    least = 0 if kind is SlotKind.OVERLAY else 10**9
-    monkeypatch.setattr(kinds, "LEAST_FILES_OF_AN_OVERLAY", least)
-    if kind is SlotKind.OVERLAY:
-        (folder / "probe").mkdir()
-        if not probe_overlay(folder / "probe"):
-            pytest.skip("overlays cannot be mounted here")
 
 
 @pytest.fixture(params=list(SlotKind), ids=str)

@@ -129,24 +129,5 @@ def test_what_a_candidate_edits_stays(place: Place) -> None:
     assert place.guard.changes() == ()
 
 
-def test_a_file_system_of_its_own_is_copied(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    other = next((Path(name) for name in ("/dev/shm",) if _is_another(Path(name), tmp_path)), None)
-    if other is None:
-        pytest.skip("there is no second file system to write to")
-    folder = other / f"aside-of-{os.getpid()}-{tmp_path.name}"
-    folder.mkdir()
-    try:
-        aside = Aside(tree=place.guard, folder=folder, drop=place.waste.drop, grain=find_grain(folder))
-        aside.put(["tests", "test_lib.py"])
-        assert place.names() == {"lib.py", "__pycache__/lib.cpython-311.pyc"}
-        aside.back()
-        assert place.names() == set(FILES)
-        assert place.guard.changes() == ()
-    finally:
-        shutil.rmtree(folder)
-
-
 def _is_another(folder: Path, than: Path) -> bool:
     return os.access(folder, os.W_OK) and folder.stat().st_dev != than.stat().st_dev

@@ -12,7 +12,6 @@ import pytest
 from worktree_support import MODULE, World, request, world
 
 from codeflash_parallel.worktrees.journal import staged_in
-from codeflash_parallel.worktrees.overlay import probe_overlay
 from codeflash_parallel.worktrees.recovery import CleanMode, LeftoverKind, clean, recover
 
 __all__ = ["world"]
@@ -25,10 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 def anyio_backend() -> str:
     """Processes are what is tested here; they cost too much to run all of it under both loops."""
     return "asyncio"
-
-
-def is_mounted(folder: Path) -> bool:
-    return str(folder) in Path("/proc/self/mountinfo").read_text()
 
 
 @contextmanager
@@ -89,22 +84,6 @@ async def test_the_journal_of_a_killed_run_tells_what_was_staged(world: World) -
     slots = list(world.cache.glob("*/slots/dead/*"))
     assert sorted(staged_in(slot) for slot in slots) == [(), (), ("staged.py",)]
     await recover(world.cache)
-
-
-@pytest.mark.parametrize("until", ["slot 0", "slot 2", "using"])
-async def test_mounts_of_a_killed_run_are_removed(world: World, until: str) -> None:
-    (world.base / "probe").mkdir()
-    if not probe_overlay(world.base / "probe"):
-        pytest.skip("overlays cannot be mounted here")
-    world.init()
-    world.freeze()
-    with running(world, "dead", until, "step", "overlay") as child:
-        child.send_signal(signal.SIGKILL)
-        assert child.wait() == -signal.SIGKILL
-    assert is_mounted(world.cache)
-    await recover(world.cache)
-    assert not is_mounted(world.cache)
-    assert world.left_behind() == []
 
 
 async def test_a_living_run_is_left_alone(world: World) -> None:

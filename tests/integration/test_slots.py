@@ -13,7 +13,7 @@ from slot_support import FILES, anyio_backend, init, kind, names_in, state
 from worktree_support import World, edit, request, world
 
 from codeflash_parallel.model.errors import InternalError
-from codeflash_parallel.worktrees import kinds, slot, ticks
+from codeflash_parallel.worktrees import slot, ticks
 from codeflash_parallel.worktrees.journal import JOURNAL, note_staging, note_undone, staged_in
 from codeflash_parallel.worktrees.kinds import SlotKind
 from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, SlotBroken
@@ -67,9 +67,8 @@ async def test_what_a_slot_costs_is_what_it_shares_with_nobody(world: World, kin
         pool.acquire() as one,
     ):
         cost = one.cost
-        shares_blocks, shares_inodes = kind is not SlotKind.WORKTREE, kind is SlotKind.OVERLAY
-        assert (cost.bytes < 40 * 8192) == shares_blocks
-        assert (cost.inodes < 40) == shares_inodes
+        assert (cost.bytes < 40 * 8192) == (kind is SlotKind.REFLINK)
+        assert cost.inodes > 40
         await one.stage([edit(mirror, await mirror.snapshot(request()), "new.py", b"x = 1\n")])
         assert one.cost == cost
 
@@ -195,10 +194,7 @@ def shared_blocks(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-async def test_blocks_are_shared_where_the_file_system_can(
-    world: World, shared_blocks: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kinds, "LEAST_FILES_OF_AN_OVERLAY", 10**9)
+async def test_blocks_are_shared_where_the_file_system_can(world: World, shared_blocks: Path) -> None:
     world.cache = shared_blocks / "cache"
     init(world)
     world.write({"large.bin": os.urandom(2**20)})

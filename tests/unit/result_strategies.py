@@ -34,7 +34,7 @@ count = st.integers(0, 10_000)
 number = st.floats(allow_nan=True, allow_infinity=True)
 timings = st.dictionaries(st.sampled_from(STEPS) | st.text(min_size=1, max_size=5), number, max_size=6)
 slots = st.just({}) | st.fixed_dictionaries(
-    {"kind": st.sampled_from(["worktree", "reflink", "overlay"]), "bytes": count, "inodes": count}
+    {"kind": st.sampled_from(["worktree", "reflink"]), "bytes": count, "inodes": count}
 )
 warm = st.just({}) | st.fixed_dictionaries(
     {"servers": count, "forks": count, "restarts": count, "unfit": st.lists(text, max_size=3)}

@@ -126,11 +126,11 @@ def test_each_reason_is_said_once() -> None:
 def test_slots_and_servers() -> None:
     result = run_of(
         checked("a"),
-        slots={"kind": "overlay", "bytes": 3 * 2**19, "inodes": 12},
+        slots={"kind": "reflink", "bytes": 3 * 2**19, "inodes": 12},
         warm={"servers": 2, "forks": 18, "restarts": 1, "unfit": ["a thread was started: \x1b[2J"]},
     )
     assert machinery_rows(result) == [
-        ("slots", "overlay, each 1.5 MiB and 12 inodes"),
+        ("slots", "reflink, each 1.5 MiB and 12 inodes"),
         ("servers", "2, forks 18, restarts 1"),
         ("unfit", "a thread was started: \\x1b[2J"),
     ]
