@@ -127,7 +127,7 @@ def judge(facts: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
     return Judgement(
         found=Found.UNFINISHED
         if line["unfinished"]
-        else _found(document, known, named, truth, false, _nothing_faster(facts, timed, document)),
+        else _found(document, known, named, truth, false, _nothing_faster(facts, told, timed, document)),
         verdict=_verdict(line, document),
         named=named,
         truth=truth,
@@ -190,7 +190,7 @@ def _truth(facts: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], time
     winners = tuple(listed or ())
     if (rejected | hinted) & set(winners):
         winners = (*(n for n in winners if n not in rejected), *instead)
-    excused = {n for n in rejected if known[n].get("rejection_ok")}
+    excused = _excused(told, known)
     doubtful = excused | {n for n in hinted if known[n].get("hint_ok")}
     speedups = _speedups(facts, timed)
     tied = (*_tie_set(speedups, excused), *_tie_set(speedups, doubtful))
@@ -199,6 +199,11 @@ def _truth(facts: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], time
     elif listed is None and not speedups:
         winners = tuple(n for n, each in known.items() if each["class"] == "right" and n not in rejected)
     return tuple(dict.fromkeys((*winners, *tied)))
+
+
+def _excused(told: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the candidates that were rejected and may be."""
+    return {n for n, each in told.items() if each["status"] == "rejected" and known[n].get("rejection_ok")}
 
 
 def _speedups(facts: Mapping[str, Any], timed: str) -> dict[str, float]:
@@ -226,9 +231,13 @@ def _overlaps(
     return known[name]["class"] == "right" and meets
 
 
-def _nothing_faster(facts: Mapping[str, Any], timed: str, document: Mapping[str, Any]) -> bool:
-    """Return whether no candidate is truly faster on what was timed."""
-    best = max(_speedups(facts, timed).values(), default=None)
+def _nothing_faster(
+    facts: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]], timed: str, document: Mapping[str, Any]
+) -> bool:
+    """Return whether nobody is faster on what was timed, apart from those that may be rejected and are."""
+    excused = _excused(told, {each["name"]: each for each in facts["candidates"]})
+    speedups = _speedups(facts, timed)
+    best = max((speedup for n, speedup in speedups.items() if n not in excused), default=None)
     right = any(each["class"] == "right" for each in facts["candidates"])
     if (best is not None and best < TIE) or not right:
         return True

@@ -83,8 +83,8 @@ class Arm:
 
 
 def arms_of(case: Case, folder: Path) -> list[Arm]:
-    """Make a tree for the base, the first, and for each right candidate."""
-    right = [each["name"] for each in case.facts["candidates"] if each["class"] == "right"]
+    """Make a tree for the base, the first, and for each candidate that is right or only slower than it."""
+    right = [each["name"] for each in case.facts["candidates"] if each["class"] in {"right", "slower"}]
     arms = [Arm(name=name, case=case, tree=(folder / name).resolve()) for name in ("base", *right)]
     for arm in arms:
         shutil.copytree(case.checkout, arm.tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))

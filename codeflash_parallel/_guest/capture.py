@@ -111,7 +111,7 @@ class Recorder:
         #: Generators of targets that were not exhausted yet.
         self.unfinished = set()
         self._root = spec["root"]
-        self._own_files = {os.path.join(spec["root"], target["path"]) for target in targets}
+        self._functions = [(os.path.join(spec["root"], one["path"]), one["qualname"]) for one in targets]
         self._inputs = spec.get("inputs") if spec.get("wrap") == "capture" else None
         self._bytes, self._used = budget.get("bytes", 1 << 26), 0
         self._left_ns = int(budget.get("seconds", 5.0) * 1e9)
@@ -180,7 +180,7 @@ class Recorder:
         if call.origin.is_init and args:
             args = (pickling.Blank(type(args[0])), *args[1:])
         try:
-            call.blob = pickling.dumps((args, kwargs), self._room(), self._own_files)
+            call.blob = pickling.dumps((args, kwargs), self._room(), self._functions)
         except pickling.Full:
             call.why = "the budget of bytes is spent"
         except Exception as error:  # the project's own __reduce__ and __getstate__ run here

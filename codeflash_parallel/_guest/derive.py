@@ -21,6 +21,8 @@ from .mutation import Mutator, is_plain
 from .naming import type_name
 from .positions import positions, size_of
 from .replay import Session
+from .splicing import Splicer
+from .summaries import ONE_SIGN
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300
@@ -52,6 +54,10 @@ _OF_THE_MACHINE = (RecursionError, MemoryError)
 _MEMORY_BYTES = 512 << 20
 #: Attempts that may end before their end, by an input that kills.
 _MOST_DEATHS = 20
+#: In how many inputs an object is replaced by one of another call.
+_SPLICED = 0.3
+#: What an object breaks that was changed without its constructor.
+_UNMADE = "an object as its class makes it"
 #: The instruction of `raise`.
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 #: Longest pickle of one input, and of all.
@@ -172,6 +178,7 @@ class _Trial:
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
         mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
+        self._splicer = Splicer([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
         self._spend(partial(make, constant) for constant in constants * _OF_A_CONSTANT)
         self._spend(itertools.repeat(partial(make, None), _TRIES * sum(self._wanted.values())))
@@ -252,8 +259,12 @@ class _Trial:
             made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
             if made is None:
                 return
-            blob, found = pickling.dumps(made, _INPUT_BYTES), positions(*made)
+            found = positions(*made)
             breaks, size = known.broken_by(self._options.named(found, known)), size_of(found)
+            breaks = breaks or ("" if mutator.is_made else _UNMADE)
+            if not breaks and chance.random() < _SPLICED:
+                made = self._splicer.spliced(made, chance) or made
+            blob = pickling.dumps(made, _INPUT_BYTES)
         except Exception:  # objects of the project may object to being changed or copied; a huge input
             return
         texts = itertools.chain.from_iterable(found.values())
@@ -261,7 +272,7 @@ class _Trial:
             self._try_new(base, blob, breaks, size)
 
     def _try_new(self, base, blob, breaks, size):
-        is_new = blob not in self._seen and not relocating.names_a_part(blob)
+        is_new = blob not in self._seen and breaks != ONE_SIGN and not relocating.names_a_part(blob)
         if is_new and self._wants(bool(breaks)):
             self._seen.add(blob)
             self._try(base, blob, breaks, size=size)
@@ -304,7 +315,7 @@ class _Trial:
             return False
         meta["raises"] = type_name(type(error))
         if self._is_meant(error):
-            meta["breaks"] = meta["breaks"] and OBJECTED
+            meta["breaks"] = OBJECTED if meta["breaks"] not in ("", _UNMADE) else meta["breaks"]
         elif meta["raises"] not in self._normal:
             meta["breaks"] = ACCIDENT
         outside = bool(meta["breaks"])

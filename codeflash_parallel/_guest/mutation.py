@@ -14,6 +14,7 @@ import re
 import sys
 import types
 
+from .constructors import Constructors
 from .positions import ITEMS, KEYS, SIZED, VALUES, children, is_fields, is_record, rebuilt, word
 from .summaries import broken_by
 
@@ -45,12 +46,17 @@ class Mutator:
         chance: source of everything drawn.
         constants: numbers and texts of the code: who treats them in a way of their own is found by them.
         any_keyword: whether the function takes keywords of any name.
+
+    Attributes:
+        is_made: whether objects in the last input are such as their classes may make.
     """
 
     def __init__(self, known, chance, constants=(), *, any_keyword=False):
         self._known, self._chance, self._constants = known, chance, tuple(constants)
         self._any_keyword = any_keyword
+        self._constructors = Constructors(self._observed_values)
         self._constant, self._wild, self._odd = None, False, False
+        self.is_made = True
 
     def mutate(self, args, kwargs, others, constant=None):
         """Return other (args, kwargs), or None where two arguments are one object.
@@ -65,7 +71,7 @@ class Mutator:
             return None
         args, kwargs = list(args), dict(kwargs)
         self._wild, self._constant = self._chance.random() < _WILD, constant
-        self._odd = constant is None and self._chance.random() < _MISTYPED
+        self._odd, self.is_made = constant is None and self._chance.random() < _MISTYPED, True
         for top in self._chance.choices(places, k=self._chance.choice((1, 1, 1, 2, 3))):
             holder = kwargs if type(top) is str else args
             holder[top] = self._argument(holder[top], top, others)
@@ -120,8 +126,12 @@ class Mutator:
             return self._ordered(rebuilt(type(value), items), path)
         if isinstance(value, tuple):
             return value._replace(**{step[1:]: new})
-        object.__setattr__(value, step[1:], new)
-        return value
+        made, is_made = self._constructors.changed(value, step[1:], new)
+        self.is_made &= is_made
+        return made
+
+    def _observed_values(self):
+        return (value for place in self._known.places.values() for value in place.pool)
 
     def _whole(self, value, path):
         if _is_array(value):
@@ -180,7 +190,9 @@ class Mutator:
         return type(value)(number if place.decimals is None else round(number, place.decimals))
 
     def _text(self, text, path):
-        draw = self._chance.random()
+        place, draw = self._known.places.get(path), self._chance.random()
+        if place is not None and place.length == 1:
+            return self._chance.choice(_SIGNS[:-1])
         if draw < 0.3:
             return self._resized(text, path)
         if draw < 0.5:

@@ -16,33 +16,34 @@ from . import relocating
 _PROTOCOL = 4
 
 
-def dumps(value, room, own_files=()):
+def dumps(value, room, targets=()):
     """Return the pickle of a value.
 
     Args:
         room: how many bytes it may take.
-        own_files: files whose nameless functions are not to be kept (a target's: they are what is replaced).
+        targets: (file, qualified name) of functions whose nameless functions are not to be kept: they are
+            what is replaced.
 
     Raises:
         Full: it takes more.
         Exception: whatever the project's own hooks raise.
     """
-    blob = _dumped(_Pickler, value, room, own_files)
-    return _dumped(_Relocating, value, room, own_files) if relocating.is_marked(blob) else blob
+    blob = _dumped(_Pickler, value, room, targets)
+    return _dumped(_Relocating, value, room, targets) if relocating.is_marked(blob) else blob
 
 
-def _dumped(pickler, value, room, own_files):
+def _dumped(pickler, value, room, targets):
     file = _Bounded(room)
-    pickler(file, own_files).dump(value)
+    pickler(file, targets).dump(value)
     return b"".join(file.parts)
 
 
 class _Pickler(pickle.Pickler):
     """Also takes modules, free locks, and functions that have no name to find them by."""
 
-    def __init__(self, file, own_files):
+    def __init__(self, file, targets):
         super().__init__(file, _PROTOCOL)
-        self._own_files = own_files
+        self._targets = targets
 
     def reducer_override(self, obj):
         """Return how an object is made again, or NotImplemented to have it done as always."""
@@ -54,8 +55,8 @@ class _Pickler(pickle.Pickler):
 
     def _function(self, function):
         code = function.__code__
-        if code.co_filename in self._own_files:
-            raise pickle.PicklingError("a nameless function of the target's own module")
+        if any(code.co_filename == file and _is_within(function, name) for file, name in self._targets):
+            raise pickle.PicklingError("a nameless function of the target's own")
         return (
             new_function,
             (_written(code), code.co_filename, _home(function), function.__name__, function.__closure__),
@@ -118,6 +119,10 @@ def _is_named(function):
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is function
+
+
+def _is_within(function, name):
+    return function.__qualname__.startswith(name + ".<locals>.")
 
 
 def _written(code):

@@ -10,6 +10,8 @@ from .positions import MAX_ITEMS, NUMBERS, SIZED, is_fields
 _MAX_DECIMALS = 6
 #: Sequences up to so long may have one length for a reason: points, pairs.
 _FIXED = 4
+#: So many texts of one sign, not all of them letters, are signs and no words; what breaks that.
+_SIGNS, ONE_SIGN = 10, "one sign"
 
 #: What is known of one position. `low`, `high`: of numbers, or None; `decimals`: of floats, or None;
 #: `length`: the only one that there is, or None; `foreign`: signs of texts beyond ASCII; `closed`: the only
@@ -53,7 +55,13 @@ def _length(values, many):
     if len(lengths) != 1:
         return None
     is_short = many and max(lengths) <= _FIXED and all(type(v) in (list, tuple) for v in values)
-    return lengths.pop() if is_short or any(map(is_fields, values)) else None
+    return lengths.pop() if is_short or any(map(is_fields, values)) or _are_signs(values) else None
+
+
+def _are_signs(values):
+    """Say whether texts are signs that are looked for: quotes, separators."""
+    are_single = len(values) >= _SIGNS and all(type(v) is str and len(v) == 1 for v in values)
+    return are_single and not all(map(str.isalnum, values))
 
 
 def _foreign(value):
@@ -89,7 +97,7 @@ def _broken_container(summary, value):
     if kind in SIZED and not value and all(len(other) for other in summary.pool if type(other) in SIZED):
         return "non-empty"
     if kind in SIZED and summary.length not in (None, len(value)):
-        return "length"
+        return "length" if kind is not str else ONE_SIGN
     if not summary.foreign.issuperset(_foreign(value)):
         return "signs beyond ASCII"
     if kind is dict and summary.keys is not None and frozenset(value) != summary.keys:

@@ -1,0 +1,115 @@
+"""Make objects again with another attribute, as their own constructor would have made them.
+
+An attribute that the constructor computes from its arguments must not be changed by itself: no call would
+ever see such an object. Which attributes are arguments, and which are computed, is found out by making
+observed objects again.
+"""
+
+import inspect
+
+#: Observed objects of one class that are made again.
+_MOST_MADE = 20
+
+
+class Constructors:
+    """What is known of the constructors of observed objects.
+
+    Args:
+        values: observed, of any types.
+    """
+
+    def __init__(self, values):
+        self._values, self._known = values, {}
+
+    def changed(self, value, name, new):
+        """Return an object with another value of one attribute, and whether its class may make such a one.
+
+        The given object may be changed in place.
+
+        Raises:
+            Exception: whatever the constructor raises.
+        """
+        kind = type(value)
+        if kind not in self._known:
+            self._known[kind] = self._learned(kind)
+        parameters, computed = self._known[kind] or ({}, frozenset())
+        if name in computed:
+            return value, True
+        if name not in parameters.values():
+            object.__setattr__(value, name, new)
+            return value, self._known[kind] is not None
+        held = attributes(value)
+        made = _made(kind, parameters, {**held, name: new})
+        # What is no longer as the constructor made it is what calls have left there.
+        for other in held.keys() - _same(kind, parameters, held) - set(parameters.values()):
+            object.__setattr__(made, other, held[other])
+        return made, True
+
+    def _learned(self, kind):
+        """Return a class's parameters by the attributes that hold them, and what its constructor computes.
+
+        None where it takes what no attribute holds.
+        """
+        if "__init__" not in {name for base in kind.__mro__[:-1] for name in vars(base)}:
+            return {}, frozenset()
+        objects = [value for value in self._values() if type(value) is kind][:_MOST_MADE]
+        computed = None
+        try:
+            parameters = _parameters(kind, objects[0])
+            if not parameters:  # what it begins with is computed from nothing
+                return {}, frozenset()
+            for value in objects:
+                same = _same(kind, parameters, attributes(value))
+                computed = same if computed is None else computed & same
+        except Exception:  # there are none, or its own code objects
+            return None
+        return parameters, frozenset(computed).difference(parameters.values())
+
+
+def attributes(value):
+    """Return all attributes that an object holds itself, by name."""
+    found = dict(getattr(value, "__dict__", ()))
+    for base in type(value).__mro__:
+        names = vars(base).get("__slots__", ())
+        for name in (names,) if type(names) is str else names:
+            try:
+                found[name] = object.__getattribute__(value, name)
+            except AttributeError:  # nobody has filled it; or it has a longer name
+                continue
+    return found
+
+
+def _parameters(kind, value):
+    """Return the names of a constructor's parameters with those of the attributes that hold them.
+
+    Raises:
+        ValueError: none holds one that has no default.
+    """
+    held, found = attributes(value), {}
+    for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[1:]:
+        holder = next((one for one in (name, "_" + name) if one in held), None)
+        if holder is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            found[name] = holder
+        elif parameter.default is parameter.empty and parameter.kind not in _ANY:
+            raise ValueError(name)
+    return found
+
+
+_ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _made(kind, parameters, held):
+    return kind(**{name: held[holder] for name, holder in parameters.items()})
+
+
+def _same(kind, parameters, held):
+    """Return the names of the attributes that are as the constructor makes them."""
+    made = attributes(_made(kind, parameters, held))
+    return {name for name, part in held.items() if name in made and _is_same(part, made[name])}
+
+
+def _is_same(one, other):
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except Exception:  # an __eq__ of the project
+        return False

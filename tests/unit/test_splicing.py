@@ -1,0 +1,54 @@
+"""Objects of one observed call in the places of those in another."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from codeflash_parallel._guest.splicing import Splicer
+
+
+class Node:
+    pass
+
+
+@dataclass
+class Leaf(Node):
+    text: str
+
+
+@dataclass
+class Many(Node):
+    nodes: tuple[Node, ...]
+    name: Leaf
+
+
+@dataclass
+class Pair(Node):
+    left: Node
+    name: Leaf
+
+
+def drawn(observed: list[object], call: object, count: int = 200) -> list[object]:
+    splicer, chance = Splicer([((one,), {}) for one in observed]), random.Random(7)
+    return [splicer.spliced(((call,), {}), chance)[0][0] for _ in range(count)]
+
+
+def test_where_several_classes_were_seen_any_of_their_common_base_may_stand() -> None:
+    many = Many((Leaf("a"), Pair(Leaf("b"), Leaf("n"))), Leaf("m"))
+    nested = Pair(Many((), Leaf("x")), Leaf("y"))
+    made = drawn([many, nested, Pair(Leaf("z"), Leaf("w"))], many)
+    assert any(isinstance(part, Many) for one in made for part in one.nodes)
+    assert all(type(one.name) is Leaf for one in made)
+    assert many == Many((Leaf("a"), Pair(Leaf("b"), Leaf("n"))), Leaf("m"))
+
+
+def test_where_one_class_was_seen_only_that_may_stand() -> None:
+    made = drawn([Many((Leaf("a"),), Leaf("m")), Pair(Leaf("b"), Leaf("n"))], Many((Leaf("a"),), Leaf("m")))
+    assert {type(part) for one in made for part in one.nodes} == {Leaf}
+    assert {part.text for one in made for part in one.nodes} == {"a", "m", "b", "n"}
+
+
+def test_arguments_themselves_and_plain_values_are_left_alone() -> None:
+    splicer = Splicer([((Leaf("a"), [1, 2]), {})])
+    assert splicer.spliced(((Leaf("a"), [1, 2]), {}), random.Random(1)) is None
