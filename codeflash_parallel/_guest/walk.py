@@ -39,19 +39,21 @@ class Walk:
     """One walk over one or more values.
 
     `full` and `less` are the texts so far, `mask` replaces parts of `full`, `memo` numbers mutable objects.
+    `above` is the walk that an item of a set belongs to, or None: what that has met is not walked again.
     A `lenient` walk writes the type's name for a part that has no canonical form, and `opaque` says why the
     first of them has none. `floats` is None, or a list that takes all floats in their order. `most` parts are
     walked at all, and `further` ones after an opaque one.
     """
 
     __slots__ = (
-        *("floats", "full", "further", "iterators", "lenient", "less", "mask"),
+        *("above", "first", "floats", "full", "further", "iterators", "lenient", "less", "mask"),
         *("memo", "most", "nodes", "opaque"),
     )
 
-    def __init__(self, iterators):
+    def __init__(self, iterators, above=None):
         self.full, self.less, self.mask = [], [], {}
         self.memo, self.nodes, self.iterators = {}, 0, iterators
+        self.above, self.first = above, 0 if above is None else above.first + len(above.memo)
         self.lenient, self.floats, self.opaque = False, None, ""
         self.most = self.further = MAX_NODES
 
@@ -158,19 +160,22 @@ class Walk:
 
     def met(self, value):
         """Number a mutable object; write a reference and return true if it was met before."""
-        found = self.memo.get(id(value))
-        if found is None:
-            # The value is kept: the address of a temporary object must not be given to another.
-            self.memo[id(value)] = (len(self.memo), value)
-            return False
-        self.write("@%d" % found[0])
-        return True
+        walk, key = self, id(value)
+        while walk is not None:
+            found = walk.memo.get(key)
+            if found is not None:
+                self.write("@%d" % found[0])
+                return True
+            walk = walk.above
+        # The value is kept: the address of a temporary object must not be given to another.
+        self.memo[key] = (self.first + len(self.memo), value)
+        return False
 
     def parts_of(self, items):
         """Return the three texts of each item, walked on its own, as three sorted lists."""
         triples, floats = [], []
         for item in items:
-            walk = Walk(self.iterators)
+            walk = Walk(self.iterators, self)
             walk.nodes, walk.lenient, walk.opaque = self.nodes, self.lenient, self.opaque
             walk.most, walk.further = self.most, self.further
             walk.floats = None if self.floats is None else []

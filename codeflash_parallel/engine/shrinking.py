@@ -37,8 +37,8 @@ from codeflash_parallel.worktrees.pool import Slot
 SHORT = 40
 #: Rounds, and inputs that are tried in each.
 ROUNDS, TRIES = 3, 60
-#: Of the baseline's processes, which bound each call themselves.
-_TRYING = Limits(wall_s=60.0, cpu_s=20.0)
+#: Of the baseline's processes, which bound each call themselves; after so many seconds no round begins.
+_TRYING, _LAST_S = Limits(wall_s=10.0, cpu_s=2.0), 1.5
 #: Smaller inputs are numbered from here on; derived ones never get that far.
 _FIRST = 2_000_000
 #: Differences that an input shows; what floats differ by is measured elsewhere.
@@ -92,6 +92,7 @@ class Shrinking:
         baseline = self._context.baseline
         source = baseline.derived_inputs if difference.call in baseline.derived else baseline.inputs
         best = first = _Example(source, difference.call, baseline.known.all[difference.call])
+        until = anyio.current_time() + _LAST_S
         for number in range(ROUNDS):
             out = folder / str(number)
             made = await self._made(best, out, _FIRST + 1000 * number)
@@ -100,6 +101,8 @@ class Shrinking:
             if smallest is None:
                 break
             best = _Example(str(out), smallest, made[smallest])
+            if anyio.current_time() > until:
+                break
         return None if best is first else await self._confirmed(code, difference, best, candidate, slot)
 
     async def _confirmed(
