@@ -9,7 +9,7 @@ from functools import partial
 
 from codeflash_parallel.model.candidate import Edit, digest_of
 from codeflash_parallel.worktrees.diffs import ABSENT, file_diff
-from codeflash_parallel.worktrees.git import Git, GitFailed, TreeEntry, read_blobs
+from codeflash_parallel.worktrees.git import GITLINK, Git, GitFailed, TreeEntry, read_blobs
 from codeflash_parallel.worktrees.layout import is_trouble_of_the_disk
 from codeflash_parallel.worktrees.mirror import Mirror
 from codeflash_parallel.worktrees.patching import DoesNotApply, Form, apply_somehow, complaint
@@ -17,7 +17,6 @@ from codeflash_parallel.worktrees.snapshot import Snapshot
 
 _PLAIN = "100644"
 _EXECUTABLE = "100755"
-_GITLINK = "160000"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +137,7 @@ class _Raw:
     def blobs(self) -> set[str]:
         """Return the blobs on either side; a submodule's commit is none."""
         sides = ((self.old_mode, self.old_blob), (self.new_mode, self.new_blob))
-        return {blob for mode, blob in sides if mode not in {ABSENT, _GITLINK}}
+        return {blob for mode, blob in sides if mode not in {ABSENT, GITLINK}}
 
     def sides(self, blobs: Mapping[str, bytes]) -> tuple[bytes | None, bytes | None]:
         """Return the bytes before and after, `None` for no file; a submodule has none."""

@@ -160,6 +160,10 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
+#: Mode of a submodule.
+GITLINK = "160000"
+
+
 class TreeEntry(NamedTuple):
     """One file of a tree: git's mode (``"100644"``, ``"100755"``, ``"120000"``, ``"160000"``) and blob id."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from codeflash_parallel.worktrees.git import Git, GitFailed, split_names, user_git
+from codeflash_parallel.worktrees.git import GITLINK, Git, GitFailed, split_names, user_git
 from codeflash_parallel.worktrees.repository import Repository
 
 #: Folders that are rebuilt or installed, never part of a project's sources.
@@ -40,12 +40,14 @@ class Listing(NamedTuple):
         ignored: the same of chosen ignored files.
         left_out: ignored files and folders (with a final slash) that are not part of it.
         staged: mode and blob of files as the index has them; empty or absent where it is not sure of them.
+        hollow: folders of submodules that were never fetched.
     """
 
     files: tuple[str, ...]
     ignored: tuple[str, ...]
     left_out: tuple[str, ...]
     staged: Mapping[str, str] = MappingProxyType({})
+    hollow: tuple[str, ...] = ()
 
 
 def list_work_tree(repository: Repository, patterns: Sequence[str], scratch: Path) -> Listing:
@@ -64,7 +66,11 @@ def list_work_tree(repository: Repository, patterns: Sequence[str], scratch: Pat
     ignored = set(search.chosen) - files
     left_out = tuple(search.left_out[:_MOST_LEFT_OUT])
     return Listing(
-        files=tuple(sorted(files)), ignored=tuple(sorted(ignored)), left_out=left_out, staged=search.staged
+        files=tuple(sorted(files)),
+        ignored=tuple(sorted(ignored)),
+        left_out=left_out,
+        staged=search.staged,
+        hollow=tuple(search.hollow),
     )
 
 
@@ -104,6 +110,7 @@ class _Search:
         self.chosen: list[str] = []
         self.left_out: list[str] = []
         self.staged: dict[str, str] = {}
+        self.hollow: list[str] = []
         self.seen = 0
         self._real: dict[str, bool] = {"": True}
 
@@ -113,17 +120,19 @@ class _Search:
         entries = dict(map(_entry, split_names(listed)))
         if not prefix:
             self.staged = entries
-        for name in entries:
-            yield from self._resolve(prefix + name)
+        for name, staged in entries.items():
+            yield from self._resolve(prefix + name, is_submodule=staged.startswith(GITLINK))
         self._look_at_ignored(git, prefix)
 
-    def _resolve(self, path: str) -> Iterator[str]:
+    def _resolve(self, path: str, *, is_submodule: bool) -> Iterator[str]:
         path = path.rstrip("/")
         mode = self._mode(path)
         if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
             yield path
         elif stat.S_ISDIR(mode) and os.path.lexists(self.root / path / ".git"):
             yield from self._nested(path + "/")
+        elif stat.S_ISDIR(mode) and is_submodule:
+            self.hollow.append(path)
 
     def _nested(self, prefix: str) -> Iterator[str]:
         """Enter a submodule or another repository inside this one; not a second work tree of this one."""

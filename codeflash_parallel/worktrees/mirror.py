@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.worktrees.git import (
+    GITLINK,
     Git,
     GitFailed,
     TreeEntry,
@@ -185,7 +186,9 @@ class Mirror:
         """Return mode and blob of every file of a snapshot, by path."""
         known = self._entries.get(snapshot.tree)
         if known is None:
-            known = self._entries[snapshot.tree] = dict(sorted(list_tree(self.git, snapshot.tree).items()))
+            found = sorted(list_tree(self.git, snapshot.tree).items())
+            known = {path: entry for path, entry in found if entry.mode != GITLINK}
+            self._entries[snapshot.tree] = known
         return known
 
     def index(self, snapshot: Snapshot) -> bytes:

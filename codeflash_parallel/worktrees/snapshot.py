@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.worktrees.git import Git, GitFailed, names, split_names, user_git
+from codeflash_parallel.worktrees.git import GITLINK, Git, GitFailed, names, split_names, user_git
 from codeflash_parallel.worktrees.listing import Listing, list_folder, list_work_tree, without_shared_index
 from codeflash_parallel.worktrees.repository import Repository
 from codeflash_parallel.worktrees.wanted import SnapshotRequest, no_work_tree, resolve
@@ -23,7 +23,8 @@ _SIGNATURE = {
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "snapshot"), ("EMAIL", "snapshot@localhost"), ("DATE", "1000000000 +0000"))
 }
-_GITLINK = "160000"
+#: Stands for the commit of a submodule that was never fetched: git makes an empty folder of it.
+_NO_COMMIT = "1" * 40
 #: More new files than this go into one pack: thousands of little files are slow to make on any disk.
 _MANY = 200
 _INTO_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
@@ -101,6 +102,8 @@ class Taking:
         wanted, known = {*listing.files, *listing.ignored}, set(self._known(git))
         _drop(git, known - wanted)
         _add(git, sorted(wanted), len(wanted - known))
+        links = names(f"{GITLINK} {_NO_COMMIT}\t{path}" for path in listing.hollow)
+        git.run("update-index", "-z", "--index-info", stdin=links)
         return resolve(self.repository, "HEAD"), git.text("write-tree")
 
     def _known(self, git: Git) -> list[str]:
@@ -201,7 +204,7 @@ class Taking:
 def _gitlinks(git: Git) -> dict[str, str]:
     """Return the submodules of an index: path and commit."""
     entries = [line.partition("\t") for line in split_names(git.run("ls-files", "-z", "--stage"))]
-    return {path: meta.split(" ")[1] for meta, _, path in entries if meta.startswith(_GITLINK)}
+    return {path: meta.split(" ")[1] for meta, _, path in entries if meta.startswith(GITLINK)}
 
 
 def _blobs(git: Git) -> dict[str, str]:

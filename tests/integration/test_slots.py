@@ -58,6 +58,25 @@ async def test_a_tree_is_named_as_the_user_s_unless_pytest_reads_something_into_
         assert one.workspace.root.name == (name if usable else "tree")
 
 
+async def test_the_folder_of_a_submodule_that_was_never_fetched_is_there(
+    world: World, kind: SlotKind
+) -> None:
+    init(world)
+    world.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},third/data")
+    world.git("commit", "-qm", "with submodule")
+    (world.root / "third/data").mkdir(parents=True)
+    async with world.mirror() as mirror:
+        snapshot = await mirror.snapshot(request())
+        assert "third/data" not in mirror.paths(snapshot)
+        async with world.pool(mirror, snapshot, size=1) as pool, pool.acquire() as one:
+            folder = one.workspace.root / "third/data"
+            assert list(folder.iterdir()) == []
+            assert await one.audit() == ()
+            folder.rmdir()
+            await one.discard()
+            assert folder.is_dir()
+
+
 async def test_what_a_slot_costs_is_what_it_shares_with_nobody(world: World, kind: SlotKind) -> None:
     init(world)
     world.write({f"many/f{number}.txt": os.urandom(8192) for number in range(40)})
