@@ -130,9 +130,7 @@ class _Maker:
                     observed.append(inputs.load(call))
             known = relations.infer(observed)
             # Where few values were seen they choose; small numbers that stand alone are kept there.
-            flags = {
-                path for path, place in known.places.items() if len(set(map(repr, place.pool))) < _CHOICE
-            }
+            flags = {path for path, place in known.places.items() if _different(place.pool) < _CHOICE}
             self._known[target] = _freed(known), flags
         return self._known[target]
 
@@ -215,6 +213,11 @@ class _Seed:
         self.kind, self.ns, self.way = "", 0, None  # `way`: its place in `_WAYS`
         self.retimed = False
         self.words = _words_of(call.meta["module"])
+
+
+def _different(values):
+    """Return how many different plain values there are; to write others is the project's own affair."""
+    return len({(type(value), value) for value in values if type(value) in (int, float, str, bytes)})
 
 
 def _kind(result):
