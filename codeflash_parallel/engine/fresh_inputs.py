@@ -33,7 +33,7 @@ from codeflash_parallel.engine.preflight import later_limits
 from codeflash_parallel.model.candidate import name_of
 from codeflash_parallel.model.constants import Constant
 from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.model.settings import Compare, Depth
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.pool import Slot
 
@@ -42,6 +42,8 @@ _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the looks at what comes of them.
 _INSIDE, _RACE_S, _CHECK_S = 1_000, 0.4, 0.03
+#: The same with `--depth full`, raced or not.
+_FULL, _FULL_S = 2_000, 1.0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -64,15 +66,19 @@ class FreshInputs:
         """Make inputs for the candidates of a field; return whether there are any."""
         whole, self.known = self.context.baseline, None
         constants = self._constants(entries)
-        is_asked = entries and (self.races or constants)
+        is_full = self.context.settings.depth == Depth.FULL
+        is_asked = entries and (self.races or is_full or constants)
         if not is_asked or not whole.anchors or self.context.settings.compare is not Compare.VALUES:
             return False
         judge = self.context.plan.judge
         # Calls have the numbers of others in each field.
         self.judge = None if judge is None else replace(judge, known={})
         wanted = Wanted(check_s=max(_CHECK_S, whole.replay_cpu_ns / 1e9), constants=constants)
-        wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S) if self.races else wanted
-        name = name_of([list(map(repr, constants)), self.races])
+        if is_full:
+            wanted = replace(wanted, inside=_FULL, check_s=_FULL_S)
+        elif self.races:
+            wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
+        name = name_of([list(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
         async with self.context.pool.baselines_turn:
             self.known = await anyio.to_thread.run_sync(load, folder)

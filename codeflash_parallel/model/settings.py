@@ -22,6 +22,15 @@ class Compare(StrEnum):
     PASS_FAIL = "pass-fail"  # noqa: S105 - not a password
 
 
+class Depth(StrEnum):
+    """How many fresh inputs each candidate is compared on."""
+
+    #: As many as cost little beside the tests.
+    QUICK = "quick"
+    #: Those that take the baseline a second, raced or not.
+    FULL = "full"
+
+
 class Executor(StrEnum):
     """Where candidates are evaluated."""
 
@@ -101,6 +110,11 @@ class Settings:
         "",
         "Your judge of results that differ, for functions with several right answers: "
         "accept(arguments, expected, actual) -> bool, path.py::name.",
+    )
+    depth: str = _setting(
+        Depth.QUICK.value,
+        "How many fresh inputs candidates are compared on: quick; or full, those that take the baseline a "
+        "second, for each candidate two or three.",
     )
     include_ignored: tuple[str, ...] = _setting(
         list(INCLUDE_IGNORED), "Patterns of git-ignored files that are part of the snapshot."
@@ -212,6 +226,8 @@ class Settings:
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
+        if self.depth not in list(Depth):
+            raise _bad(f"depth must be {' or '.join(Depth)}, not {self.depth!r}.")
         if self.executor not in list(Executor):
             raise _bad(f"executor must be {' or '.join(Executor)}, not {self.executor!r}.")
 

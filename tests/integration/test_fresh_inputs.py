@@ -148,3 +148,30 @@ async def test_keywords_come_in_any_order_texts_of_own_classes_change_and_assert
         "two spaces": Code.VALUE_DIFFERS,
         "sorted by a key": Code.NOT_RACED,
     }
+
+
+DEEP = "def kept(numbers):\n    return list(numbers)\n"
+DEEP_TESTS = "from shop.deep import kept\n\ndef test_kept():\n    assert kept([1, 2, 3]) == [1, 2, 3]\n"
+
+
+async def test_with_full_depth_a_check_has_as_many_inputs_as_a_race_could(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", shop__deep_py=DEEP, tests__test_deep_py=DEEP_TESTS)
+    counts = {}
+    for depth in ("quick", "full"):
+        settings = Settings(
+            functions=("shop/deep.py::kept",),
+            depth=depth,
+            cache_dir=str(tmp_path / depth),
+            parallel_candidates=1,
+        )
+        same = Submission(
+            id=CandidateId("same"),
+            content=FileTexts(
+                files=(FileText(path="shop/deep.py", text=DEEP.replace("list(numbers)", "[*numbers]")),)
+            ),
+        )
+        async with Evaluator(project, settings) as evaluator:
+            result = await evaluator.evaluate([same], race=RaceMode.CHECK)
+        counts[depth] = result.candidates[0].values.derived
+    assert counts["quick"] <= 240
+    assert counts["full"] > 1_500
