@@ -5,12 +5,15 @@ any of their nearest common base may.
 """
 
 import copy
+import inspect
+import types
 
 from .constructors import attributes
 
 #: Objects that are looked at, in one call and in all; a call that has more of them stays as it is.
 _MOST_PARTS, _MOST_IN_ALL = 1_000, 20_000
 _HEAP_TYPE = 1 << 9
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
 class Splicer:
@@ -23,9 +26,9 @@ class Splicer:
     def __init__(self, observed):
         self._kinds, self._parts = {}, []
         for call in observed:
-            for place, part in _parts(call):
+            for place, holder, part in _parts(call):
                 self._kinds.setdefault(place, set()).add(type(part))
-                self._parts.append(part)
+                self._parts.append((holder, part))
             if len(self._parts) > _MOST_IN_ALL:
                 break
 
@@ -39,10 +42,16 @@ class Splicer:
         parts = _parts(call)
         if not parts:
             return None
-        place, part = chance.choice(parts)
+        place, holder, part = chance.choice(parts)
         fits = _fits(self._kinds.get(place, {type(part)}))
-        others = [other for other in self._parts if issubclass(type(other), fits)]
-        return copy.deepcopy(call, {id(part): copy.deepcopy(chance.choice(others))}) if others else None
+        others = [one for one in self._parts if issubclass(type(one[1]), fits)]
+        if not others:
+            return None
+        whole, other = chance.choice(others)
+        # What knows its holder would stand in one that it does not know.
+        if _is_within(holder, part) or _is_within(whole, other):
+            return None
+        return copy.deepcopy(call, {id(part): copy.deepcopy(other)})
 
 
 def _fits(kinds):
@@ -64,24 +73,53 @@ def _is_own(kind):
 
 
 def _parts(call):
-    """Return the objects inside arguments, with the class and the attribute that hold each of them."""
+    """Return the objects inside arguments, each behind what holds it and the class and attribute of that."""
     args, kwargs = call
     found, seen = [], set()
-    left = [(None, value) for value in (*args, *kwargs.values())]
+    left = [(None, None, value) for value in (*args, *kwargs.values())]
     while left and len(seen) < _MOST_PARTS:
-        place, value = left.pop()
-        kind = type(value)
+        place, holder, value = left.pop()
         if id(value) in seen:
             continue
-        if kind in (list, tuple, set, frozenset):
-            left += [(place, item) for item in value]
-        elif kind is dict:
-            left += [(place, item) for item in value.values()]
-        elif _is_own(kind) and not isinstance(value, (type, BaseException)):
+        if type(value) in _CONTAINERS:
+            left += [(place, holder, item) for item in (value.values() if type(value) is dict else value)]
+        elif _is_object(value):
             if place is not None:
-                found.append((place, value))
-            left += [((kind, name), part) for name, part in attributes(value).items()]
+                found.append((place, holder, value))
+            left += [((type(value), name), value, part) for name, part in _open(value)]
         else:
             continue
         seen.add(id(value))
     return [] if left else found
+
+
+def _open(value):
+    """Return the attributes of an object that anybody may set, with their names."""
+    return [(name, part) for name, part in attributes(value).items() if _is_open(type(value), name)]
+
+
+def _is_open(kind, name):
+    # What a descriptor keeps in the object, as a cached property does, follows from the rest of it.
+    static = inspect.getattr_static(kind, name, None)
+    return name[:1] != "_" and (type(static) is types.MemberDescriptorType or not hasattr(static, "__get__"))
+
+
+def _is_object(value):
+    return _is_own(type(value)) and not isinstance(value, (type, BaseException))
+
+
+def _is_within(holder, part):
+    """Say whether an object can be reached from another one, or so much can that it may be."""
+    seen, left = set(), [part]
+    while left:
+        value = left.pop()
+        if value is holder or len(seen) > _MOST_PARTS:
+            return True
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if type(value) in _CONTAINERS:
+            left += value.values() if type(value) is dict else value
+        elif _is_object(value):
+            left += attributes(value).values()
+    return False

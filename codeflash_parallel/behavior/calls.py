@@ -162,10 +162,15 @@ def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:
     return answers | {call.index: call for call in got.calls}
 
 
+#: How the type of the exception ends that ends a call with a derived input.
+ENDLESS = ".TooSlow"
+
+
 def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
     """Return how one outcome differs from the baseline's; `OK`: not at all."""
     if got is None or got.kind != expected.kind:
-        return Code.VALUE_DIFFERS
+        is_endless = got is not None and got.kind == "raise" and got.type.endswith(ENDLESS)
+        return Code.TOO_SLOW if is_endless else Code.VALUE_DIFFERS
     if got.kind == "raise":
         # The text of a message is not part of the contract; its type is.
         same = got.type == expected.type

@@ -35,6 +35,7 @@ _GRAVEST_FIRST = (
     *(
         Code.VALUE_DIFFERS,
         Code.NOT_ACCEPTED,
+        Code.TOO_SLOW,
         Code.TYPE_DIFFERS,
         Code.INPUT_MUTATED,
         Code.STATE_DIFFERS,

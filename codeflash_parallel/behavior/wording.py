@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from codeflash_parallel.behavior.calls import Differing, Known, call_code
+from codeflash_parallel.behavior.calls import ENDLESS, Differing, Known, call_code
 from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
 from codeflash_parallel.behavior.report import LASTING, GuestReport
 from codeflash_parallel.model.evidence import FirstDifference
 from codeflash_parallel.model.outcome import Code
-
-#: How the type of the exception ends that ends a call with a derived input.
-_ENDLESS = ".TooSlow"
 
 
 def first_difference(one: Differing, known: Known, got: GuestReport | None = None) -> FirstDifference:
@@ -109,7 +106,7 @@ def _path(text: str, place: int) -> tuple[str, int]:
 
 def outcome_text(call: CallOutcome | Answer) -> str:
     """Return what a call gave."""
-    if call.kind == "raise" and call.type.endswith(_ENDLESS):
+    if call.kind == "raise" and call.type.endswith(ENDLESS):
         return "no outcome within a second of CPU time"
     if isinstance(call, Answer):
         return f"raises {call.type}" if call.kind == "raise" else f"another {call.type}"
@@ -122,6 +119,7 @@ _WHAT = {
     Code.INPUT_MUTATED: "leaves its arguments (or their identity with the result) in another state",
     Code.STATE_DIFFERS: "leaves something else behind",
     Code.FLOAT_DIFFERS: "gives other floats",
+    Code.TOO_SLOW: "gives nothing within a second of CPU time",
 }
 
 

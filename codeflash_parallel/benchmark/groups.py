@@ -20,8 +20,8 @@ MAX_CALLS = 200
 
 
 #: What one pass over all groups may take, copies of its inputs included. Texts are copied at about 1 ns a
-#: byte, graphs of objects at 100 and more: copies take 300 MB at most, and mostly far less.
-PASS_NS = 300_000_000
+#: byte, graphs of objects at 100 and more: copies take 100 MB at most, and mostly far less.
+PASS_NS = 100_000_000
 
 #: A call whose inputs take more than so many times as long to copy is not timed where others are: the time
 #: would go into copies.

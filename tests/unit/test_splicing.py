@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cached_property
 
 from codeflash_parallel._guest.splicing import Splicer
 
@@ -47,6 +48,27 @@ def test_where_one_class_was_seen_only_that_may_stand() -> None:
     made = drawn([Many((Leaf("a"),), Leaf("m")), Pair(Leaf("b"), Leaf("n"))], Many((Leaf("a"),), Leaf("m")))
     assert {type(part) for one in made for part in one.nodes} == {Leaf}
     assert {part.text for one in made for part in one.nodes} == {"a", "m", "b", "n"}
+
+
+class Child(Node):
+    def __init__(self, parent: Family) -> None:
+        self.parent = parent
+
+
+class Family(Node):
+    def __init__(self, size: int) -> None:
+        self.children = [Child(self) for _ in range(size)]
+        self._first = Leaf("hidden")
+
+    @cached_property
+    def last(self) -> Leaf:
+        return Leaf("follows from the rest")
+
+
+def test_what_knows_its_holder_or_follows_from_it_is_left_alone() -> None:
+    one, other = Family(2), Family(3)
+    assert (one.last, other.last) == (Leaf("follows from the rest"),) * 2
+    assert Splicer([((one,), {}), ((other,), {})]).spliced(((one,), {}), random.Random(3)) is None
 
 
 def test_arguments_themselves_and_plain_values_are_left_alone() -> None:
