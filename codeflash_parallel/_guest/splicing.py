@@ -6,6 +6,7 @@ any of their nearest common base may.
 
 import copy
 import inspect
+import sys
 import types
 
 from .constructors import attributes
@@ -13,6 +14,9 @@ from .constructors import attributes
 #: Objects that are looked at, in one call and in all; a call that has more of them stays as it is.
 _MOST_PARTS, _MOST_IN_ALL = 1_000, 20_000
 _HEAP_TYPE = 1 << 9
+#: Python 3.9 does not tell them: those whose classes are met most.
+_USUAL = ("abc", "collections", "datetime", "enum", "pathlib", "re", "typing")
+_STANDARD = getattr(sys, "stdlib_module_names", _USUAL)
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
@@ -64,12 +68,9 @@ def _fits(kinds):
 
 
 def _is_own(kind):
-    return bool(kind.__flags__ & _HEAP_TYPE) and kind.__module__ not in (
-        "abc",
-        "typing",
-        "enum",
-        "collections.abc",
-    )
+    """Say whether a class is none of the standard library's."""
+    top = str(kind.__module__).partition(".")[0]
+    return bool(kind.__flags__ & _HEAP_TYPE) and top not in _STANDARD
 
 
 def _parts(call):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.acceptance import Judge
@@ -76,6 +77,8 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
 
+#: So long after the first run of the tests the second begins: what writes the second of the day must differ.
+_ANOTHER_SECOND_S = 1.0
 #: The first run has no earlier one to take a deadline from; an hour is "hung" for any suite one would race.
 _FIRST_LIMITS = Limits(wall_s=3600.0)
 #: Each later step may take so many times the first run's wall time, and so many seconds more.
@@ -135,10 +138,12 @@ class Preflight:
         Raises:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
+        again = anyio.current_time() + _ANOTHER_SECOND_S
         first = await self._first_run()
         draft = first_findings(first, self.guest, self.slot.workspace, self.choice)
         draft = replace(draft, wall_ns=first.exit.wall_ns)
         await self.warmth.begin(draft)
+        await anyio.sleep_until(again)
         draft, second, shaky = await self._ordered(draft, first.report)
         widened = wider(draft, first.report, second.report)
         if widened is not None:
