@@ -1,9 +1,10 @@
 """Make twins of captured calls: other values of the same shape, on which the baseline ends likewise.
 
 In a twin letters and digits are exchanged for others (one permutation for the whole call, so that what was
-equal, contained or sorted alike stays so), numbers move a little, and items change places. What always has
-one value, or is a key of a record, stays. A twin keeps all relations of the observed calls, ends as its call
-does and takes about as long. Candidates cannot know twins; what they gain on them they gain by being fast.
+equal, contained or sorted alike stays so), numbers move a little, and items change places. An argument or
+attribute that always has one value, or a key of a record, stays. A twin keeps all relations of the observed
+calls, ends as its call does and takes about as long. Candidates cannot know twins; what they gain on them they
+gain by being fast.
 """
 
 import functools
@@ -230,11 +231,14 @@ def _kind(result):
 
 def _freed(known):
     """Return relations with wider ranges: other numbers are the point."""
-    return relations.Relations({path: _wider(each) for path, each in known.places.items()}, known.pairs)
+    places = {path: _wider(each, path) for path, each in known.places.items()}
+    return relations.Relations(places, known.pairs)
 
 
-def _wider(summary):
-    if summary.low is None or summary.low == summary.high:
+def _wider(summary, path):
+    # A number that is always the same may choose, unless it is one of several in a container.
+    is_one_of_several = len(path) > 1 and str(path[-1])[:1] != "."
+    if summary.low is None or (summary.low == summary.high and not is_one_of_several):
         return summary
     most = max(abs(summary.low), abs(summary.high)) + _REACHES[0]
     low = -most if summary.low < 0 else min(summary.low, 1)
