@@ -3,8 +3,8 @@
 In a twin letters and digits are exchanged for others (one permutation for the whole call, so that what was
 equal, contained or sorted alike stays so), numbers move a little, and items change places. An argument or
 attribute that always has one value, or a key of a record, stays. A twin keeps all relations of the observed
-calls, ends as its call does and takes about as long. Candidates cannot know twins; what they gain on them they
-gain by being fast.
+calls, ends as its call does and takes about as long. Candidates cannot know twins; what they gain on them
+they gain by being fast.
 """
 
 import functools
