@@ -38,6 +38,7 @@ TOML = {
 OWN = {
     "memory_limit": ("64", 64, "64"),
     "max_cpu_cost": ("1.75", 1.75, "1.75"),
+    "depth": ("full", "full", '"full"'),
     "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
     "isolation": ("L1", "L1", '"L1"'),
     "require_isolation": ("L1", "L1", '"L1"'),
@@ -175,6 +176,7 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
         ({"benchmark": "speed.py::a b"}, "path.py::name"),
         ({"benchmark": "speed.py::main", "benchmark_command": "true"}, "cannot both be given"),
         ({"ranking": "quickest"}, "fastest, smallest-diff or module:name, not 'quickest'"),
+        ({"depth": "deep"}, "depth must be quick or full, not 'deep'"),
         ({"ranking": ":name"}, "module:name"),
         ({"max_cpu_cost": 0.5}, "at least 1"),
         ({"time_budget": -1.0}, "at least 0"),
