@@ -50,6 +50,9 @@ _NO_TWINS = "Gains were not held against unseen inputs: there are no other value
 #: Calls that are timed inside their tests take so long on average, and so many of a group are timed at most.
 LEAST_WINDOW_NS = 20_000
 MOST_WINDOWS = 200
+#: Less of their tests' time than this is timed inside them only where no call can be made again: a race would
+#: take minutes of tests for each second of the targets.
+_LEAST_SHARE = 0.05
 #: Cost of a group before it has been found out.
 _UNKNOWN_NS = 1
 
@@ -221,7 +224,7 @@ def _ground(context: RunContext, workload: Workload) -> tuple[Guest, Baseline]:
 
 
 async def _in_place(context: RunContext) -> Workload | None:
-    """Return calls inside their tests, by our clock; `None` where they are too short, or there are none."""
+    """Return calls inside their tests, by our clock; `None` where they are too short, too rare, or none."""
     whole = _whole_tests(context.baseline)
     tried = await _probed(context, replace(whole, work=Work.IN_PLACE), _LONGEST_CALL_S)
     if not isinstance(tried, Probed) or not context.baseline.executing:
@@ -229,6 +232,8 @@ async def _in_place(context: RunContext) -> Workload | None:
     calls = sum(count for count, _ in tried.windows)
     times_ns = [count * ns for count, ns in tried.windows]
     if not calls or sum(times_ns) < calls * LEAST_WINDOW_NS:
+        return None
+    if context.baseline.calls and sum(times_ns) < _LEAST_SHARE * sum(tried.costs_ns):
         return None
     groups = [
         replace(group, ns=max(1, int(ns)), pass_ns=cost)
