@@ -41,9 +41,9 @@ from codeflash_parallel.worktrees.pool import Slot
 _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the looks at what comes of them.
-_INSIDE, _RACE_S, _CHECK_S = 1_000, 0.4, 0.03
+_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.4, 0.03
 #: The same with `--depth full`, raced or not.
-_FULL, _FULL_S = 2_000, 1.0
+_FULL, _FULL_S = 4_000, 1.0
 
 
 @dataclass(kw_only=True, slots=True)
