@@ -1,4 +1,4 @@
-"""Make objects again with another attribute, as their own constructor would have made them.
+"""Constructors of observed classes: they make an object again with another attribute.
 
 An attribute that the constructor computes from its arguments must not be changed by itself: no call would
 ever see such an object. Which attributes are arguments, and which are computed, is found out by making
@@ -9,6 +9,8 @@ import inspect
 
 #: Observed objects of one class that are made again.
 _MOST_MADE = 20
+#: Of classes that are no builtins.
+_HEAP_TYPE = 1 << 9
 
 
 class Constructors:
@@ -24,7 +26,7 @@ class Constructors:
     def changed(self, value, name, new):
         """Return an object with another value of one attribute, and whether its class may make such a one.
 
-        The given object may be changed in place.
+        The given object stays as it is where it can be copied: a cache of the project may hold it.
 
         Raises:
             Exception: whatever the constructor raises.
@@ -36,8 +38,9 @@ class Constructors:
         if name in computed:
             return value, True
         if name not in parameters.values():
-            object.__setattr__(value, name, new)
-            return value, self._known[kind] is not None
+            made = _copied(value)
+            object.__setattr__(made, name, new)
+            return made, self._known[kind] is not None
         held = attributes(value)
         made = _made(kind, parameters, {**held, name: new})
         # What is no longer as the constructor made it is what calls have left there.
@@ -48,9 +51,12 @@ class Constructors:
     def _learned(self, kind):
         """Return a class's parameters by the attributes that hold them, and what its constructor computes.
 
-        None where it takes what no attribute holds.
+        None where it takes what no attribute holds, or where another method makes the objects.
         """
-        if "__init__" not in {name for base in kind.__mro__[:-1] for name in vars(base)}:
+        own = {name for base in kind.__mro__ if base.__flags__ & _HEAP_TYPE for name in vars(base)}
+        if "__new__" in own:
+            return None
+        if "__init__" not in own:
             return {}, frozenset()
         objects = [value for value in self._values() if type(value) is kind][:_MOST_MADE]
         computed = None
@@ -72,11 +78,24 @@ def attributes(value):
     for base in type(value).__mro__:
         names = vars(base).get("__slots__", ())
         for name in (names,) if type(names) is str else names:
+            is_private = name[:2] == "__" and name[-2:] != "__"
+            full = "_%s%s" % (base.__name__.lstrip("_"), name) if is_private else name
             try:
-                found[name] = object.__getattribute__(value, name)
-            except AttributeError:  # nobody has filled it; or it has a longer name
+                found[full] = object.__getattribute__(value, full)
+            except AttributeError:  # nobody has filled it
                 continue
     return found
+
+
+def _copied(value):
+    """Return an object with the same attributes, or the same one where only a builtin type makes such."""
+    try:
+        made = object.__new__(type(value))
+    except TypeError:
+        return value
+    for name, part in attributes(value).items():
+        object.__setattr__(made, name, part)
+    return made
 
 
 def _parameters(kind, value):

@@ -17,11 +17,11 @@ from functools import partial
 
 from . import forking, importing, inputs, instrument, pickling, relations, relocating, shrinking
 from .allowance import CALL_S, TooSlow, awaited, limit_memory, limited, mortal
+from .crossover import Crossover
 from .mutation import Mutator, is_plain
 from .naming import type_name
 from .positions import positions, size_of
 from .replay import Session
-from .splicing import Splicer
 from .summaries import ONE_SIGN
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
@@ -55,7 +55,7 @@ _MEMORY_BYTES = 512 << 20
 #: Attempts that may end before their end, by an input that kills.
 _MOST_DEATHS = 20
 #: In how many inputs an object is replaced by one of another call.
-_SPLICED = 0.3
+_CROSSED = 0.3
 #: What an object breaks that was changed without its constructor.
 _UNMADE = "an object as its class makes it"
 #: The instruction of `raise`.
@@ -178,7 +178,7 @@ class _Trial:
         self._seen.update(call.blob for call in calls)
         self._read_on(calls)
         mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
-        self._splicer = Splicer([made for _, made in observed])
+        self._crossover = Crossover([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
         self._spend(partial(make, constant) for constant in constants * _OF_A_CONSTANT)
         self._spend(itertools.repeat(partial(make, None), _TRIES * sum(self._wanted.values())))
@@ -256,16 +256,17 @@ class _Trial:
         base = chance.choice(calls)
         try:
             others = self._options.given(*inputs.load(chance.choice(calls)))
-            made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
+            with limited(_SEED_CALL_S), awaited(), mortal(_SEED_CALL_S):  # constructors of the project run
+                made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
             if made is None:
                 return
             found = positions(*made)
             breaks, size = known.broken_by(self._options.named(found, known)), size_of(found)
             breaks = breaks or ("" if mutator.is_made else _UNMADE)
-            if not breaks and chance.random() < _SPLICED:
-                made = self._splicer.spliced(made, chance) or made
+            if not breaks and chance.random() < _CROSSED:
+                made = self._crossover.crossed(made, chance) or made
             blob = pickling.dumps(made, _INPUT_BYTES)
-        except Exception:  # objects of the project may object to being changed or copied; a huge input
+        except (Exception, TooSlow):  # objects may object to being changed or copied; a huge input
             return
         texts = itertools.chain.from_iterable(found.values())
         if not any(type(text) is str and relocating.is_amid(text) for text in texts):
@@ -315,7 +316,8 @@ class _Trial:
             return False
         meta["raises"] = type_name(type(error))
         if self._is_meant(error):
-            meta["breaks"] = OBJECTED if meta["breaks"] not in ("", _UNMADE) else meta["breaks"]
+            if meta["breaks"] not in ("", _UNMADE):
+                meta["breaks"] = OBJECTED
         elif meta["raises"] not in self._normal:
             meta["breaks"] = ACCIDENT
         outside = bool(meta["breaks"])

@@ -33,7 +33,7 @@ from codeflash_parallel.engine.preflight import later_limits
 from codeflash_parallel.model.candidate import name_of
 from codeflash_parallel.model.constants import Constant
 from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.settings import Compare, Thoroughness
+from codeflash_parallel.model.settings import Compare, InputDepth
 from codeflash_parallel.model.workspace import Workspace
 from codeflash_parallel.worktrees.pool import Slot
 
@@ -66,7 +66,7 @@ class FreshInputs:
         """Make inputs for the candidates of a field; return whether there are any."""
         whole, self.known = self.context.baseline, None
         constants = self._constants(entries)
-        is_full = self.context.settings.depth == Thoroughness.FULL
+        is_full = self.context.settings.depth == InputDepth.FULL
         is_asked = entries and (self.races or is_full or constants)
         if not is_asked or not whole.anchors or self.context.settings.compare is not Compare.VALUES:
             return False

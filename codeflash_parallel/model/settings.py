@@ -22,7 +22,7 @@ class Compare(StrEnum):
     PASS_FAIL = "pass-fail"  # noqa: S105 - not a password
 
 
-class Thoroughness(StrEnum):
+class InputDepth(StrEnum):
     """How many fresh inputs each candidate is compared on."""
 
     #: As many as cost little beside the tests.
@@ -112,7 +112,7 @@ class Settings:
         "accept(arguments, expected, actual) -> bool, path.py::name.",
     )
     depth: str = _setting(
-        Thoroughness.QUICK.value,
+        InputDepth.QUICK.value,
         "How many fresh inputs candidates are compared on: quick; or full, those that take the baseline a "
         "second, for each candidate two or three.",
     )
@@ -226,8 +226,8 @@ class Settings:
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
-        if self.depth not in list(Thoroughness):
-            raise _bad(f"depth must be {' or '.join(Thoroughness)}, not {self.depth!r}.")
+        if self.depth not in list(InputDepth):
+            raise _bad(f"depth must be {' or '.join(InputDepth)}, not {self.depth!r}.")
         if self.executor not in list(Executor):
             raise _bad(f"executor must be {' or '.join(Executor)}, not {self.executor!r}.")
 

@@ -102,8 +102,7 @@ class Taking:
         wanted, known = {*listing.files, *listing.ignored}, set(self._known(git))
         _drop(git, known - wanted)
         _add(git, sorted(wanted), len(wanted - known))
-        links = names(f"{GITLINK} {_NO_COMMIT}\t{path}" for path in listing.hollow)
-        git.run("update-index", "-z", "--index-info", stdin=links)
+        _add_hollow(git, listing.hollow)
         return resolve(self.repository, "HEAD"), git.text("write-tree")
 
     def _known(self, git: Git) -> list[str]:
@@ -149,6 +148,7 @@ class Taking:
         """Fill a submodule: the commit that is asked for, or else what is on disk."""
         folder = self.repository.root / path
         if not os.path.lexists(folder / ".git"):
+            _add_hollow(git, [path] if folder.is_dir() else [])
             return
         try:
             self._import(git, user_git(folder), commit, f"{path}/")
@@ -217,6 +217,13 @@ def _drop(git: Git, paths: Collection[str]) -> None:
     """Take paths out of the index; unlike `--force-remove` this needs no work tree."""
     if paths:
         lines = names(f"0 {'0' * 40}\t{path}" for path in paths)
+        git.run("update-index", "-z", "--index-info", stdin=lines)
+
+
+def _add_hollow(git: Git, paths: Sequence[str]) -> None:
+    """Add submodules that were never fetched."""
+    if paths:
+        lines = names(f"{GITLINK} {_NO_COMMIT}\t{path}" for path in paths)
         git.run("update-index", "-z", "--index-info", stdin=lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -35,6 +36,27 @@ class Bag:
     size: int
 
 
+class Row(list[int]):
+    title: str
+
+
+class Symbol:
+    """Interned, as those of computer algebra are."""
+
+    __slots__ = ("__hidden", "name")
+    _all: ClassVar[dict[str, Any]] = {}
+
+    def __new__(cls, name: str) -> Self:
+        if name not in cls._all:
+            cls._all[name] = made = super().__new__(cls)
+            made.name, made.__hidden = name, f"of {name}"
+        return cls._all[name]
+
+    @property
+    def _hidden(self) -> str:
+        return str(self.__hidden)
+
+
 def seen_in(word: str, *texts: str) -> Finder:
     finder = Finder(word)
     finder.seen += texts
@@ -60,22 +82,36 @@ def test_what_is_computed_is_not_changed_by_itself(name: str, new: object) -> No
     assert made.pattern == re.compile("a")
 
 
-def test_what_calls_change_is_changed_in_place() -> None:
+def test_what_calls_change_is_changed_in_a_copy() -> None:
     finders = seen_in("a", "x"), seen_in("b")
     made, is_made = known(*finders).changed(finders[1], "seen", ["y"])
-    assert made is finders[1]
-    assert (is_made, made.seen) == (True, ["y"])
+    assert (is_made, made.word, made.seen) == (True, "b", ["y"])
+    assert finders[1].seen == []
 
 
 def test_classes_whose_arguments_are_not_kept_are_told() -> None:
     keeper = Keeper("abc")
-    assert known(keeper).changed(keeper, "count", 7) == (keeper, False)
-    assert keeper.count == 7
+    made, is_made = known(keeper).changed(keeper, "count", 7)
+    assert (made.count, is_made, keeper.count) == (7, False, 3)
+
+
+def test_objects_that_a_cache_holds_stay_as_they_are_and_are_told() -> None:
+    one = Symbol("x")
+    made, is_made = known(one).changed(one, "name", "y")
+    assert (made.name, made._hidden, is_made) == ("y", "of x", False)
+    assert (Symbol("x") is one, one.name) == (True, "x")
+
+
+def test_what_only_a_builtin_type_makes_is_changed_in_place() -> None:
+    row = Row([1, 2])
+    row.title = "a"
+    made, is_made = known(row).changed(row, "title", "b")
+    assert (made is row, made.title, is_made) == (True, "b", True)
 
 
 def test_records_and_objects_without_a_constructor_are_simply_changed() -> None:
     assert known(Point(1, 2)).changed(Point(1, 2), "y", 5) == (Point(1, 5), True)
     bag = Bag()
     bag.size = 1
-    assert known(bag).changed(bag, "size", 2) == (bag, True)
-    assert bag.size == 2
+    made, is_made = known(bag).changed(bag, "size", 2)
+    assert (made.size, is_made, bag.size) == (2, True, 1)

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 
-from codeflash_parallel._guest.splicing import Splicer
+from codeflash_parallel._guest.crossover import Crossover
 
 
 class Node:
@@ -31,8 +31,8 @@ class Pair(Node):
 
 
 def drawn(observed: list[object], call: object, count: int = 200) -> list[object]:
-    splicer, chance = Splicer([((one,), {}) for one in observed]), random.Random(7)
-    return [splicer.spliced(((call,), {}), chance)[0][0] for _ in range(count)]
+    crossover, chance = Crossover([((one,), {}) for one in observed]), random.Random(7)
+    return [crossover.crossed(((call,), {}), chance)[0][0] for _ in range(count)]
 
 
 def test_where_several_classes_were_seen_any_of_their_common_base_may_stand() -> None:
@@ -68,9 +68,9 @@ class Family(Node):
 def test_what_knows_its_holder_or_follows_from_it_is_left_alone() -> None:
     one, other = Family(2), Family(3)
     assert (one.last, other.last) == (Leaf("follows from the rest"),) * 2
-    assert Splicer([((one,), {}), ((other,), {})]).spliced(((one,), {}), random.Random(3)) is None
+    assert Crossover([((one,), {}), ((other,), {})]).crossed(((one,), {}), random.Random(3)) is None
 
 
 def test_arguments_themselves_and_plain_values_are_left_alone() -> None:
-    splicer = Splicer([((Leaf("a"), [1, 2]), {})])
-    assert splicer.spliced(((Leaf("a"), [1, 2]), {}), random.Random(1)) is None
+    crossover = Crossover([((Leaf("a"), [1, 2]), {})])
+    assert crossover.crossed(((Leaf("a"), [1, 2]), {}), random.Random(1)) is None

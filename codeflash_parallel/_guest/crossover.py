@@ -1,4 +1,4 @@
-"""Put an object of one observed call in the place of one in another: a list of lists where tests had none.
+"""Crossover of calls: an object of one takes the place of one in another, a list that of a list's item, say.
 
 A part may stand wherever one of its class was seen; where several classes were seen, as in a tree of nodes,
 any of their nearest common base may.
@@ -20,7 +20,7 @@ _STANDARD = getattr(sys, "stdlib_module_names", _USUAL)
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-class Splicer:
+class Crossover:
     """Knows the objects inside observed calls.
 
     Args:
@@ -36,7 +36,7 @@ class Splicer:
             if len(self._parts) > _MOST_IN_ALL:
                 break
 
-    def spliced(self, call, chance):
+    def crossed(self, call, chance):
         """Return a call with one object in it replaced, or None where there is none.
 
         Args:
