@@ -13,6 +13,7 @@ made in a fork of one of them, as a candidate would be; where it is not seen the
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,8 +78,6 @@ from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
 
-#: So long after the first run of the tests the second begins: what writes the second of the day must differ.
-_ANOTHER_SECOND_S = 1.0
 #: The first run has no earlier one to take a deadline from; an hour is "hung" for any suite one would race.
 _FIRST_LIMITS = Limits(wall_s=3600.0)
 #: Each later step may take so many times the first run's wall time, and so many seconds more.
@@ -138,12 +137,12 @@ class Preflight:
         Raises:
             EnvironmentFault: no pytest, no tests, a red baseline, or code from elsewhere.
         """
-        again = anyio.current_time() + _ANOTHER_SECOND_S
         first = await self._first_run()
         draft = first_findings(first, self.guest, self.slot.workspace, self.choice)
         draft = replace(draft, wall_ns=first.exit.wall_ns)
         await self.warmth.begin(draft)
-        await anyio.sleep_until(again)
+        # What writes the second of the day has to differ between the two runs.
+        await anyio.sleep(1 - time.time() % 1)
         draft, second, shaky = await self._ordered(draft, first.report)
         widened = wider(draft, first.report, second.report)
         if widened is not None:

@@ -175,3 +175,36 @@ async def test_with_full_depth_a_check_has_as_many_inputs_as_a_race_could(tmp_pa
         counts[depth] = result.candidates[0].values.derived
     assert counts["quick"] <= 240
     assert counts["full"] > 1_500
+
+
+STAMPED = "def kept(numbers):\n    return list(numbers)\n"
+STAMPED_TESTS = """
+import time
+from shop.stamped import kept
+
+def test_kept():
+    with open({path!r}, "a") as file:
+        file.write("%d " % time.time())
+    assert kept([1, 2]) == [1, 2]
+"""
+
+
+async def test_the_baselines_two_runs_are_in_other_seconds_of_the_day(tmp_path: Path) -> None:
+    log = tmp_path / "shared" / "log"
+    log.parent.mkdir()
+    tests = STAMPED_TESTS.format(path=str(log))
+    project = make_project(tmp_path / "project", shop__stamped_py=STAMPED, tests__test_stamped_py=tests)
+    settings = Settings(
+        functions=("shop/stamped.py::kept",),
+        cache_dir=str(tmp_path / "cache"),
+        parallel_candidates=1,
+        allow_write=(str(log.parent),),
+    )
+    text = STAMPED.replace("list(numbers)", "[*numbers]")
+    same = Submission(
+        id=CandidateId("same"), content=FileTexts(files=(FileText(path="shop/stamped.py", text=text),))
+    )
+    async with Evaluator(project, settings) as evaluator:
+        await evaluator.evaluate([same], race=RaceMode.CHECK)
+    first, second, *_ = log.read_text().split()
+    assert first != second

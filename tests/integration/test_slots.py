@@ -58,15 +58,16 @@ async def test_a_tree_is_named_as_the_user_s_unless_pytest_reads_something_into_
         assert one.workspace.root.name == (name if usable else "tree")
 
 
+@pytest.mark.parametrize("base", ["", "HEAD"])
 async def test_the_folder_of_a_submodule_that_was_never_fetched_is_there(
-    world: World, kind: SlotKind
+    world: World, kind: SlotKind, base: str
 ) -> None:
     init(world)
     world.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},third/data")
     world.git("commit", "-qm", "with submodule")
     (world.root / "third/data").mkdir(parents=True)
     async with world.mirror() as mirror:
-        snapshot = await mirror.snapshot(request())
+        snapshot = await mirror.snapshot(request(base=base))
         assert "third/data" not in mirror.paths(snapshot)
         async with world.pool(mirror, snapshot, size=1) as pool, pool.acquire() as one:
             folder = one.workspace.root / "third/data"

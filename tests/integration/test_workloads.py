@@ -224,6 +224,25 @@ def test_a_generator_is_timed_inside_its_test_step_by_step(tmp_path: Path) -> No
     assert candidate.speedup.estimate > 1.1
 
 
+SELDOM = (
+    WITH_A_FILE
+    + """
+        assert [sums.total(int(n) for n in "12") for _ in range(3)] == [3, 3, 3]
+    for _ in range(4_000_000):
+        pass
+    assert sums.total([1, 2, 3]) == 6
+"""
+)
+
+
+def test_calls_that_can_be_made_again_where_the_others_are_little_of_their_tests(tmp_path: Path) -> None:
+    slow = SLOW.replace("    for value", "    for _ in range(3000):\n        pass\n    for value")
+    project = project_at(tmp_path, tests__test_sums_py=SELDOM, shop__sums_py=slow)
+    result, phases = run(project, tmp_path / "cache", FAST, time_budget=PLENTY_S)
+    assert race_of(phases).startswith("workload calls: 1 captured call"), result.race
+    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+
+
 def test_whole_tests_where_calls_are_too_short_to_be_timed_inside(tmp_path: Path) -> None:
     project = project_at(tmp_path, tests__test_sums_py=WITH_A_FILE.replace("300", "3"))
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=5.0)

@@ -269,3 +269,13 @@ def test_where_nobody_means_to_raise_who_returns_gives_a_hint(
     got = GuestReport(finished=True, calls=(call(), answers[other]))
     compared = compare_calls(baseline, got, Rules(loosens=loosens))
     assert (compared.code, len(compared.hints)) == (code, hints)
+
+
+def test_a_call_without_an_end_is_too_slow_and_not_another_value() -> None:
+    endless = call(kind="raise", type="_codeflash_guest.allowance.TooSlow")
+    found = compare_calls(known({0: call()}), GuestReport(finished=True, calls=(endless,)))
+    assert found.code is Code.TOO_SLOW
+    assert "gives nothing within a second of CPU time" in found.reason
+    other = call(1, digest="other", floatless="o", typeless="o")
+    both = GuestReport(finished=True, calls=(endless, other))
+    assert compare_calls(known({0: call(), 1: call(1)}), both).code is Code.VALUE_DIFFERS
