@@ -173,8 +173,8 @@ async def test_with_full_depth_a_check_has_as_many_inputs_as_a_race_could(tmp_pa
         async with Evaluator(project, settings) as evaluator:
             result = await evaluator.evaluate([same], race=RaceMode.CHECK)
         counts[depth] = result.candidates[0].values.derived
-    assert counts["quick"] <= 240
-    assert counts["full"] > 1_500
+    # How many a second of CPU time makes is the machine's affair; a check has 240 at most.
+    assert counts["full"] > 2 * 240 >= 2 * counts["quick"] > 0
 
 
 STAMPED = "def kept(numbers):\n    return list(numbers)\n"
