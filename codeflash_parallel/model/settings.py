@@ -291,9 +291,12 @@ class Settings:
 
 
 def _bad(message: str) -> UsageError:
-    return UsageError("BAD_SETTING", message)
+    short = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+    return UsageError("BAD_SETTING", short)
 
 
+#: Characters of what is said of a value, which may be a whole file's text.
+_LONGEST_MESSAGE = 300
 #: A confidence below even odds claims nothing.
 _EVEN_ODDS = 0.5
 #: More than any machine has, and what the kernel's counters can hold, also in bytes.

@@ -189,6 +189,12 @@ def test_what_a_race_cannot_be_told(project: Path, values: dict[str, object], sa
     assert said in code_of(read_settings, project, {}, values)
 
 
+def test_a_value_of_any_length_is_told_in_one_line(project: Path) -> None:
+    said = code_of(read_settings, project, {}, {"depth": "f" * 100_000})
+    assert "depth must be quick or full, not 'ffff" in said
+    assert len(said) < 400
+
+
 @pytest.mark.parametrize("ranking", ["fastest", "smallest-diff", "package.module:name", "tools/rank.py:name"])
 def test_orders_of_equals(project: Path, ranking: str) -> None:
     assert read_settings(project, {}, {"ranking": ranking}).settings.ranking == ranking
