@@ -248,10 +248,15 @@ def print_error(error: CodeflashParallelError) -> None:
     """Print an error for people on standard error."""
     from codeflash_parallel.report.text import one_line
 
-    with suppress(OSError):  # a closed standard error must not hide the exit code
+    try:
         sys.stderr.write(f"error: {one_line(error.message)}\n")
         if error.hint:
             sys.stderr.write(f"  {one_line(error.hint)}\n")
+        sys.stderr.flush()
+    except (
+        OSError
+    ):  # a closed standard error must not hide the exit code, nor make the interpreter's own of it
+        _drop(sys.stderr)
 
 
 def say(text: str) -> None:
@@ -283,8 +288,12 @@ def _unwritable(place: Path | str, error: OSError) -> EnvironmentFault:
 
 def drop_stdout() -> None:
     """Let nothing more be written to a closed pipe or a full disk, not even by the interpreter at its end."""
+    _drop(sys.stdout)
+
+
+def _drop(stream: TextIO) -> None:
     with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _asks_for_json(arguments: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     # stdout is ours; what the provider prints goes where people look for it
     answers_to = os.dup(1)
     os.dup2(2, 1)
+    if isinstance(sys.stdout, TextIOWrapper):  # what is printed comes before what goes wrong afterwards
+        sys.stdout.reconfigure(line_buffering=True)
     document = json.load(sys.stdin)
     provider = load_callable(spec)
     if kind == "repair":
