@@ -26,8 +26,10 @@ from .summaries import ONE_SIGN
 
 #: Captured calls of one target that relations are read from and inputs are derived from.
 _MOST_OBSERVED = 300
-#: How many inputs are made for each one that is wanted, at most, and for each constant of the code.
-_TRIES, _OF_A_CONSTANT = 12, 6
+#: How many inputs are made for each one that is wanted, at most.
+_TRIES = 12
+#: What is added to a constant of the code in the inputs that are made for it; None: drawn.
+_OFFSETS = (0, 1, -1, None, None, None)
 #: Numbers and texts of a module's tables that are tried, signs of such a text, and what tables are.
 _MOST_WORDS, _MOST_SIGNS, _TABLES = 32, 60, (list, tuple, set, frozenset, dict)
 #: Observed generators that are read further.
@@ -180,8 +182,8 @@ class _Trial:
         mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
         self._crossover = Crossover([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
-        self._spend(partial(make, constant) for constant in constants * _OF_A_CONSTANT)
-        self._spend(itertools.repeat(partial(make, None), _TRIES * sum(self._wanted.values())))
+        self._spend(partial(make, constant, offset) for offset in _OFFSETS for constant in constants)
+        self._spend(itertools.repeat(partial(make, None, None), _TRIES * sum(self._wanted.values())))
         send((None, self.told))
 
     def take(self, sent):
@@ -255,12 +257,12 @@ class _Trial:
     def _wants(self, outside):
         return len(self._kept[outside]) < self._wanted[outside]
 
-    def _one(self, known, mutator, chance, calls, constant):
+    def _one(self, known, mutator, chance, calls, constant, offset):
         base = chance.choice(calls)
         try:
             others = self._options.given(*inputs.load(chance.choice(calls)))
             with limited(_SEED_CALL_S), awaited(), mortal(_SEED_CALL_S):  # constructors of the project run
-                made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant)
+                made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant, offset)
             if made is None:
                 return
             found = positions(*made)

@@ -55,24 +55,26 @@ class Mutator:
         self._known, self._chance, self._constants = known, chance, tuple(constants)
         self._any_keyword = any_keyword
         self._constructors = Constructors(self._observed_values)
-        self._constant, self._wild, self._odd = None, False, False
+        self._constant, self._offset, self._wild, self._odd = None, None, False, False
         self.is_made = True
 
-    def mutate(self, args, kwargs, others, constant=None):
+    def mutate(self, args, kwargs, others, constant=None, offset=None):
         """Return other (args, kwargs), or None where two arguments are one object.
 
         Args:
             args, kwargs: of a captured call, loaded for this: objects in them are changed.
             others: (args, kwargs) of another captured call, to take whole arguments from.
             constant: a number or text to be put in; None: whatever comes.
+            offset: what is added to a number, which then is a value or a size as it stands; None: drawn.
         """
         places = [*range(len(args)), *kwargs]
         if not places or _share(args, kwargs):
             return None
         args, kwargs = list(args), dict(kwargs)
-        self._wild, self._constant = self._chance.random() < _WILD, constant
+        self._wild, self._constant, self._offset = self._chance.random() < _WILD, constant, offset
         self._odd, self.is_made = constant is None and self._chance.random() < _MISTYPED, True
-        for top in self._chance.choices(places, k=self._chance.choice((1, 1, 1, 2, 3))):
+        count = self._chance.choice((1, 1, 1, 2, 3)) if offset is None else 1
+        for top in self._chance.choices(places, k=count):
             holder = kwargs if type(top) is str else args
             holder[top] = self._argument(holder[top], top, others)
             self._constant = None
@@ -305,25 +307,27 @@ class Mutator:
         if kind is bytes:
             return self._with_constant(value.decode("latin-1"), path, constant).encode("latin-1", "replace")
         if type(constant) is int:
-            return self._with_number(value, path, constant + self._chance.choice((-1, 0, 1)))
+            return self._with_number(value, path, constant)
         if kind is str:
             return self._chance.choice((constant, self._inserted(value, constant)))
         if kind in _CONTAINERS and value and all(type(item) is str for item in value):
             return rebuilt(kind, [*value, constant])
         return value
 
-    def _with_number(self, value, path, number):
+    def _with_number(self, value, path, constant):
         kind = type(value)
+        number = constant + (self._chance.choice((-1, 0, 1)) if self._offset is None else self._offset)
         if kind in (int, float):
             return kind(number) if abs(number) < 1 << 63 else value
         if (
             kind is str
             and (31 < number < 0xD800 or 0xE000 <= number <= 0x10FFFF)
+            and self._offset is None
             and self._chance.random() < 0.3
         ):
             return self._inserted(value, chr(number))
         if kind in SIZED and not is_fields(value):
-            size = number * self._chance.choice((1, 1, 1, 2, 3))
+            size = number * (self._chance.choice((1, 1, 1, 2, 3)) if self._offset is None else 1)
             return (
                 self._ordered(self._of_size(value, path, size), path) if 0 <= size <= _MOST_SIGNS else value
             )

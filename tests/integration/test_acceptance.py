@@ -183,24 +183,25 @@ def test_a_baseline_that_gives_another_right_result_each_time_is_judged(tmp_path
     assert result.candidates[0].values.unstable == 0
 
 
+#: Wrong for inputs that have come often: no check makes a call so many times, each timed block does.
 LATE = (
-    FIRST.replace("return chosen", "return chosen if late() else [*chosen, *chosen]")
+    FIRST.replace("return chosen", "return chosen if seldom(numbers, total) else [*chosen, *chosen]")
     + """
-CALLS = []
+CALLS = {}
 
-def late():
-    CALLS.append(1)
-    return len(CALLS) < 1000
+def seldom(numbers, total):
+    key = (*numbers, total)
+    CALLS[key] = CALLS.get(key, 0) + 1
+    return CALLS[key] < 8
 """
 )
 
 
 def test_results_of_timed_calls_are_judged(tmp_path: Path) -> None:
     right = {"first": FIRST, "by_lot": BY_LOT.replace("best = sorted", "return sorted")}
-    late = {"shop/subsets.py": LATE}
     submissions = [
         *replacements(right),
-        Submission(id=CandidateId("late"), content=Replacement(code=late["shop/subsets.py"])),
+        Submission(id=CandidateId("late"), content=Replacement(code=LATE)),
     ]
 
     result = judged(project(tmp_path / "project"), submissions, RaceMode.RACE, time_budget=300.0)
