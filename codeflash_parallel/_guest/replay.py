@@ -17,8 +17,6 @@ from .targets import Settler, Targets, Unresolvable, items_read
 
 #: An "answer" record: the number of a call and what it gave. Hundreds are written for each candidate.
 _ANSWER = '{"t": "answer", "of": [%d, "%s", %s, "%s", "%s", "%s", "%s", "%s", %d]}\n'
-#: After so many calls with derived inputs that were ended the others are not made.
-_MOST_SLOW = 2
 #: Characters of results that are told for the user's judge.
 _MOST_PLAIN = 64 << 20
 _UNLIMITED = contextlib.nullcontext()
@@ -45,8 +43,8 @@ def run(spec, channel):
     _tell_replaced(own, channel)
     reduction.count_anew()
     for call in _derived(spec):
-        if session.slow >= _MOST_SLOW:
-            break  # whoever hangs need not hang hundreds of times
+        if session.is_slow:
+            break  # whoever hangs need not hang twice
         session.replay(call, channel, texts)
     session.look_again(channel)
     _tell_replaced(own, channel)
@@ -107,7 +105,7 @@ class Session:
         self._traces = aftereffects.Traces()
         self._surroundings = Surroundings(spec["project"])
         self._lasting = None
-        self.slow = 0
+        self.is_slow = False
         self._plain_left = _MOST_PLAIN
         self._copy_ns = 0  # of the last call's inputs
         self._spec = spec
@@ -202,7 +200,7 @@ class Session:
                 value = self.make(function, args, kwargs, meta)
         except BaseException as error:
             spent = time.process_time_ns() - started
-            self.slow += type(error) is TooSlow
+            self.is_slow |= type(error) is TooSlow
             traces = self._left(meta["i"], None)
             return dict(self._seen(raised, error, args, kwargs, meta), traces=traces, ns=spent)
         spent = time.process_time_ns() - started

@@ -29,7 +29,7 @@ from statistics import median
 
 from codeflash_parallel.benchmark.cutting import behind
 from codeflash_parallel.benchmark.evidence import LEAST_SCALE, Evidence, Interval
-from codeflash_parallel.benchmark.noise import rounds_to_show, spread, unit_sd
+from codeflash_parallel.benchmark.noise import rounds_to_show, spread, unit_sd, visible_gain
 from codeflash_parallel.benchmark.plan import RacePlan, RaceStage, weights
 from codeflash_parallel.benchmark.samples import Clock
 from codeflash_parallel.benchmark.tracks import Track
@@ -49,11 +49,15 @@ TOO_SHORT = log(30)
 FUTILE_AFTER = 5
 FUTILE_ERRORS = 1.3
 
-#: Rounds after which it may be foreseen that a race cannot tell two arms apart.
-FORESEEN_AFTER = 12
+#: After so many rounds one is given up, too, of which twice as many would not show the smallest claim; but
+#: not before a gain that a race must be able to see would have been shown.
+LONG_RACE = 18
 
-#: More rounds are not spent on telling two arms apart that are both faster: they go on together.
-LONGEST_DUEL = 48
+#: Rounds after which it may be foreseen that a race cannot tell two arms apart soon ...
+FORESEEN_AFTER = 6
+
+#: ... within so many: more are not spent on two that are both faster, they go on together.
+LONGEST_DUEL = 8
 
 
 #: A group with at least this share of the time vetoes whatever slows it more than allowed ...
@@ -198,8 +202,12 @@ def _seems_futile(track: Track, plan: RacePlan) -> bool:
     rounds = len(track.total)
     if plan.stage is not RaceStage.RACE or rounds < FUTILE_AFTER:
         return False
-    error = max(unit_sd(track), LEAST_SCALE) / sqrt(rounds)
-    return centre(track) + FUTILE_ERRORS * error < log1p(plan.worth_finding)
+    sd, found = max(unit_sd(track), LEAST_SCALE), centre(track)
+    if found + FUTILE_ERRORS * sd / sqrt(rounds) < log1p(plan.worth_finding):
+        return True
+    goals = found, log1p(visible_gain(plan))
+    needed, enough = (rounds_to_show(g - log1p(plan.min_speedup), sd, plan.giving_up) for g in goals)
+    return rounds >= max(LONG_RACE, enough) and needed > 2 * LONG_RACE
 
 
 def _lagging(state: Looks, tracks: Mapping[str, Track], plan: RacePlan) -> list[str]:

@@ -176,6 +176,7 @@ class RacePlan:
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
             layout_rounds=4 if gain > LARGE_GAIN else 2,
+            block_ns=self.block_ns // 2 if gain > LARGE_GAIN else self.block_ns,
             timed_ns=self.timed_ns // 2 if gain > LARGE_GAIN else self.timed_ns,
             dear=False,
             more_calls=MOST_CALLS if is_uneven else min(MOST_CALLS, max(1.0, gain / SHORT_GAIN)),

@@ -20,10 +20,6 @@ from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.benchmark.scales import SLOW_FACTOR, Scale
 from codeflash_parallel.benchmark.unit import GRAIN_S, SECOND, SMALL_S, Ending, Job, Unit
 
-#: Of an arm's timed blocks of a group, the outcomes of so many are looked at, on average; encoding them takes
-#: as long as a short block. (Those of the first pass over the inputs are, in every unit.)
-CHECKED_BLOCKS = 4
-
 #: Of a group's blocks of twins so many: whether they are equal is known by then.
 CHECKED_TWINS = 1
 
@@ -82,6 +78,11 @@ async def run_round(
 
 
 async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> None:
+    """Run all blocks of a round.
+
+    Of an arm's timed blocks of a group the outcomes of one are looked at, and which one is drawn by lot: no
+    arm can know it, and encoding them takes longer than most blocks.
+    """
     for arm in random.sample(play.arms, len(play.arms)):
         await play.fork(arm)
     for group, scale in random.sample([*enumerate(scales)], len(scales)):
@@ -90,14 +91,17 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
                 await play.warm(arm, group, scale)
     # Of whoever is lost from here on there are no blocks; all palindromes of a group have the same others.
     candidates = [arm for arm in play.units if arm != BASELINE]
+    checked = [{arm: random.randrange(2 * scale.palindromes) for arm in play.units} for scale in scales]
     for group in turns(scales, random):
         scale = scales[group]
         if scale.is_lean:
-            await play.once(_timed(group, scale, random), scale, random)
+            await play.once(Job(kind=BlockKind.TIMED, group=group, calls=scale.calls), scale, random)
             continue
         for arm in block_order(candidates, random):
             more = 1 if arm in {BASELINE, NULL} else scale.more
-            await play.block(arm, _timed(group, scale, random, more), scale)
+            job = Job(kind=BlockKind.TIMED, group=group, calls=scale.calls * more)
+            await play.block(arm, replace(job, is_checked=not checked[group][arm]), scale)
+            checked[group][arm] -= 1
     for group, scale in enumerate(scales):
         await play.meet_twins(group, scale, random)
     await play.end(scales)
@@ -112,12 +116,6 @@ def turns(scales: Sequence[Scale], random: Random) -> Iterator[int]:
     for number in range(max(scale.palindromes for scale in scales)):
         left = [group for group, scale in enumerate(scales) if number < scale.palindromes]
         yield from random.sample(left, len(left))
-
-
-def _timed(group: int, scale: Scale, random: Random, more: int = 1) -> Job:
-    """Return a timed block; whether its outcomes are looked at is drawn by lot: no arm can know it."""
-    is_checked = random.random() * 2 * scale.palindromes < CHECKED_BLOCKS
-    return Job(kind=BlockKind.TIMED, group=group, calls=scale.calls * more, is_checked=is_checked)
 
 
 def _twins(group: int, number: int, scale: Scale, random: Random) -> Job:
@@ -153,7 +151,8 @@ class _Play:
 
     async def warm(self, arm: str, group: int, scale: Scale) -> None:
         """Let an arm see every input once."""
-        await self.block(arm, Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle), scale)
+        first = Job(kind=BlockKind.FIRST, group=group, calls=scale.cycle, is_checked=False)
+        await self.block(arm, first, scale)
 
     async def meet_twins(self, group: int, scale: Scale, random: Random) -> None:
         """Let every arm make the calls that nobody has seen."""

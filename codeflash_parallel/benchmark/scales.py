@@ -15,7 +15,7 @@ from codeflash_parallel.benchmark.unit import SECOND, Job, Unit
 SLOW_FACTOR = 20
 
 #: Seconds added to that, for machines that stand still for a moment.
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 
 #: Passes over a group while its cost is being found out; each is longer than the one before.
 CALIBRATION_STEPS = 6
@@ -40,7 +40,7 @@ FITTING_SHARE = 0.5
 
 #: CPU time that making the inputs of a block of several passes may take: where copies are dear, blocks are
 #: short.
-MAKING_NS = 30_000_000
+MAKING_NS = 6_000_000
 
 #: Calls in place in one block at most, and about how long we take to read the clocks of one.
 MOST_WINDOWS = 400

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import exp, log
 from statistics import median
 
+from codeflash_parallel.benchmark.decide import TOO_SHORT
 from codeflash_parallel.benchmark.evidence import Evidence, Interval, bounds
 from codeflash_parallel.benchmark.plan import BASELINE, Work
 from codeflash_parallel.benchmark.raced import Raced
@@ -15,7 +16,8 @@ from codeflash_parallel.benchmark.tracks import track
 #: Gains up to this are credited even to those who may know inputs from an earlier process.
 CREDITED_GAIN = log(1.1)
 
-#: What the CPU clock shows and the wall clock surely does not, at most: the baseline may wait a little.
+#: What the CPU clock shows and the wall clock surely does not, at most: the baseline may wait a little. No
+#: more is asked of that than `TOO_SHORT`: such blocks are shorter than the way to the arm and back.
 WALL_SHORTFALL = log(2)
 
 #: So much more an arm's first calls may take: small tables are nobody's concern.
@@ -144,7 +146,7 @@ def _contradiction(raced: Raced, arm: str, bound: Interval) -> str:
     wall = bounds(track(raced.rounds, arm, raced.plan, Clock.WALL).total, DOUBT_ALPHA)
     if wall.high < 0:
         return "faster on the CPU clock, slower on the wall clock"
-    if wall.high < bound.low - WALL_SHORTFALL:
+    if wall.high < min(bound.low, TOO_SHORT) - WALL_SHORTFALL:
         return f"on the wall clock it gains {exp(wall.high):.2f}x at most: it waits"
     return ""
 

@@ -40,8 +40,11 @@ from codeflash_parallel.benchmark.together import counting, without_line
 UNEVEN_SHARE = 0.02
 UNEVEN_ERROR = 0.01
 
-#: Of a block of twins of the baseline so much at most is taken for what it costs beside its calls.
+#: Of a block of twins of the baseline so much at most is taken for what it costs beside its calls ...
 COLD_SHARE = 0.2
+
+#: ... unless it takes so many times as long as its calls: the project's own caches do not know twins either.
+LONGEST_TWIN = 1.4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,10 +132,16 @@ def _lane(rounds: Sequence[Round], arm: str, group: int, clock: Clock, cost: Cha
     value = _of_means if uneven else _of_medians
     call_ns = median([pair.base for round_ in pairs for pair in round_] or [inf])
     log_ratios = tuple(map(value, pairs))
-    cold_ns = _cold_ns(rounds, group, clock, cost)
-    twins = [_twins(round_, arm, group, clock, cost, cold_ns) for round_ in rounds]
-    unseen = tuple(_of_medians(met) for met in twins if met)
-    return _Lane(log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=unseen)
+    net = partial(net_ns, cost=cost, clock=clock)
+    cold_ns = _cold_ns(rounds, group, net)
+    unseen = [
+        _of_medians([_warmed(pair, calls * call_ns, cold_ns, known) for calls, pair in met])
+        for round_, known in zip(rounds, log_ratios, strict=True)
+        if (met := _twins(round_, arm, group, net))
+    ]
+    return _Lane(
+        log_ratios=log_ratios, charge_ns=charge, is_uneven=uneven, call_ns=call_ns, unseen=tuple(unseen)
+    )
 
 
 #: Returns a block's time without what the channel costs.
@@ -193,7 +202,7 @@ def _pairs(round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost,
     return pairs
 
 
-def _cold_ns(rounds: Sequence[Round], group: int, clock: Clock, cost: ChannelCost) -> float:
+def _cold_ns(rounds: Sequence[Round], group: int, net: Net) -> float:
     """Return what a block of twins costs beside its calls, lower quartile: caches hold little of theirs.
 
     By the baseline's calls with known inputs, for all arms: short blocks would understate gains.
@@ -201,25 +210,38 @@ def _cold_ns(rounds: Sequence[Round], group: int, clock: Clock, cost: ChannelCos
     found = []
     for round_ in rounds:
         mine = [b for b in round_.blocks if b.arm == BASELINE and b.group == group]
-        usual = [net_ns(b, cost, clock) / b.calls for b in mine if b.kind is BlockKind.TIMED]
+        usual = [net(b) / b.calls for b in mine if b.kind is BlockKind.TIMED]
         known = [b for b in mine if b.kind is BlockKind.KNOWN]
-        found += [net_ns(b, cost, clock) - b.calls * median(usual) for b in known if usual]
+        found += [net(b) - b.calls * median(usual) for b in known if usual]
     return max(0.0, sorted(found)[len(found) // 4]) if found else 0.0
 
 
-def _twins(
-    round_: Round, arm: str, group: int, clock: Clock, cost: ChannelCost, cold_ns: float
-) -> list[Pair]:
-    """Return an arm's blocks of twins, each with the baseline's block of the same ones."""
+def _twins(round_: Round, arm: str, group: int, net: Net) -> list[tuple[int, Pair]]:
+    """Return an arm's blocks of twins: how many calls each holds, and its time beside the baseline's."""
     blocks = [b for b in round_.blocks if b.kind is BlockKind.TWIN and b.group == group]
-    baseline = {b.start: net_ns(b, cost, clock) for b in blocks if b.arm == BASELINE}
-    pairs = []
-    for block in blocks:
-        if block.arm == arm:
-            base = baseline[block.start]
-            cold = min(cold_ns, COLD_SHARE * base)
-            pairs.append(Pair(base - cold, max(net_ns(block, cost, clock) - cold, LEAST_NS)))
-    return pairs
+    baseline = {b.start: net(b) for b in blocks if b.arm == BASELINE}
+    return [(b.calls, Pair(baseline[b.start], net(b))) for b in blocks if b.arm == arm]
+
+
+def _warmed(twins: Pair, usual_ns: float, cold_ns: float, known: float) -> Pair:
+    """Return times on twins without what calls cost when their inputs come for the first time.
+
+    Where the baseline takes much longer for twins than usually, the project keeps what it once found for an
+    input (compiled patterns, say), and every arm pays for that. What an arm saves is then taken off the usual
+    time, and is no more of it than what it saves there.
+
+    Args:
+        twins: times of two blocks.
+        usual_ns: the baseline's time for as many calls with known inputs.
+        cold_ns: what a block of twins costs beside its calls.
+        known: the arm's log-ratio on known inputs.
+    """
+    base, own = twins
+    if base > LONGEST_TWIN * usual_ns:
+        gain = max(exp(known), base / own)
+        return Pair(usual_ns, max(usual_ns - base + own, usual_ns / gain))
+    cold = min(cold_ns, COLD_SHARE * base)
+    return Pair(base - cold, max(own - cold, LEAST_NS))
 
 
 def _first_passes(

@@ -142,3 +142,11 @@ def test_a_fast_arm_reads_more_in_a_timed_block_since_it_makes_more_calls_there(
         rounds.append(replace(round_, blocks=(*fast, many)))
 
     assert doubt(replace(raced, rounds=tuple(rounds))) == ""
+
+
+def test_of_the_wall_clock_no_more_is_asked_than_it_can_show():
+    """150 times as fast: on a busy machine the way to the arm and back takes longer than the calls."""
+    busy = {"cpu_ns": CHANNEL + 10_000, "wall_ns": CHANNEL + 35_000}
+    raced = confirmation(1, baseline={"cpu_ns": CHANNEL + 1_500_000, "wall_ns": CHANNEL + 1_525_000}, **busy)
+
+    assert doubt(raced) == ""

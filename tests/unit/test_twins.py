@@ -106,6 +106,21 @@ def test_the_figure_on_twins_is_that_of_groups_that_have_them():
     assert none.unseen == none.known == ()
 
 
+def test_what_the_project_finds_once_for_each_new_input_is_not_held_against_a_gain():
+    """A millisecond for as much work is that of a block of twins; here it is 40 for 10 of usual work."""
+
+    def found(known, unseen):
+        round_ = round_of(0, "x", known, unseen)
+        costs = {BlockKind.TWIN: 39_000_000}
+        blocks = [replace(b, cpu_ns=b.cpu_ns + costs.get(b.kind, 0)) for b in round_.blocks]
+        return exp(track([replace(round_, blocks=tuple(blocks))], "x", PLAN).unseen[0])
+
+    assert found(2, 2) == pytest.approx(2)
+    assert found(4, 1) == pytest.approx(1), "a memo"
+    assert found(4, 4 / 3) == pytest.approx(4 / 3), "a memo, and a third faster"
+    assert found(2, 10) == pytest.approx(2), "no more than on known inputs"
+
+
 def test_outcomes_on_twins_are_compared():
     rounds = [round_of(number, "x", 2, 2, digest="other") for number in range(2)]
 
