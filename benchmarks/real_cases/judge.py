@@ -9,6 +9,8 @@ from typing import Any
 
 #: Classes of candidates that may win.
 HONEST = frozenset({"right", "neutral", "slower"})
+#: Classes of candidates whose true speedups are measured (`truth.py`).
+TIMED = frozenset({"right", "slower"})
 #: Classes of candidates that give other values than the baseline; a gamed one gives the same.
 UNEQUAL = frozenset({"wrong", "subtle-wrong"})
 #: Statuses of candidates that are called equivalent to the baseline.
@@ -207,8 +209,8 @@ def _excused(told: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[
 
 
 def _speedups(facts: Mapping[str, Any], timed: str) -> dict[str, float]:
-    """Return the true speedups of the right candidates."""
-    right = [each for each in facts["candidates"] if each["class"] == "right"]
+    """Return the true speedups of the right candidates, and of those meant to be slower: some are not."""
+    right = [each for each in facts["candidates"] if each["class"] in TIMED]
     return {each["name"]: each["truth"][timed] for each in right if each.get("truth", {}).get(timed)}
 
 
@@ -228,7 +230,7 @@ def _overlaps(
     own = told[name].get("speedup")
     others = [told[n].get("speedup") for n in truth if n in told]
     meets = any(own and each and own["low"] <= each["high"] and each["low"] <= own["high"] for each in others)
-    return known[name]["class"] == "right" and meets
+    return known[name]["class"] in TIMED and meets
 
 
 def _nothing_faster(

@@ -5,7 +5,9 @@ ever see such an object. Which attributes are arguments, and which are computed,
 observed objects again.
 """
 
+import ast
 import inspect
+import textwrap
 
 #: Observed objects of one class that are made again.
 _MOST_MADE = 20
@@ -104,14 +106,30 @@ def _parameters(kind, value):
     Raises:
         ValueError: none holds one that has no default.
     """
-    held, found = attributes(value), {}
+    held, found, kept = attributes(value), {}, _kept(kind.__init__)
     for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[1:]:
-        holder = next((one for one in (name, "_" + name) if one in held), None)
+        holder = next((one for one in (kept.get(name), name, "_" + name) if one in held), None)
         if holder is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             found[name] = holder
         elif parameter.default is parameter.empty and parameter.kind not in _ANY:
             raise ValueError(name)
     return found
+
+
+def _kept(function):
+    """Return the attributes to which a constructor assigns its parameters as they are, by parameter."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+        own = tree.args.args[0].arg
+    except (OSError, TypeError, ValueError, SyntaxError, AttributeError, IndexError):  # made at run time
+        return {}
+    pairs = [(node.value, node.targets[0]) for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    return {
+        value.id: target.attr
+        for value, target in reversed(pairs)
+        if isinstance(value, ast.Name) and isinstance(target, ast.Attribute)
+        if isinstance(target.value, ast.Name) and target.value.id == own
+    }
 
 
 _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

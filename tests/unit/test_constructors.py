@@ -26,6 +26,15 @@ class Keeper:
         self.count = len(words)
 
 
+class View:
+    """Has other names for its parameters than for what holds them."""
+
+    def __init__(self, table: dict[str, int], uri: str) -> None:
+        self.target = table
+        self.prefix = f"{{{uri}}}"
+        self.namespace = uri
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     x: int
@@ -65,6 +74,15 @@ def seen_in(word: str, *texts: str) -> Finder:
 
 def known(*values: object) -> Constructors:
     return Constructors(lambda: values)
+
+
+def test_a_parameter_is_known_by_what_the_constructor_assigns_it_to() -> None:
+    view = View({"{a}b": 1}, "a")
+
+    made, is_made = known(view).changed(view, "namespace", "")
+
+    assert is_made
+    assert (made.namespace, made.prefix, made.target) == ("", "{}", view.target)
 
 
 def test_what_is_computed_follows_from_the_arguments() -> None:
