@@ -279,6 +279,12 @@ class TestMeasuredTruth:
         assert judge(far, line(won=["second"])).found is Found.RIGHT
         assert judge(far, line(won=["best"])).found is Found.RIGHT
 
+    def test_one_that_was_meant_to_be_slower_may_be_the_fastest(self) -> None:
+        fast = measured(best=2.0, slow=2.5)
+        assert judge(fast, {**line(won=["slow"]), "supplied": True}).found is Found.RIGHT
+        assert judge(fast, {**line(won=["best"]), "supplied": True}).found is Found.OTHER
+        assert judge(fast, line(won=["slow"])).found is Found.OTHER
+
     def test_so_is_a_right_one_whose_interval_meets_the_winners(self) -> None:
         far, close = measured(best=2.0, second=1.5), json.loads(json.dumps(self.SUPPLIED))
         for each in close["document"]["candidates"]:
