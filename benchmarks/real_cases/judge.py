@@ -210,8 +210,11 @@ def _excused(told: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[
 
 def _speedups(facts: Mapping[str, Any], timed: str) -> dict[str, float]:
     """Return the true speedups of the right candidates, and of those meant to be slower: some are not."""
-    right = [each for each in facts["candidates"] if each["class"] in TIMED]
-    return {each["name"]: each["truth"][timed] for each in right if each.get("truth", {}).get(timed)}
+    timed_ones = [each for each in facts["candidates"] if each["class"] in TIMED]
+    found = {each["name"]: (each, each.get("truth", {}).get(timed)) for each in timed_ones}
+    return {
+        n: gain for n, (each, gain) in found.items() if gain and (each["class"] == "right" or gain >= TIE)
+    }
 
 
 def _tie_set(speedups: Mapping[str, float], without: Collection[str]) -> list[str]:
