@@ -1,5 +1,6 @@
 """Work of an arm that consists of captured calls."""
 
+import contextlib
 import gc
 import hashlib
 import os
@@ -9,12 +10,12 @@ from itertools import islice
 from json import dumps
 from types import CoroutineType
 
-from . import inputs, instrument
+from . import completing, inputs, instrument
 from .encode import encode_in_part
 from .naming import type_name
 from .reduction import Unencodable
 from .replay import seed_everything
-from .targets import Settler, Targets, items_read, laziness
+from .targets import Settler, Targets, Unresolvable, items_read, laziness
 
 #: What of outcomes is compared (the field `compare` of the spec): all of them, all but floats (where some
 #: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
@@ -52,10 +53,14 @@ class CallWork:
         self._compare = spec.get("compare", VALUES)
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
-        calls = {call.meta["i"]: call for call in captured}
         self.skipped = {}
+        for call in captured:
+            with contextlib.suppress(Unresolvable):  # `_usable` says so
+                targets.function(call.meta)
         twins = inputs.read_calls(spec["twins"]) if spec.get("twins") else []
-        twins = {call.meta["i"]: call for call in twins}
+        calls, twins = (
+            {call.meta["i"]: call for call in completing.completed(some)} for some in (captured, twins)
+        )
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self._twins = [self._usable(targets, twins, group.get("twins", ())) for group in spec["groups"]]
         self.sizes = [len(group) for group in self._groups]

@@ -74,6 +74,15 @@ class Constructors:
         return parameters, frozenset(computed).difference(parameters.values())
 
 
+def made_again(kind, value):
+    """Return an object that a class's constructor makes of what an observed one was made of.
+
+    Raises:
+        Exception: no attribute of the object holds a parameter, or whatever the constructor raises.
+    """
+    return _made(kind, _parameters(kind, value), attributes(value))
+
+
 def attributes(value):
     """Return all attributes that an object holds itself, by name."""
     found = dict(getattr(value, "__dict__", ()))

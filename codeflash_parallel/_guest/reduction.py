@@ -4,6 +4,7 @@ import copyreg
 import types
 from collections import Counter
 
+from .completing import ADDED
 from .manners import note, note_state
 from .naming import type_name
 
@@ -95,9 +96,11 @@ def _state(walk, cls, state):
     if not all(part is None or _is_by_name(part) for part in parts):
         yield state
         return
+    added = ADDED.get(cls)
     for part in parts:
         note_state(cls, part or {})
-        yield from attributes(walk, part or {})
+        by_name = {name: part[name] for name in part if name not in added} if part and added else part
+        yield from attributes(walk, by_name or {})
 
 
 def _is_by_name(part):

@@ -6,7 +6,7 @@ import random
 import sys
 import time
 
-from . import aftereffects, current, importing, inputs, instrument, manners, reduction, scratch
+from . import aftereffects, completing, current, importing, inputs, instrument, manners, reduction, scratch
 from .allowance import TooSlow, limited
 from .encode import digest_arguments, digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
@@ -65,7 +65,8 @@ def _derived(spec):
     wanted = spec.get("derived_calls")
     if not wanted:
         return []
-    calls = {call.meta["i"]: call for call in inputs.read_calls(spec["derived"], wanted)}
+    found = completing.completed(inputs.read_calls(spec["derived"], wanted))
+    calls = {call.meta["i"]: call for call in found}
     return [calls[number] for number in wanted if number in calls]
 
 
@@ -83,7 +84,7 @@ def _calls(spec, session, proof, channel):
         calls = _wanted(spec, calls, path)
         session.resolve(calls)
     channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
-    return calls
+    return completing.completed(calls)
 
 
 def _wanted(spec, calls, path):
