@@ -12,6 +12,8 @@ from .places import both_forms
 
 #: (path, word), the longest path first.
 _PLACES = []
+#: The same for the folders that hold the slot's: what `..` is. They stand in no input.
+_PARENTS = []
 #: What a word in an input stands for.
 _OWN = {}
 #: The places as they stand in the texts of values: as part of a string, and as the parts of a path.
@@ -33,10 +35,17 @@ def settle(spec):
     places = dict.fromkeys((*both_forms(private), _OWN[_PRIVATE]), _PRIVATE)
     places.update((form, _SLOT) for form in both_forms(spec["root"]))
     _PLACES[:] = sorted(places.items(), key=_length)
-    _NEEDLES[:] = [needle for place in _PLACES for needle in _as_written(*place)]
-    slots = os.path.dirname(os.path.dirname(os.path.commonpath([spec["root"], private])))
+    above = os.path.commonpath([spec["root"], private])
+    slots = os.path.dirname(os.path.dirname(above))
     _STEMS[:] = [os.fsencode(form) + b"/" for form in both_forms(slots) if form.strip("/")]
+    parents = [(form, word) for path, word in _words_above(above) for form in both_forms(path)]
+    _PARENTS[:] = sorted(parents, key=_length) if _STEMS else []
+    _NEEDLES[:] = [needle for place in (*_PLACES, *_PARENTS) for needle in _as_written(*place)]
     _MARKS[:] = {max(path.split("/"), key=len).encode("utf-8", "surrogatepass") for path in places}
+
+
+def _words_above(path):
+    return (path, "\0above\0"), (os.path.dirname(path), "\0run\0")
 
 
 def _length(place):
@@ -60,14 +69,19 @@ def neutral(text):
 
 def neutral_bytes(data):
     """Return output with words in the place of the slot's folders."""
-    for path, word in _PLACES:
+    for path, word in (*_PLACES, *_PARENTS):
         data = data.replace(os.fsencode(path), word.encode())
     return data
 
 
 def neutral_value(value):
     """Return a text or bytes with words in the place of the slot's folders."""
-    return _template(value) if type(value) is str else neutral_bytes(value)
+    if type(value) is not str:
+        return neutral_bytes(value)
+    value = _template(value)
+    for path, word in _PARENTS:
+        value = value.replace(path, word)
+    return value
 
 
 def is_marked(blob):

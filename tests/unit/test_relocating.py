@@ -16,7 +16,7 @@ ROOM = 1 << 20
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_PLACES", "_NEEDLES", "_MARKS", "_STEMS"):
+    for name in ("_PLACES", "_PARENTS", "_NEEDLES", "_MARKS", "_STEMS"):
         monkeypatch.setattr(relocating, name, [])
     monkeypatch.setattr(relocating, "_OWN", {})
 
@@ -104,6 +104,16 @@ def test_values_are_the_same_in_all_slots():
 
     assert digests(0) == digests(1)
     assert len(set(digests(0))) == 6
+
+
+def test_what_is_above_a_tree_is_the_same_in_all_slots():
+    def digests(number: int) -> list[str]:
+        above = str(Path(settle(number)).parent)
+        values = [above, str(Path(above).parent), [f"{above}/x"], f"{above}/y".encode(), Path(above)]
+        return [encode(value).full for value in values]
+
+    assert digests(0) == digests(1)
+    assert len(set(digests(0))) == 5
 
 
 def test_no_value_is_taken_for_a_path():
