@@ -1,6 +1,5 @@
 """Work of an arm that consists of captured calls."""
 
-import contextlib
 import gc
 import hashlib
 import os
@@ -10,12 +9,12 @@ from itertools import islice
 from json import dumps
 from types import CoroutineType
 
-from . import completing, inputs, instrument
+from . import added_attributes, inputs, instrument
 from .encode import encode_in_part
 from .naming import type_name
 from .reduction import Unencodable
 from .replay import seed_everything
-from .targets import Settler, Targets, Unresolvable, items_read, laziness
+from .targets import Settler, Targets, items_read, laziness
 
 #: What of outcomes is compared (the field `compare` of the spec): all of them, all but floats (where some
 #: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
@@ -54,12 +53,10 @@ class CallWork:
         self._settler = Settler()
         targets = Targets(spec, instrument.REGISTRY)
         self.skipped = {}
-        for call in captured:
-            with contextlib.suppress(Unresolvable):  # `_usable` says so
-                targets.function(call.meta)
+        targets.resolve(captured)
         twins = inputs.read_calls(spec["twins"]) if spec.get("twins") else []
         calls, twins = (
-            {call.meta["i"]: call for call in completing.completed(some)} for some in (captured, twins)
+            {call.meta["i"]: call for call in added_attributes.completed(some)} for some in (captured, twins)
         )
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self._twins = [self._usable(targets, twins, group.get("twins", ())) for group in spec["groups"]]

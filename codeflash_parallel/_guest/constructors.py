@@ -6,6 +6,7 @@ observed objects again.
 """
 
 import ast
+import functools
 import inspect
 import textwrap
 
@@ -125,6 +126,7 @@ def _parameters(kind, value):
     return found
 
 
+@functools.cache
 def _kept(function):
     """Return the attributes to which a constructor assigns its parameters as they are, by parameter."""
     try:

@@ -4,7 +4,7 @@ import copyreg
 import types
 from collections import Counter
 
-from .completing import ADDED
+from .added_attributes import ADDED
 from .manners import note, note_state
 from .naming import type_name
 

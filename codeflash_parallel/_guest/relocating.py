@@ -38,14 +38,11 @@ def settle(spec):
     above = os.path.commonpath([spec["root"], private])
     slots = os.path.dirname(os.path.dirname(above))
     _STEMS[:] = [os.fsencode(form) + b"/" for form in both_forms(slots) if form.strip("/")]
-    parents = [(form, word) for path, word in _words_above(above) for form in both_forms(path)]
-    _PARENTS[:] = sorted(parents, key=_length) if _STEMS else []
+    words = {above: "\0above\0", os.path.dirname(above): "\0run\0"} if _STEMS else {}
+    parents = [(form, word) for path, word in words.items() for form in both_forms(path)]
+    _PARENTS[:] = sorted(parents, key=_length)
     _NEEDLES[:] = [needle for place in (*_PLACES, *_PARENTS) for needle in _as_written(*place)]
     _MARKS[:] = {max(path.split("/"), key=len).encode("utf-8", "surrogatepass") for path in places}
-
-
-def _words_above(path):
-    return (path, "\0above\0"), (os.path.dirname(path), "\0run\0")
 
 
 def _length(place):

@@ -6,7 +6,17 @@ import random
 import sys
 import time
 
-from . import aftereffects, completing, current, importing, inputs, instrument, manners, reduction, scratch
+from . import (
+    added_attributes,
+    aftereffects,
+    current,
+    importing,
+    inputs,
+    instrument,
+    manners,
+    reduction,
+    scratch,
+)
 from .allowance import TooSlow, limited
 from .encode import digest_arguments, digest_raise, digest_return, measure_raise, measure_return
 from .intact import own_parts
@@ -65,7 +75,7 @@ def _derived(spec):
     wanted = spec.get("derived_calls")
     if not wanted:
         return []
-    found = completing.completed(inputs.read_calls(spec["derived"], wanted))
+    found = added_attributes.completed(inputs.read_calls(spec["derived"], wanted))
     calls = {call.meta["i"]: call for call in found}
     return [calls[number] for number in wanted if number in calls]
 
@@ -84,7 +94,7 @@ def _calls(spec, session, proof, channel):
         calls = _wanted(spec, calls, path)
         session.resolve(calls)
     channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
-    return completing.completed(calls)
+    return added_attributes.completed(calls)
 
 
 def _wanted(spec, calls, path):
@@ -113,9 +123,7 @@ class Session:
 
     def resolve(self, calls):
         """Import the modules that calls go to, all of them before the first call."""
-        for call in calls:
-            with contextlib.suppress(Unresolvable):  # `replay` says so for each call
-                self._targets.function(call.meta)
+        self._targets.resolve(calls)
         self._lasting = Lasting()
         self._surroundings.keep()
 

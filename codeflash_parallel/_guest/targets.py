@@ -5,6 +5,7 @@ anything is compared or any clock is stopped.
 """
 
 import _io
+import contextlib
 import importlib
 import sys
 import types
@@ -49,6 +50,12 @@ class Targets:
         if key not in self._found:
             self._found[key] = self._resolve(meta)
         return self._found[key]
+
+    def resolve(self, calls):
+        """Find the functions of all calls, as far as there are any; `function` says so for each."""
+        for call in calls:
+            with contextlib.suppress(Unresolvable):
+                self.function(call.meta)
 
     def _resolve(self, meta):
         qualname = self._targets[meta["target"]]["qualname"]

@@ -253,9 +253,7 @@ def print_error(error: CodeflashParallelError) -> None:
         if error.hint:
             sys.stderr.write(f"  {one_line(error.hint)}\n")
         sys.stderr.flush()
-    except (
-        OSError
-    ):  # a closed standard error must not hide the exit code, nor make the interpreter's own of it
+    except OSError:  # a closed standard error must not hide the exit code, nor make the interpreter's own
         _drop(sys.stderr)
 
 

@@ -57,11 +57,13 @@ def kept(line: str, use: str) -> Submission:
     return Submission(id=name, content=FileTexts(files=(FileText(path="shop/reader.py", text=text),)))
 
 
-@pytest.mark.parametrize("mode", [RaceMode.CHECK, RaceMode.RACE])
-async def test_what_constructors_of_a_candidate_set_is_no_difference(tmp_path: Path, mode: RaceMode) -> None:
+async def test_what_constructors_of_a_candidate_set_is_no_difference(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__reader_py=READER, tests__test_reader_py=TESTS)
     settings = Settings(
-        functions=("shop/reader.py::Reader.feed",), cache_dir=str(tmp_path / "cache"), parallel_candidates=2
+        functions=("shop/reader.py::Reader.feed",),
+        cache_dir=str(tmp_path / "cache"),
+        parallel_candidates=2,
+        time_budget=5.0,
     )
     submissions = [
         kept("self._pattern = re.compile(re.escape(mark))", "found = self._pattern.split(self.buffer)"),
@@ -72,16 +74,13 @@ async def test_what_constructors_of_a_candidate_set_is_no_difference(tmp_path: P
     ]
 
     async with Evaluator(project, settings) as evaluator:
-        result = await evaluator.evaluate(submissions, race=mode)
+        result = await evaluator.evaluate(submissions, race=RaceMode.RACE)
 
     pattern, fed, first = result.candidates
     said = [one.reason for one in result.candidates]
     assert first.code is Code.VALUE_DIFFERS, said
-    if mode is RaceMode.CHECK:
-        assert (pattern.code, fed.code) == (Code.NOT_RACED, Code.NOT_RACED), said
-        assert pattern.values.compared == fed.values.compared > 0
-        assert pattern.values.differing == fed.values.differing == 0
-        assert not pattern.hints, pattern.hints
-    else:
-        assert Status.REJECTED not in {pattern.status, fed.status}, said
-        assert result.winner in {"pattern", "fed"}, said
+    assert Status.REJECTED not in {pattern.status, fed.status}, said
+    assert pattern.values.compared == fed.values.compared > 0
+    assert pattern.values.differing == fed.values.differing == 0
+    assert not pattern.hints, pattern.hints
+    assert result.race["rounds"] > 0, said

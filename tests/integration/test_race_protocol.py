@@ -67,6 +67,8 @@ ACTS = {
 async def test_arms_that_misbehave_are_out_with_a_reason_and_break_nothing(tmp_path):
     async with open_stadium(tmp_path) as stadium:
         arms = [stadium.arm(act, act=act) for act in ACTS]
+        # Each stand-in has an interpreter of its own, as no arm has: where its code and objects lie may cost
+        # threefold, for as long as a unit lives (decision 17).
         raced = await stadium.race(*arms, stadium.arm("fast", LOOPS // 8))
 
     assert raced.standing("fast") is Standing.FASTER

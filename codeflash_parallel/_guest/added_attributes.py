@@ -34,13 +34,16 @@ def completed(calls):
     classes = {kind: new for kind, new in classes.items() if new}
     if not classes:
         return calls
-    for kind, new in classes.items():
-        kind.__setstate__ = _setter(new)
     try:
+        for kind, new in classes.items():
+            kind.__setstate__ = _setter(new)
         return [_again(call, classes) for call in calls]
+    except Exception:  # a metaclass may forbid it
+        return calls
     finally:
         for kind in classes:
-            del kind.__setstate__
+            with contextlib.suppress(Exception):
+                del kind.__setstate__
 
 
 def _new(kind, calls):
@@ -60,7 +63,7 @@ def _again(call, classes):
         return call
     try:
         return call._replace(blob=pickling.dumps(inputs.load(call), _MOST_BYTES))
-    except Exception:  # the replay says so
+    except BaseException:  # a constructor may end the process; the replay says so
         return call
 
 
@@ -82,7 +85,8 @@ def _stored(code):
 def _fill(value, state):
     """Set the attributes of an object that is being unpickled, as `pickle` does it."""
     held, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
-    value.__dict__.update(held or {})
+    if held:
+        value.__dict__.update(held)
     for name, part in (slots or {}).items():
         object.__setattr__(value, name, part)
 

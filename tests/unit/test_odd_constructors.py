@@ -1,0 +1,90 @@
+"""Captured objects that get what a candidate's constructor sets: odd classes and odd constructors."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from codeflash_parallel._guest import added_attributes
+from codeflash_parallel._guest.added_attributes import completed
+from codeflash_parallel._guest.inputs import Call, load
+
+PLAIN = "class Thing:\n    def __init__(self, size=1):\n        self.size = size\n"
+KEPT = PLAIN + "        self._twice = 2 * size\n"
+SLOTS = PLAIN.replace(":\n    def", ":\n    __slots__ = ('size', '_twice')\n    def", 1)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[Call]]:
+    """Capture an object of one text's class, and complete it under another text's."""
+    monkeypatch.setattr(added_attributes, "ADDED", {})
+
+    def make(before: str, after: str, count: int = 1) -> list[Call]:
+        module = ModuleType("added_thing")
+        monkeypatch.setitem(sys.modules, "added_thing", module)
+        exec(before, module.__dict__)
+        blob = pickle.dumps(((module.__dict__["Thing"](3),), {}))
+        module.__dict__.clear()
+        module.__dict__.update(__name__="added_thing")
+        exec(after, module.__dict__)
+        return completed([Call({"module": "added_thing"}, blob)] * count)
+
+    return make
+
+
+def thing(calls: list[Call]) -> object:
+    (value,), _ = load(calls[0])
+    return value
+
+
+def test_what_only_the_new_constructor_sets_is_there_and_is_not_compared(made):
+    value = thing(made(PLAIN, KEPT))
+    assert vars(value) == {"size": 3, "_twice": 6}
+    assert dict(added_attributes.ADDED) == {type(value): {"_twice"}}
+    assert not hasattr(type(value), "__setstate__")
+
+
+def test_slots(made):
+    after = SLOTS + "        self._twice = 2 * size\n"
+    assert thing(made(SLOTS, after))._twice == 6
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        KEPT + "        raise SystemExit(3)\n",
+        KEPT + "        raise ValueError(size)\n",
+        KEPT.replace("size=1", "weight"),
+        KEPT.replace("size=1", "size, *, other"),
+        "class Meta(type):\n    def __setattr__(cls, name, value):\n        raise TypeError(name)\n"
+        + KEPT.replace("Thing:", "Thing(metaclass=Meta):"),
+        KEPT + "    def __setstate__(self, state):\n        self.__dict__.update(state)\n",
+        KEPT + "    def __reduce__(self):\n        return Thing, (self.size,)\n",
+        PLAIN + "        self.public = 2 * size\n",
+        PLAIN,
+        "Thing = None\n",
+    ],
+    ids=["exits", "raises", "renamed", "more", "metaclass", "state", "reduce", "public", "same", "gone"],
+)
+def test_nothing_is_completed_where_it_cannot_be_or_need_not(made, after):
+    (call,) = made(PLAIN, after)
+    assert b"_twice" not in call.blob
+    assert b"public" not in call.blob
+
+
+def test_names_beyond_ascii(made):
+    assert thing(made(PLAIN, KEPT.replace("_twice", "_zweimal_größe")))._zweimal_größe == 6
+
+
+def test_the_source_of_a_constructor_is_read_once_for_all_objects(made, monkeypatch):
+    from codeflash_parallel._guest import constructors
+
+    read = []
+    source = constructors.inspect.getsource
+    monkeypatch.setattr(constructors.inspect, "getsource", lambda f: read.append(f) or source(f))
+    assert len(made(PLAIN, KEPT, count=200)) == 200
+    assert len(read) == 1
