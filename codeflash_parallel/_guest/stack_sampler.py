@@ -25,24 +25,26 @@ _BEGIN = (opcode.opmap.get("RESUME", -1), 0)
 
 
 class StackSampler:
-    """Samples the stack every so many seconds while tests run.
+    """Samples the stack while tests run, so many seconds after each sample the next.
 
     Args:
-        spec: the guest's; `locate` is the interval in seconds.
+        spec: the guest's; `locate` is the pause in seconds.
     """
 
     def __init__(self, spec, channel):
         self._root, self._channel, self._interval_s = spec["root"] + os.sep, channel, spec["locate"]
         self._targets = {"%s::%s" % (target["path"], target["qualname"]) for target in spec["targets"]}
-        self._names, self._trials = {}, Counter()
+        self._names, self._trials, self._runs = {}, Counter(), False
         self._seen, self._chains, self._unfit = Counter(), Counter(), set()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self):
         """Look while an item runs, its fixtures included."""
-        signal.signal(signal.SIGALRM, self._look)
-        signal.setitimer(signal.ITIMER_REAL, self._interval_s, self._interval_s)
+        signal.signal(signal.SIGALRM, self._next)
+        self._runs = True
+        signal.setitimer(signal.ITIMER_REAL, self._interval_s)
         yield
+        self._runs = False
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def pytest_sessionfinish(self):
@@ -50,7 +52,13 @@ class StackSampler:
         chains = [[list(chain), count] for chain, count in self._chains.items()]
         self._channel.write("located", seen=self._seen, chains=chains, unfit=sorted(self._unfit))
 
-    def _look(self, _number, frame):
+    def _next(self, _number, frame):
+        """Look once, then set the timer anew: looks that take longer than the pause must not meet."""
+        self._look(frame)
+        if self._runs:
+            signal.setitimer(signal.ITIMER_REAL, self._interval_s)
+
+    def _look(self, frame):
         frames = []
         code, last = frame.f_code.co_code, frame.f_lasti
         if last >= 0 and (code[last], code[last + 1]) == _BEGIN:

@@ -8,6 +8,7 @@ import opcode
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -77,6 +78,29 @@ def test_time_of_c_code_is_not_that_of_the_function_which_it_calls_back(project:
     assert target < ours / 2
     assert {tuple(names) for names, _ in found["chains"]} <= {("codeflash_located.py::sub",)}
     assert found["unfit"] == []
+
+
+def test_a_look_is_not_looked_at(project: ModuleType) -> None:
+    """Looks that took longer than the interval met each other, up to the end of the stack."""
+    slow = SlowToCopy()
+    found = looked_at(project, "held", (slow, [re.match("a", "a")] * 100_000))
+    assert found["unfit"] == []
+    assert slow.most == 1
+
+
+class SlowToCopy:
+    """Takes many intervals to copy, and counts how many copies are being made at once."""
+
+    made = most = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.made += 1
+        self.most = max(self.most, self.made)
+        until = time.monotonic() + 0.02
+        while time.monotonic() < until:
+            pass
+        self.made -= 1
+        return (int, ())
 
 
 def test_a_function_whose_arguments_cannot_be_copied_is_named(project: ModuleType) -> None:
