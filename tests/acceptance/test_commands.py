@@ -248,6 +248,7 @@ def test_pass_fail_compares_no_values(build: Callable[[str], Place]) -> None:
     assert "pass-fail" in data["summary"]
 
 
+@pytest.mark.witness
 def test_named_tests_only(build: Callable[[str], Place]) -> None:
     place = build("red_baseline")
     fixture = load_fixture("red_baseline")

@@ -95,6 +95,7 @@ def _environment(place: Place) -> dict[str, str]:
     return {**place.environment, **own, **SHORT}
 
 
+@pytest.mark.witness
 def test_what_the_page_says_is_what_happens(reader: Reader) -> None:
     _serve, submit, wait, loop, looks = blocks("sh")
     (said,) = blocks("text")

@@ -36,6 +36,7 @@ def _parameters() -> list[object]:
     return [pytest.param(f.name, marks=[] if f.name in TRIED_BOTH_WAYS else long) for f in all_fixtures()]
 
 
+@pytest.mark.witness
 @pytest.mark.parametrize("name", _parameters())
 def test_fixture(name: str, build: Callable[[Fixture], Place]) -> None:
     fixture = load_fixture(name)

@@ -57,6 +57,7 @@ def kept(line: str, use: str) -> Submission:
     return Submission(id=name, content=FileTexts(files=(FileText(path="shop/reader.py", text=text),)))
 
 
+@pytest.mark.witness
 async def test_what_constructors_of_a_candidate_set_is_no_difference(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__reader_py=READER, tests__test_reader_py=TESTS)
     settings = Settings(

@@ -358,6 +358,7 @@ async def test_rounding_on_derived_inputs_is_shown(lab: CheckLab) -> None:
     assert ("ulp" in outcome.reason and "--rtol" in outcome.reason) == (outcome.code is Code.FLOAT_DIFFERS)
 
 
+@pytest.mark.witness
 async def test_tolerances(lab: CheckLab) -> None:
     body = "    return [value / 2 * (1 + 1e-9) for value in values]\n"
     outcome = await tried(lab, "halves", body)

@@ -33,6 +33,7 @@ async def judged(place: Path) -> RunResult:
         return await evaluator.evaluate([submitted(entry) for entry in ENTRIES], race=RaceMode.CHECK)
 
 
+@pytest.mark.witness
 async def test_paths_of_the_tree_are_those_of_the_candidates_tree(tmp_path):
     write_repository(tmp_path / "paths", BASE)
     honest = {entry.name: not entry.is_attack for entry in ENTRIES}

@@ -96,6 +96,7 @@ def answers(tmp_path: Path) -> dict[tuple[int, ...], str]:
 PASSED = (Code.NOT_RACED, ())
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_tests_that_execute_what_is_changed_come_first(tmp_path: Path) -> None:
     wrong_when_nested = low("x + 1 if x != 7 else 0")

@@ -186,6 +186,7 @@ async def test_the_verdict_says_how_many_tests_the_baseline_fails(tmp_path: Path
     assert second == f"{counts}, the first one is tests/test_red.py::test_red[1] (E   assert not 1)."
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__sums_py=SHOP, tests__test_price_py=TEST_PRICE_LATE)
@@ -221,6 +222,7 @@ async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path)
     assert raced.verdict is Verdict.NONE_CORRECT
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 @pytest.mark.parametrize("new_process", [False, pytest.param(True, marks=pytest.mark.campaign)])
 async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(
@@ -248,6 +250,7 @@ async def test_nobody_has_a_hash_seed_that_the_baseline_did_not_have(
     assert result.candidates[1].timings_ms["confirm"] > 0
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -274,6 +277,7 @@ async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
     assert any("test_passes_once" in warning for warning in result.warnings)
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_runner_that_the_unchanged_code_replaces_later_is_nobodys_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -314,6 +318,7 @@ def total(values):
 '''
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
     shop: Path, monkeypatch: pytest.MonkeyPatch

@@ -64,6 +64,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")

@@ -154,6 +154,7 @@ DEEP = "def kept(numbers):\n    return list(numbers)\n"
 DEEP_TESTS = "from shop.deep import kept\n\ndef test_kept():\n    assert kept([1, 2, 3]) == [1, 2, 3]\n"
 
 
+@pytest.mark.witness
 async def test_with_full_depth_a_check_has_as_many_inputs_as_a_race_could(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__deep_py=DEEP, tests__test_deep_py=DEEP_TESTS)
     counts = {}

@@ -50,6 +50,7 @@ CASES = [
 ]
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("mutation", CASES)
 async def test_without_a_check_an_attack_comes_through(mutation, place, tmp_path, monkeypatch):
     entry = ENTRIES[mutation.attack]

@@ -32,6 +32,7 @@ def settings(folder: Path, **fields: object) -> Settings:
     return Settings(**{**plain, **fields})  # type: ignore[arg-type]
 
 
+@pytest.mark.witness
 async def test_the_number_of_slots_does_not_decide_who_races_with_whom(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     told: list[RaceProgress] = []

@@ -50,6 +50,7 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dic
     return code, json.loads(said.out), said.err
 
 
+@pytest.mark.witness
 def test_checks_stand_and_the_run_goes_on_with_the_race(
     other_race: socket.socket,
     tmp_path: Path,

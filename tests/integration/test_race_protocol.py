@@ -141,7 +141,7 @@ async def test_a_fast_arm_has_more_calls_in_a_block_and_the_baseline_has_not(tmp
 
 async def test_a_group_that_becomes_slower_is_vetoed(tmp_path):
     async with open_stadium(tmp_path, groups=2) as stadium:
-        mixed = stadium.arm("mixed", [LOOPS // 4, LOOPS * 5 // 4])
+        mixed = stadium.arm("mixed", [LOOPS // 10, LOOPS * 3 // 2])
         raced = await stadium.race(mixed)
 
     assert raced.standing("mixed") is Standing.REGRESSES

@@ -39,6 +39,7 @@ def run_selftest(folder: Path, *arguments: str, timeout_s: float = 240) -> tuple
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.attack
 def test_an_attack_fools_naive_judges_and_not_the_gate(tmp_path):
     names = ("patched_test_report", "point_as_a_dataclass", "columns_by_numpy")
     status, said = run_selftest(
