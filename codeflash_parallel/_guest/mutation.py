@@ -8,6 +8,7 @@ import contextlib
 import copy
 import decimal
 import fractions
+import html
 import math
 import operator
 import re
@@ -35,7 +36,8 @@ _KEYWORDS, _NAMES = 0.1, ("a", "b", "z")
 _MISTYPED = 0.08
 #: Signs that code tends to treat in a way of their own.
 _SIGNS = (*" \t\n\r\f-_.,;:/éßİ0aA\0", "  ")
-_CASES = tuple(map(operator.methodcaller, ("upper", "lower", "swapcase", "title")))
+#: The same text in another form; in the last one tags are no tags, and what stands for a sign is text.
+_FORMS = (*map(operator.methodcaller, ("upper", "lower", "swapcase", "title")), html.escape)
 
 
 class Mutator:
@@ -198,7 +200,7 @@ class Mutator:
         if draw < 0.3:
             return self._resized(text, path)
         if draw < 0.5:
-            return self._chance.choice(_CASES)(text)
+            return self._chance.choice(_FORMS)(text)
         if draw < 0.75:
             return self._with_sign(text)
         if draw < 0.9:

@@ -230,6 +230,12 @@ def test_texts_come_in_another_case_and_far_beyond_the_observed_length(text: Any
     assert max(map(len, found)) <= 100_000
 
 
+def test_texts_come_with_their_markup_escaped() -> None:
+    """Who decodes a text before its tags are taken out, and not after, loses what is no tag."""
+    found = {args[0] for args in inside([call("<em>Foo &amp; Bar</em>"), call("a <b>c</b>")], count=400)}
+    assert "&lt;em&gt;Foo &amp;amp; Bar&lt;/em&gt;" in found
+
+
 FEW = [[[5, 1, 3], [2, 2]], [[1, 3, 5], [2, 4]], [["b", "a", "c"], ["d", "b"]]]
 
 
