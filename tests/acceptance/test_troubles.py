@@ -90,6 +90,7 @@ def test_full_disk(
         assert "space" in data["error"]["message"].lower() or data["error"]["code"] == "DISK_FULL"
 
 
+@pytest.mark.witness
 def test_cache_deleted_during_a_run(build: Callable[[Fixture], Place], fixture: Fixture) -> None:
     place = build(fixture)
     before = picture(place.repository)

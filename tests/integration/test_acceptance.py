@@ -116,7 +116,11 @@ def test_right_results_are_accepted_and_wrong_ones_are_not(tmp_path: Path) -> No
             "def accept(arguments, expected, actual):\n    return None\n",
             "the judge returns NoneType, no bool",
         ),
-        ("import os\n\ndef accept(*these):\n    os._exit(3)\n", "the judge ends its process"),
+        pytest.param(
+            "import os\n\ndef accept(*these):\n    os._exit(3)\n",
+            "the judge ends its process",
+            marks=pytest.mark.witness,
+        ),
         ("import nowhere\n", "tools/judge.py cannot be imported (ModuleNotFoundError"),
     ],
     ids=["nothing", "exit", "import"],
@@ -174,6 +178,7 @@ def test_candidates_cannot_change_the_judge(tmp_path: Path) -> None:
     assert found.code is Code.PATH_NOT_ALLOWED
 
 
+@pytest.mark.witness
 def test_a_baseline_that_gives_another_right_result_each_time_is_judged(tmp_path: Path) -> None:
     where = project(tmp_path / "project", shop__subsets=BY_LOT)
 

@@ -124,6 +124,7 @@ async def test_calls_that_need_something_of_the_tests_are_compared_all_the_same(
         assert found.code is Code.VALUE_DIFFERS, old
 
 
+@pytest.mark.witness
 async def test_a_candidate_whose_calls_all_need_the_tests_is_compared_there(tmp_path: Path) -> None:
     tree = LabTree(tmp_path)
     targets = ("shop/sums.py::name_of",)

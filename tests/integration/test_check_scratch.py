@@ -249,6 +249,7 @@ async def test_another_result_rejects_whatever_becomes_of_arguments(lab: CheckLa
     assert (outcome.code, outcome.hints) == (Code.VALUE_DIFFERS, ())
 
 
+@pytest.mark.witness
 async def test_derived_inputs_are_compared_in_the_same_way(tmp_path: Path) -> None:
     cases = {"smallest": Code.OK, "partition": Code.INPUT_MUTATED, "pop": Code.INPUT_MUTATED}
     targets = tuple(f"shop/sums.py::{name}" for name in cases)

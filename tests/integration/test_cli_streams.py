@@ -58,7 +58,7 @@ def test_a_full_standard_output(project: Path, arguments: str) -> None:
     assert_told(done, status, "The standard output cannot be written: No space left on device")
 
 
-@pytest.mark.parametrize("form", ["json", "jsonl"])
+@pytest.mark.parametrize("form", ["json", pytest.param("jsonl", marks=pytest.mark.witness)])
 @pytest.mark.parametrize(
     "command", ["run", "check --candidates ../candidates --function shop/sums.py::total -q"]
 )

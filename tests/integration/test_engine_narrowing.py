@@ -150,6 +150,7 @@ async def test_a_test_that_needs_others_before_it_gets_them(tmp_path: Path) -> N
     assert answers(tmp_path) == {(0,): "whole"}
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_who_lives_on_what_another_test_has_kept_counts(tmp_path: Path) -> None:
     keeping = """

@@ -76,6 +76,7 @@ async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, r
     assert {c.served for c in warm.candidates} == {"F2"}
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
     tmp_path: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
@@ -102,6 +103,7 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
         pytest.param(True, Compare.VALUES, marks=pytest.mark.campaign),
     ],
 )
+@pytest.mark.witness
 async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
     tmp_path: Path, new_process: bool, compare: Compare
 ) -> None:

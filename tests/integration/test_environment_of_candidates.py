@@ -118,6 +118,7 @@ async def test_a_variable_that_is_missed_before_any_test_runs_is_named_too(
     assert "--pass-env SHOP_TOKEN." in caught.value.hint
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_a_baseline_is_known_again_only_with_the_same_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -48,6 +48,7 @@ def settings(tmp_path: Path, **fields: object) -> Settings:
     return Settings(**{**plain, **fields})  # type: ignore[arg-type]
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 async def test_what_another_run_has_recorded_holds_for_runs_of_another_seed(tmp_path: Path) -> None:
     drawing = "import random\n" + SLOW_TOTAL.replace("result = 0", "result = 0 * random.getrandbits(8)")

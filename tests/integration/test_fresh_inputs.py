@@ -114,6 +114,7 @@ def test_spaced():
 """
 
 
+@pytest.mark.witness
 async def test_keywords_come_in_any_order_texts_of_own_classes_change_and_assertions_are_no_contract(
     tmp_path: Path,
 ) -> None:

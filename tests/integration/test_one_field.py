@@ -55,6 +55,7 @@ async def test_the_number_of_slots_does_not_decide_who_races_with_whom(tmp_path:
     assert told[0].speedup > 1
 
 
+@pytest.mark.witness
 async def test_a_budget_that_is_too_small_is_told_with_the_figure_that_would_do(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     body = "return sum(value * value for value in values)"

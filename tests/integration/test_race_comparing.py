@@ -79,6 +79,7 @@ def test_a_command_that_runs_the_targets_is_fit(tmp_path: Path, source: str) -> 
     assert chosen.race["workload"] == "command"
 
 
+@pytest.mark.witness
 def test_a_command_that_runs_other_code_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault) as caught:
         begun(tmp_path, OTHER_CODE)

@@ -57,6 +57,7 @@ SUBMISSIONS = [
 ]
 
 
+@pytest.mark.witness
 async def test_a_kept_slot_shows_the_call_as_it_was_made(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", shop__sums_py=SUMS, tests__test_sums_py=TESTS)
     settings = Settings(

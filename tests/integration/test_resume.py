@@ -153,6 +153,7 @@ def test_a_race_that_was_held_is_not_held_again(event: str, tmp_path: Path) -> N
     assert killing.asked.count("wrong") == 1
 
 
+@pytest.mark.witness
 def test_a_run_goes_on_with_its_own_snapshot_and_settings(tmp_path: Path) -> None:
     killing = Killing(tmp_path)
     make_project(killing.project)

@@ -27,6 +27,7 @@ def total(values):
 """
 
 
+@pytest.mark.witness
 @pytest.mark.anyio
 @pytest.mark.engine
 async def test_a_long_example_is_made_smaller(tmp_path: Path) -> None:
