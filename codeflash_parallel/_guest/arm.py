@@ -6,6 +6,7 @@ outcomes are encoded when the evaluator, which reads the clocks, asks for the ch
 itself, the template survives it, and answers "reaped" in its place.
 """
 
+import contextlib
 import gc
 import mmap
 import os
@@ -141,9 +142,12 @@ def _be_unit(control, work, order, state):
         os._exit(status)
 
 
-def _tidy():
-    # Copies are no garbage: what the collector does in a timed region is the target's own doing.
+@contextlib.contextmanager
+def _copies():
+    """Keep copies that are made from the collector: what it does in a timed region is the target's doing."""
     gc.collect()
+    gc.disable()
+    yield
     gc.freeze()
     gc.set_threshold(*_THRESHOLD)
     gc.enable()
@@ -158,8 +162,8 @@ def _serve_blocks(control, work, state):
         if order["op"] == "block":
             batch = None
             twins = {"twins": True} if order.get("twins") else {}
-            batch = work.prepare(order["group"], order["calls"], order.get("start", 0), **twins)
-            _tidy()
+            with _copies():
+                batch = work.prepare(order["group"], order["calls"], order.get("start", 0), **twins)
             control.send("armed")
         elif order["op"] == "go":
             batch.run()

@@ -4,12 +4,12 @@ import gc
 import hashlib
 import os
 import time
-from collections import deque
-from itertools import islice
+from collections import deque, namedtuple
+from itertools import cycle, islice
 from json import dumps
 from types import CoroutineType
 
-from . import added_attributes, inputs, instrument
+from . import added_attributes, inputs, instrument, relocating
 from .encode import encode_in_part
 from .naming import type_name
 from .reduction import Unencodable
@@ -20,6 +20,9 @@ from .targets import Settler, Targets, items_read, laziness
 #: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
 #: judge is asked about the types of exceptions; results are told one by one.
 VALUES, FLOATLESS, RETURNS, JUDGED = "values", "floatless", "returns", "judged"
+#: Of twins, which no test has made, floats are compared to so many digits: a check rejects nobody for the
+#: rounding of such inputs.
+ROUNDED, _DIGITS = "rounded", "%.6g"
 
 #: Results of these types need no forcing; more are added as they are met.
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
@@ -36,6 +39,10 @@ class Raised:
 
     def __init__(self, error):
         self.error = error
+
+
+#: One call of a group: `load` makes arguments of `blob`, `limit` items of a lazy result matter.
+_Made = namedtuple("_Made", "function load blob limit meta")  # noqa: PYI024 - typing is slow to import
 
 
 class CallWork:
@@ -64,7 +71,7 @@ class CallWork:
         self.twins = [len(group) for group in self._twins]
 
     def _usable(self, targets, calls, indexes):
-        """Return (function, call) for the calls that can be made; the others are told to the evaluator."""
+        """Return the calls that can be made; the others are told to the evaluator."""
         usable = []
         for index in indexes:
             try:
@@ -75,25 +82,28 @@ class CallWork:
             except BaseException as error:  # a pickle runs the project's code
                 self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:_WHY]
             else:
-                usable.append((function, call))
+                load = relocating.loader(call.blob)
+                usable.append(_Made(function, load, call.blob, items_read(call.meta), call.meta))
         return usable
 
     def prepare(self, group, calls, start, *, twins=False):
         """Return a batch of fresh copies of a group's inputs, or of its twins, cycled from `start` on."""
         members = (self._twins if twins else self._groups)[group]
-        entries = []
-        for number in range(start, start + calls if members else start):
-            function, call = members[number % len(members)]
-            args, kwargs = inputs.load(call)
-            entries.append((function, args, kwargs, items_read(call.meta)))
-        waits = any(call.meta["shape"] in ("coroutine", "asyncgen") for _, call in members)
+        first = start % len(members) if members else 0
+        # Copies take longer than what is timed: nothing is looked up here.
+        entries = [
+            (function, *load(blob), limit)
+            for function, load, blob, limit, _ in islice(cycle(members), first, first + calls)
+        ]
+        waits = any(member.meta["shape"] in ("coroutine", "asyncgen") for member in members)
         if waits:
             self._settler.open_loop()
         seed_everything(self._seed)
         lot = (group, calls, start)
         distinct = min(calls, len(members))
-        batch = batch_of(entries, distinct, lot, self._settler, waits=waits, compare=self._compare)
-        batch.numbers = [members[(start + i) % len(members)][1].meta["i"] for i in range(distinct)]
+        compare = ROUNDED if twins and self._compare == VALUES else self._compare
+        batch = batch_of(entries, distinct, lot, self._settler, waits=waits, compare=compare)
+        batch.numbers = [members[(start + i) % len(members)].meta["i"] for i in range(distinct)]
         return batch
 
     def close(self):
@@ -271,8 +281,11 @@ def outcome(result, compare):
     """Return what a call gave as a text that is compared."""
     if type(result) is Raised:
         return "raises " + type_name(type(result.error))
+    floats = [] if compare == ROUNDED else None
     try:
-        encoded = encode_in_part(result)
+        encoded = encode_in_part(result, floats)
     except Unencodable:
         return "returns " + type_name(type(result))
+    if floats is not None:
+        return ",".join([encoded.floatless, *(_DIGITS % (number + 0.0) for number in floats)])
     return encoded.floatless if compare == FLOATLESS else encoded.full

@@ -15,13 +15,16 @@ from .walk import MAX_FURTHER, MAX_NODES, Walk, digest_of
 Encoded = namedtuple("Encoded", "full floatless typeless")  # noqa: PYI024 - typing is slow to import
 
 
-def encode_in_part(value):
+def encode_in_part(value, floats=None):
     """Return the digests of a value of which parts may have no canonical form: of those, the types count.
+
+    Args:
+        floats: a list that takes all floats in their order; `None`: nobody wants them.
 
     Raises:
         Unencodable: no more than its type would be left.
     """
-    return Encoded(*_walked(value, EXHAUST).digests())
+    return Encoded(*_walked(value, EXHAUST, floats).digests())
 
 
 def _walked(value, iterators, floats=None):

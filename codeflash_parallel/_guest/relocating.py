@@ -120,8 +120,15 @@ def _template(text):
 
 def load(blob):
     """Unpickle, with paths of this process' slot where they are of the one that was pickled in."""
-    if not any(word.encode() in blob for word in (_SLOT, _PRIVATE)):
-        return pickle.loads(blob)
+    return loader(blob)(blob)
+
+
+def loader(blob):
+    """Return what unpickles such bytes: `pickle` itself where they hold no path of a slot."""
+    return _load_placed if any(word.encode() in blob for word in (_SLOT, _PRIVATE)) else pickle.loads
+
+
+def _load_placed(blob):
     return _Unpickler(io.BytesIO(blob)).load()
 
 

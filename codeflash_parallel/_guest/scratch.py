@@ -16,6 +16,8 @@ _FLAT = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _NUMBERS = frozenset({int, float, complex, bool})
 #: Larger arguments are compared as they are.
 _MOST_LEAVES = 100_000
+#: And those that hold objects of more parts than these, each counted as often as it is held.
+_MOST_PARTS = 3_000
 
 
 class Space:
@@ -90,9 +92,22 @@ class _Parts:
         return self.shape == other.shape and all(a is b or _is_equal(a, b) for a, b in pairs)
 
     def objects(self):
-        """Return digests of the items that can change."""
-        walks = [_walked(item) for item in self.leaves if type(item) not in _FLAT]
-        return [walk.digest() for walk in walks if walk.memo]
+        """Return digests of the items that can change.
+
+        Raises:
+            Unencodable: they hold too much, or one holds so much of another that each is walked many times.
+        """
+        found, parts = [], 0
+        for item in self.leaves:
+            if type(item) in _FLAT:
+                continue
+            walk = _walked(item)
+            parts += walk.nodes
+            if parts > _MOST_PARTS:
+                raise Unencodable("it holds too much")
+            if walk.memo:
+                found.append(walk.digest())
+        return found
 
 
 def _is_equal(one, other):

@@ -1,0 +1,34 @@
+"""What of the outcomes of timed calls is compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codeflash_parallel._guest.callwork import FLOATLESS, ROUNDED, VALUES, outcome
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (0.1 + 0.2, 0.3),
+        ({"a": [1, (2.0, 1e300)]}, {"a": [1, (2.0 + 1e-15, 1e300)]}),
+        (-0.0, 0.0),
+        (complex(0.1 + 0.2, 1), complex(0.3, 1)),
+    ],
+)
+def test_twins_may_differ_by_rounding(one: Any, other: Any) -> None:
+    assert outcome(one, VALUES) != outcome(other, VALUES)
+    assert outcome(one, ROUNDED) == outcome(other, ROUNDED)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(1.0, 1.001), ([0.0, 2.0], [2.0, 0.0]), (1.0, 1), ("a", "b"), ([1.5], (1.5,))]
+)
+def test_twins_may_not_differ_by_more(one: Any, other: Any) -> None:
+    assert outcome(one, ROUNDED) != outcome(other, ROUNDED)
+
+
+def test_where_a_distance_is_tolerated_floats_are_the_checks_business() -> None:
+    assert outcome([1.0, 2], FLOATLESS) == outcome([1.5, 2], FLOATLESS) != outcome([1.5, 3], FLOATLESS)
