@@ -52,6 +52,7 @@ class Pool:
         self._maker = maker
         self._line = Line(slots)
         self._last = max(slot.number for slot in slots)
+        self._spare: dict[int, Slot] = {}
         self._quarantined: list[str] = []
         self._bytecode_from: Slot | None = None
         self._restoring: dict[int, Trace] = {}
@@ -86,19 +87,39 @@ class Pool:
         """Wait for all slots and hold them, in the order of their numbers; see `acquire`.
 
         Args:
-            at_least: so many are held: those that are missing are made, and removed on leaving.
+            at_least: so many are held: those that are missing are made, and kept for the next one who asks.
 
         Raises:
             EnvironmentFault: `NO_SLOT`, every slot is broken; or one more could not be made.
         """
         slots = self._granted(await self._line.wait_for_all())
         try:
-            for number in range(self._last + 1, self._last + 1 + at_least - len(slots)):
-                slots.append(await self._make(number))
-                self._line.add_taken(slots[-1])
+            slots += await self._more(at_least - len(slots))
             yield tuple(sorted(slots, key=lambda slot: slot.number))
         finally:
             await self._give_back(slots)
+
+    async def _more(self, count: int) -> list[Slot]:
+        """Return so many slots beside the pool: spare ones, and others that are made side by side."""
+        numbers = range(self._last + 1, self._last + 1 + count)
+        found = [self._spare.pop(number) for number in numbers if number in self._spare]
+        faults: list[EnvironmentFault] = []
+
+        async def make(number: int) -> None:
+            try:
+                found.append(await self._make(number))
+            except EnvironmentFault as fault:
+                faults.append(fault)
+
+        async with anyio.create_task_group() as group:
+            for number in set(numbers).difference(slot.number for slot in found):
+                group.start_soon(make, number)
+        if faults:
+            self._spare.update({slot.number: slot for slot in found})
+            raise faults[0]
+        for slot in found:
+            self._line.add_taken(slot)
+        return found
 
     def _granted(self, slots: list[Slot]) -> list[Slot]:
         if not slots:
@@ -110,7 +131,7 @@ class Pool:
         await self.baseline.accept_bytecode()
         self._bytecode_from = self.baseline
         async with self.acquire_all() as slots:
-            for slot in slots:
+            for slot in (*slots, *self._spare.values()):
                 await slot.take_bytecode(self.baseline)
 
     async def _give_back(self, slots: Sequence[Slot]) -> None:
@@ -133,8 +154,8 @@ class Pool:
             # The next one gets it: servers that stand there are warm, and others need not be started.
             self._line.put_back(whole)
         if whole is not None and whole.number > self._last:
-            await self._remove(whole)
-        elif whole is slot:
+            self._spare[whole.number] = whole
+        if whole is slot:
             await slot.sweep()
 
     async def _restored(self, slot: Slot) -> Slot:
