@@ -1,4 +1,4 @@
-"""Fresh inputs of a field: made for all candidates that have passed their checks, and for the race.
+"""Fresh inputs of a field: made while candidates are checked, for those that pass, and for the race.
 
 The check compares inputs that nobody's code was asked for. These are made of the constants of what the
 candidates change: one that treats a size of 50 or the text "de" in its own way has said so. The baseline's
@@ -53,6 +53,7 @@ class FreshInputs:
     Attributes:
         races: whether candidates are raced: they get more inputs, whatever they change.
         known: what the baseline does with those of the last field; `None`: there are none.
+        of: the candidates of the last field.
         judge: the user's, for these; `None`: there is none.
     """
 
@@ -60,16 +61,21 @@ class FreshInputs:
     changes: Changes
     races: bool
     known: Baseline | None = None
+    of: Sequence[Entry] = ()
     judge: Judge | None = None
 
-    async def learn(self, entries: Sequence[Entry]) -> bool:
-        """Make inputs for the candidates of a field; return whether there are any."""
-        whole, self.known = self.context.baseline, None
-        constants = self._constants(entries)
-        is_full = self.context.settings.depth == InputDepth.FULL
-        is_asked = entries and (self.races or is_full or constants)
-        if not is_asked or not whole.anchors or self.context.settings.compare is not Compare.VALUES:
-            return False
+    async def cover(self, entries: Sequence[Entry]) -> None:
+        """Make inputs anew if there are candidates whose constants are not in those of the last field."""
+        if not {entry.id for entry in entries} <= {entry.id for entry in self.of}:
+            await self.learn(entries)
+
+    async def learn(self, entries: Sequence[Entry]) -> None:
+        """Make inputs for the candidates of a field, beside their checks."""
+        whole, self.known, self.of = self.context.baseline, None, entries
+        constants, is_full = self._constants(entries), self._is_full
+        is_values = self.context.settings.compare is Compare.VALUES
+        if not self.are_wanted(entries) or not whole.anchors or not is_values:
+            return
         judge = self.context.plan.judge
         # Calls have the numbers of others in each field.
         self.judge = None if judge is None else replace(judge, known={})
@@ -81,12 +87,20 @@ class FreshInputs:
         name = name_of([list(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
         async with self.context.pool.baselines_turn:
-            self.known = await anyio.to_thread.run_sync(load, folder)
-            if self.known is None:
+            known = await anyio.to_thread.run_sync(load, folder)
+            if known is None:
                 await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
-                self.known = await self._learned(folder, wanted)
-                await anyio.to_thread.run_sync(save, folder, self.known)
-        return bool(self.known.derived)
+                known = await self._learned(folder, wanted)
+                await anyio.to_thread.run_sync(save, folder, known)
+        self.known = known if known.derived else None
+
+    @property
+    def _is_full(self) -> bool:
+        return self.context.settings.depth == InputDepth.FULL
+
+    def are_wanted(self, entries: Sequence[Entry]) -> bool:
+        """Say whether these candidates give a reason for more inputs than each check has."""
+        return bool(entries) and (self.races or self._is_full or bool(self._constants(entries)))
 
     def _constants(self, entries: Sequence[Entry]) -> tuple[Constant, ...]:
         """Return the constants of all candidates, taken in turns."""

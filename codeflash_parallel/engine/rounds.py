@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+
+import anyio
 
 from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.engine.account import Account
@@ -23,7 +25,7 @@ from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.race_phase import hold_race
 from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.sources import Entries
-from codeflash_parallel.engine.workload import Workload, choose_workload, without_callers
+from codeflash_parallel.engine.workload import Workload, choose_workload, with_twins, without_callers
 
 
 class Rounds:
@@ -54,6 +56,8 @@ class Rounds:
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
         judging = Remembering(Judging(context), context.journal)
         self._admission = Admission(context.plan, self._ledger, judging, races=account.races)
+        self._timed: Workload | None = None
+        self._has_twins = False
         self._fresh = FreshInputs(context=context, changes=drafting.changes, races=account.races)
         self._behavior = BehaviorPhase(
             context, self._ledger, drafting, judging, self._admission, providing, kills
@@ -64,15 +68,16 @@ class Rounds:
         if mode is RaceMode.CHECK:
             await self._check(source)
             return
-        workload = await self._workload(choose_workload)
+        self._timed = await self._workload(choose_workload)
         for number in count():
-            self._behavior.watch(workload.callers)
+            self._behavior.watch(self._timed.callers)
             await self._check(source)
             if not self._account.newly_passed():
                 return
-            if not number and not self._keep(workload.callers):
-                workload = await self._workload(without_callers)
-            await self._hold_race(workload, number)
+            if not number and not self._keep(self._timed.callers):
+                self._timed, self._has_twins = await self._workload(without_callers), False
+            await self._make_twins()
+            await self._hold_race(self._timed, number)
             if self._account.finding.not_held or mode is RaceMode.TIME:
                 return
             source = await self._refined()
@@ -80,18 +85,53 @@ class Rounds:
                 return
 
     async def _check(self, source: Entries) -> None:
-        """Judge the behavior of candidates, and of what is made of them."""
+        """Judge the behavior of candidates, and of what is made of them.
+
+        What the baseline has to do for fresh inputs, and for the first race, it does beside the checks.
+        """
         self._context.steps.begin("")
+        learned = anyio.Event()
+
+        async def learn(entries: Sequence[Entry]) -> None:
+            await self._fresh.learn(entries)
+            learned.set()
+            await self._make_twins()
+
         with self._account.phase("behavior"):
-            try:
-                await self._behavior.run(source)
-            finally:
-                self._kills.save()
-            self._context.steps.begin("tests that the first check left out")
-            await self._admission.admit(self._account.newly_passed())
-            passed = self._account.newly_passed()
-            if await self._fresh.learn(passed):
-                await self._admission.compare(passed, self._fresh)
+            async with anyio.create_task_group() as tasks:
+                if not await self._screen(source, lambda entries: tasks.start_soon(learn, entries)):
+                    learned.set()
+                await self._compare(self._account.newly_passed(), learned)
+                if not self._account.newly_passed():
+                    tasks.cancel_scope.cancel()
+
+    async def _compare(self, passed: Sequence[Entry], learned: anyio.Event) -> None:
+        """Compare candidates that have passed on fresh inputs, once these are there."""
+        if passed:
+            await learned.wait()
+        await self._fresh.cover(passed)
+        if self._fresh.known and self._fresh.are_wanted(passed):
+            await self._admission.compare(passed, self._fresh)
+
+    async def _make_twins(self) -> None:
+        """Make twins of the calls that are timed, once."""
+        context, before = self._context, self._timed
+        if before is None or self._has_twins:
+            return
+        async with context.quiet.shared(), context.pool.baselines_turn:
+            self._timed, self._has_twins = await with_twins(context, before), True
+        for note in self._timed.notes[len(before.notes) :]:
+            self._ledger.warn(note)
+
+    async def _screen(self, source: Entries, prepared: Callable[[Sequence[Entry]], object]) -> bool:
+        """Run tests and captured calls of candidates; return whether it was told who is prepared."""
+        try:
+            is_told = await self._behavior.run(source, prepared)
+        finally:
+            self._kills.save()
+        self._context.steps.begin("tests that the first check left out")
+        await self._admission.admit(self._account.newly_passed())
+        return is_told
 
     def _keep(self, callers: Callers | None) -> bool:
         """Say whether all candidates that are to race have the functions whose calls are timed."""

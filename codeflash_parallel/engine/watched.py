@@ -94,7 +94,8 @@ class Watched:
             candidate: it is staged.
             slot: where.
         """
-        if outcome.code is Code.OK and (functions := self._functions(candidate)):
+        functions = self._functions(candidate) if outcome.code is Code.OK else ()
+        if functions and functions not in self._known:
             async with self._context.pool.baselines_turn:
                 if functions not in self._known:
                     self._known[functions] = await self._learned(functions)

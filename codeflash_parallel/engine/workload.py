@@ -164,7 +164,7 @@ async def choose_workload(context: RunContext) -> Workload:
     is_open = baseline.executing and not settings.accept and not _is_made_again(baseline)
     if is_open and (found := await callers_of(context)):
         calls = captured_calls(found.ground.baseline)
-        return await with_twins(context, replace(calls, why=_NOT_AGAIN, callers=found))
+        return replace(calls, why=_NOT_AGAIN, callers=found)
     return await without_callers(context)
 
 
@@ -174,7 +174,7 @@ async def without_callers(context: RunContext) -> Workload:
     is_again = baseline.calls and (context.settings.accept or _is_made_again(baseline))
     if not is_again and (found := await _in_place(context)):
         return found
-    return await with_twins(context, captured_calls(baseline)) if baseline.calls else _whole_tests(baseline)
+    return captured_calls(baseline) if baseline.calls else _whole_tests(baseline)
 
 
 def _is_made_again(baseline: Baseline) -> bool:
@@ -201,8 +201,11 @@ def captured_calls(baseline: Baseline) -> Workload:
 async def with_twins(context: RunContext, workload: Workload) -> Workload:
     """Return captured calls with twins, made and tried on the baseline; without any a note says so.
 
-    A user's own judge has none: of inputs that the baseline's tests did not make it knows no right answer.
+    Other work is returned as it is. A user's own judge has none: of inputs that the baseline's tests did not
+    make it knows no right answer.
     """
+    if workload.work is not Work.CALLS:
+        return workload
     if context.settings.accept:
         return replace(workload, notes=(*workload.notes, _NO_TWINS))
     name = "callers" if workload.callers else "calls"
