@@ -86,7 +86,7 @@ class FreshInputs:
             wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
         name = name_of([list(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
-        async with self.context.pool.baselines_turn:
+        async with self.context.quiet.shared(), self.context.pool.baselines_turn:
             known = await anyio.to_thread.run_sync(load, folder)
             if known is None:
                 await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
@@ -122,9 +122,13 @@ class FreshInputs:
             steps=context.steps,
             wanted=wanted,
         )
-        drawn = await making.drawn(whole.calls)
-        _, found = await making.run(whole.calls, whole.anchors, drawn)
-        await slot.discard()
+        try:
+            drawn = await making.drawn(whole.calls)
+            _, found = await making.run(whole.calls, whole.anchors, drawn)
+        finally:
+            # Cancelled where nobody passes: the slot serves the next evaluation, too.
+            with anyio.CancelScope(shield=True):
+                await slot.discard()
         context.steps.begin("")
         learned = replace(
             whole,
