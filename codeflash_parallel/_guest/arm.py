@@ -143,8 +143,8 @@ def _be_unit(control, work, order, state):
 
 
 @contextlib.contextmanager
-def _copies():
-    """Keep copies that are made from the collector: what it does in a timed region is the target's doing."""
+def _without_collector():
+    """Make copies that the collector does not look at: its work in a timed region is the target's own."""
     gc.collect()
     gc.disable()
     yield
@@ -162,7 +162,7 @@ def _serve_blocks(control, work, state):
         if order["op"] == "block":
             batch = None
             twins = {"twins": True} if order.get("twins") else {}
-            with _copies():
+            with _without_collector():
                 batch = work.prepare(order["group"], order["calls"], order.get("start", 0), **twins)
             control.send("armed")
         elif order["op"] == "go":

@@ -20,9 +20,9 @@ from .targets import Settler, Targets, items_read, laziness
 #: distance is tolerated: the check has measured it), or only whether calls return. Of those that the user's
 #: judge is asked about the types of exceptions; results are told one by one.
 VALUES, FLOATLESS, RETURNS, JUDGED = "values", "floatless", "returns", "judged"
-#: Of twins, which no test has made, floats are compared to so many digits: a check rejects nobody for the
-#: rounding of such inputs.
-ROUNDED, _DIGITS = "rounded", "%.6g"
+#: All of them, but of twins, which no test has made, floats to so many digits: without `--strict` a check
+#: rejects nobody for rounding on such inputs.
+ROUNDED, _DIGITS = "rounded", "%.9g"
 
 #: Results of these types need no forcing; more are added as they are met.
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
@@ -42,7 +42,7 @@ class Raised:
 
 
 #: One call of a group: `load` makes arguments of `blob`, `limit` items of a lazy result matter.
-_Made = namedtuple("_Made", "function load blob limit meta")  # noqa: PYI024 - typing is slow to import
+_TimedCall = namedtuple("_TimedCall", "function load blob limit meta")  # noqa: PYI024 - typing is slow to import
 
 
 class CallWork:
@@ -83,7 +83,7 @@ class CallWork:
                 self.skipped[index] = ("%s: %s" % (type_name(type(error)), error))[:_WHY]
             else:
                 load = relocating.loader(call.blob)
-                usable.append(_Made(function, load, call.blob, items_read(call.meta), call.meta))
+                usable.append(_TimedCall(function, load, call.blob, items_read(call.meta), call.meta))
         return usable
 
     def prepare(self, group, calls, start, *, twins=False):
@@ -101,7 +101,7 @@ class CallWork:
         seed_everything(self._seed)
         lot = (group, calls, start)
         distinct = min(calls, len(members))
-        compare = ROUNDED if twins and self._compare == VALUES else self._compare
+        compare = VALUES if self._compare == ROUNDED and not twins else self._compare
         batch = batch_of(entries, distinct, lot, self._settler, waits=waits, compare=compare)
         batch.numbers = [members[(start + i) % len(members)].meta["i"] for i in range(distinct)]
         return batch

@@ -1,4 +1,4 @@
-"""Where the result goes, and in which form; known before anything else, so that errors go there too."""
+"""Place and form of the result; known before anything else, so that errors go there too."""
 
 from __future__ import annotations
 

@@ -111,6 +111,7 @@ class Rounds:
             await learned.wait()
         await self._fresh.cover(passed)
         if self._fresh.known and self._fresh.are_wanted(passed):
+            self._context.steps.begin("candidates make the calls with fresh inputs")
             await self._admission.compare(passed, self._fresh)
 
     async def _make_twins(self) -> None:

@@ -1,4 +1,4 @@
-"""What a race times: chosen once a run, tried on the baseline, and told before the race begins."""
+"""Choice of what a race times: made once a run, tried on the baseline, and told before the race begins."""
 
 from __future__ import annotations
 
@@ -391,5 +391,6 @@ def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
         return {"compare": compared, "unsteady": workload.unsteady}
     alone = workload.work in {Work.CALLABLE, Work.COMMAND}
     lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
-    near = "floatless" if settings.rtol or settings.atol else "values"
+    exact = "values" if settings.strict or workload.work is not Work.CALLS else "rounded"
+    near = "floatless" if settings.rtol or settings.atol else exact
     return {"compare": "returns" if lenient else near, "unsteady": workload.unsteady}

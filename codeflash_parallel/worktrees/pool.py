@@ -102,24 +102,23 @@ class Pool:
     async def _more(self, count: int) -> list[Slot]:
         """Return so many slots beside the pool: spare ones, and others that are made side by side."""
         numbers = range(self._last + 1, self._last + 1 + count)
-        found = [self._spare.pop(number) for number in numbers if number in self._spare]
         faults: list[EnvironmentFault] = []
 
         async def make(number: int) -> None:
             try:
-                found.append(await self._make(number))
+                self._spare[number] = await self._make(number)
             except EnvironmentFault as fault:
                 faults.append(fault)
 
         async with anyio.create_task_group() as group:
-            for number in set(numbers).difference(slot.number for slot in found):
+            for number in set(numbers).difference(self._spare):
                 group.start_soon(make, number)
         if faults:
-            self._spare.update({slot.number: slot for slot in found})
             raise faults[0]
-        for slot in found:
+        slots = [self._spare.pop(number) for number in numbers]
+        for slot in slots:
             self._line.add_taken(slot)
-        return found
+        return slots
 
     def _granted(self, slots: list[Slot]) -> list[Slot]:
         if not slots:
