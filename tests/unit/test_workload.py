@@ -80,7 +80,9 @@ def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> N
 @pytest.mark.parametrize(
     ("given", "work", "unsteady", "expected"),
     [
-        ({}, Work.CALLS, (), "values"),
+        ({}, Work.CALLS, (), "rounded"),
+        ({"strict": True}, Work.CALLS, (), "values"),
+        ({"rtol": 1e-9}, Work.CALLS, (), "floatless"),
         ({"compare": Compare.PASS_FAIL}, Work.CALLS, (), "returns"),
         ({}, Work.COMMAND, ("g0",), "returns"),
         ({}, Work.BENCHMARKS, ("t0",), "values"),
