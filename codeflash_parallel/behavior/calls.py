@@ -11,9 +11,9 @@ from codeflash_parallel.behavior.report import LASTING, UNSEEN, GuestReport
 from codeflash_parallel.model.outcome import Code, Level
 
 #: Derived inputs of one target that are wanted and keep all relations.
-DERIVED_INSIDE = 240
+DERIVED_INSIDE = 480
 #: With fewer than a tenth of what one target should have nobody says that derived inputs were compared.
-ENOUGH = DERIVED_INSIDE // 10
+ENOUGH = DERIVED_INSIDE // 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ or with a repairer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from time import monotonic_ns
 from typing import Protocol
 
@@ -77,20 +77,10 @@ class BehaviorPhase:
         """Compare from now on what the functions give whose calls are timed in the place of the targets'."""
         self._screening.watched.callers = callers.ground if callers else None
 
-    async def run(self, source: Entries, prepared: Callable[[Sequence[Entry]], object]) -> bool:
-        """Judge everything that the source gives, and what comes of it. Cancelling kills what runs.
-
-        Args:
-            prepared: told which candidates there are to be judged, once the source is exhausted and one of
-                them was judged: what checks need of the baseline comes first.
-
-        Returns:
-            Whether `prepared` was told.
-        """
+    async def run(self, source: Entries) -> None:
+        """Judge everything that the source gives, and what comes of it. Cancelling kills what runs."""
         endless = float("inf")
-        self._tell_prepared, self._staged = prepared, list[Entry]()
-        self._is_exhausted = self._is_told = False
-        self._submitted, submitted = anyio.create_memory_object_stream[Entry | None](endless)
+        self._submitted, submitted = anyio.create_memory_object_stream[Entry](endless)
         self._prepared, line = anyio.create_memory_object_stream[Entry](endless)
         self._open = 1
         with self._submitted, self._prepared, anyio.CancelScope() as self._enough:
@@ -101,10 +91,9 @@ class BehaviorPhase:
                     group.start_soon(self._work, line.clone())
                 line.close()
                 await self._feed(source)
-                self._submitted.send_nowait(None)
+                self._close_one()
         if self._enough.cancel_called:
             self._cancel_the_rest()
-        return self._is_told
 
     def _cancel_the_rest(self) -> None:
         wanted = self._context.settings.stop_after
@@ -151,22 +140,14 @@ class BehaviorPhase:
             self._submitted.close()
             self._prepared.close()
 
-    async def _prepare_in_turn(self, line: MemoryObjectReceiveStream[Entry | None]) -> None:
-        """Prepare one after the other: of two equal candidates the later one is the duplicate, always.
-
-        Behind the last one that the source gives comes `None`.
-        """
+    async def _prepare_in_turn(self, line: MemoryObjectReceiveStream[Entry]) -> None:
+        """Prepare one after the other: of two equal candidates the later one is the duplicate, always."""
         with line:
             async for entry in line:
-                if entry is None:
-                    self._is_exhausted = True
-                    self._close_one()
-                    continue
                 await self._prepare(entry)
                 # Work in threads outlasts a cancellation; the workers are gone then, and take nothing.
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 if entry.stage is Stage.QUEUED:
-                    self._staged.append(entry)
                     self._prepared.send_nowait(entry)
                 else:
                     self._close_one()
@@ -175,9 +156,6 @@ class BehaviorPhase:
         with line:
             async for entry in line:
                 await self._check(entry)
-                if self._is_exhausted and not self._is_told:
-                    self._is_told = True
-                    self._tell_prepared(tuple(self._staged))
                 if self._wants_repair(entry):
                     self._group.start_soon(self._repair, entry)
                 else:
@@ -187,6 +165,18 @@ class BehaviorPhase:
         return (
             entry.result is not None and entry.result.status is Status.REJECTED and entry.outcome is not None
         )
+
+    async def repaired(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return what repairers make of candidates that were rejected after their checks."""
+        made: list[Entry] = []
+
+        async def repair(entry: Entry) -> None:
+            made.extend([self._ledger.add(submission) for submission in await self._repairs.repair(entry)])
+
+        async with anyio.create_task_group() as group:
+            for entry in filter(self._wants_repair, entries):
+                group.start_soon(repair, entry)
+        return made
 
     async def _repair(self, entry: Entry) -> None:
         answers = await self._repairs.repair(entry)

@@ -1,4 +1,4 @@
-"""Derived inputs of a baseline: made once, tried out, replayed beside the captured calls, and sorted.
+"""Captured calls of a baseline made again; and derived inputs: tried out, replayed beside them, and sorted.
 
 A derived input counts where the baseline ends normally on it (it returns, raises what it was seen to raise,
 or what a `raise` in the project's own code says) and twice alike, in two processes with
@@ -27,6 +27,8 @@ from codeflash_parallel.process.environment import HASH_SEEDS
 #: Of the process that tries inputs out, which bounds itself: what is written until then counts.
 _TRYING = Limits(wall_s=30.0, cpu_s=15.0)
 _MAX_FLOATS = 8 << 20
+#: Where no inputs are derived.
+_NOTHING = GuestReport()
 #: Who runs into these ones says nothing about the input: another depth of calls, another machine.
 _NEVER_NORMAL = frozenset({"builtins.RecursionError", "builtins.MemoryError"})
 
@@ -54,7 +56,7 @@ class Replays:
 
     Attributes:
         workspace: the baseline's.
-        inputs, derived: the files that hold captured and derived inputs; `None`: nothing is derived.
+        inputs, derived: the files that hold captured and derived inputs.
         tree: lets files lie elsewhere meanwhile.
         aside: which ones.
         limits: of one replay.
@@ -66,7 +68,7 @@ class Replays:
     guest: Guest
     workspace: Workspace
     inputs: Path
-    derived: Path | None
+    derived: Path = Path()
     tree: Tree | None = None
     aside: tuple[str, ...] = ()
     limits: Limits
@@ -76,8 +78,6 @@ class Replays:
 
     async def drawn(self, captured: Mapping[int, CallOutcome]) -> GuestReport:
         """Derive inputs from captured calls and try them out, with everything there."""
-        if self.derived is None:
-            return GuestReport()
         self.steps.begin("inputs are derived from captured calls")
         workspace = hashed(self.workspace, HASH_SEEDS[0])
         paths = str(self.inputs), str(self.derived)
@@ -85,7 +85,7 @@ class Replays:
         return (await run_guest(self.guest, workspace, spec, _TRYING)).report
 
     async def run(
-        self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: GuestReport
+        self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: GuestReport = _NOTHING
     ) -> tuple[list[GuestReport], Derived]:
         """Return two replays of captured calls, and the derived calls on which they agree."""
         order = in_order(drawn.derived, breaks_of(drawn))

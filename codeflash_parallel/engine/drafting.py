@@ -45,7 +45,7 @@ class Drafting:
             EnvironmentFault: the mirror or its disk.
         """
         for entry in entries:
-            self._made[entry.id] = await self._make(entry)
+            await self.candidate(entry)
 
     async def candidate(self, entry: Entry) -> Candidate | Unappliable:
         """Return the candidate of a submission, or why it cannot be one.
@@ -53,7 +53,9 @@ class Drafting:
         Raises:
             EnvironmentFault: the mirror or its disk.
         """
-        return self._made.pop(entry.id, None) or await self._make(entry)
+        if entry.id not in self._made:
+            self._made[entry.id] = await self._make(entry)
+        return self._made[entry.id]
 
     async def _make(self, entry: Entry) -> Candidate | Unappliable:
         known = self._known.get(key_of(entry.submission)) if self._known else None

@@ -30,8 +30,9 @@ from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.derivation import Replays
 from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.engine.preflight import later_limits
-from codeflash_parallel.model.candidate import name_of
-from codeflash_parallel.model.constants import Constant
+from codeflash_parallel.engine.shrinking import Shrinking
+from codeflash_parallel.model.candidate import Candidate, name_of
+from codeflash_parallel.model.constants import Constant, constants_of
 from codeflash_parallel.model.outcome import Code, Level
 from codeflash_parallel.model.settings import Compare, InputDepth
 from codeflash_parallel.model.workspace import Workspace
@@ -41,7 +42,7 @@ from codeflash_parallel.worktrees.pool import Slot
 _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the looks at what comes of them.
-_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.4, 0.03
+_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.4, 0.13
 #: The same with `--depth full`, raced or not.
 _FULL, _FULL_S = 4_000, 1.0
 
@@ -53,7 +54,7 @@ class FreshInputs:
     Attributes:
         races: whether candidates are raced: they get more inputs, whatever they change.
         known: what the baseline does with those of the last field; `None`: there are none.
-        of: the candidates of the last field.
+        candidates: of the last field.
         judge: the user's, for these; `None`: there is none.
     """
 
@@ -61,55 +62,51 @@ class FreshInputs:
     changes: Changes
     races: bool
     known: Baseline | None = None
-    of: Sequence[Entry] = ()
+    candidates: Sequence[Candidate] = ()
     judge: Judge | None = None
 
     async def cover(self, entries: Sequence[Entry]) -> None:
         """Make inputs anew if there are candidates whose constants are not in those of the last field."""
-        if not {entry.id for entry in entries} <= {entry.id for entry in self.of}:
-            await self.learn(entries)
+        if not {entry.id for entry in entries} <= {candidate.id for candidate in self.candidates}:
+            await self.learn([entry.staged for entry in entries])
 
-    async def learn(self, entries: Sequence[Entry]) -> None:
-        """Make inputs for the candidates of a field, beside their checks."""
-        whole, self.known, self.of = self.context.baseline, None, entries
-        constants, is_full = self._constants(entries), self._is_full
+    async def learn(self, candidates: Sequence[Candidate]) -> None:
+        """Make inputs for the candidates of a field, in a slot of the pool."""
+        whole, self.known, self.candidates = self.context.baseline, None, candidates
         is_values = self.context.settings.compare is Compare.VALUES
-        if not self.are_wanted(entries) or not whole.anchors or not is_values:
+        if not candidates or not whole.anchors or not is_values:
             return
+        constants = self._constants(candidates)
         judge = self.context.plan.judge
         # Calls have the numbers of others in each field.
         self.judge = None if judge is None else replace(judge, known={})
         wanted = Wanted(check_s=max(_CHECK_S, whole.replay_cpu_ns / 1e9), constants=constants)
-        if is_full:
+        if self.context.settings.depth == InputDepth.FULL:
             wanted = replace(wanted, inside=_FULL, check_s=_FULL_S)
         elif self.races:
             wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
         name = name_of([list(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
-        async with self.context.quiet.shared(), self.context.pool.baselines_turn:
-            known = await anyio.to_thread.run_sync(load, folder)
-            if known is None:
-                await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
-                known = await self._learned(folder, wanted)
-                await anyio.to_thread.run_sync(save, folder, known)
+        known = await anyio.to_thread.run_sync(load, folder)
+        if known is None:
+            await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+            async with self.context.quiet.shared(), self.context.pool.acquire() as slot:
+                known = await self._learned(folder, wanted, slot)
+            await anyio.to_thread.run_sync(save, folder, known)
         self.known = known if known.derived else None
 
-    @property
-    def _is_full(self) -> bool:
-        return self.context.settings.depth == InputDepth.FULL
+    def _constants(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
+        """Return the constants of all candidates, taken in turns, and those of the targets."""
+        found = [self.changes.constants(candidate)[:_MOST_CONSTANTS] for candidate in candidates]
+        theirs = (c for c in chain.from_iterable(zip_longest(*found)) if c is not None)
+        guest, sources = self.context.guest, self.context.plan.sources
+        names = {path: [t.qualname for t in guest.targets if t.path == path] for path in sources}
+        own = (c for path, text in sources.items() for c in constants_of(text, names[path]))
+        return tuple(dict.fromkeys((*theirs, *own)))
 
-    def are_wanted(self, entries: Sequence[Entry]) -> bool:
-        """Say whether these candidates give a reason for more inputs than each check has."""
-        return bool(entries) and (self.races or self._is_full or bool(self._constants(entries)))
-
-    def _constants(self, entries: Sequence[Entry]) -> tuple[Constant, ...]:
-        """Return the constants of all candidates, taken in turns."""
-        found = [self.changes.constants(entry.staged)[:_MOST_CONSTANTS] for entry in entries]
-        return tuple(dict.fromkeys(c for c in chain.from_iterable(zip_longest(*found)) if c is not None))
-
-    async def _learned(self, folder: Path, wanted: Wanted) -> Baseline:
+    async def _learned(self, folder: Path, wanted: Wanted, slot: Slot) -> Baseline:
         """Make inputs and the baseline's calls with them; of the captured calls one of each target."""
-        context, whole, slot = self.context, self.context.baseline, self.context.pool.baseline
+        context, whole = self.context, self.context.baseline
         aside = () if set(whole.anchors) <= set(whole.sheltered) else whole.aside
         making = Replays(
             guest=context.guest,
@@ -122,13 +119,7 @@ class FreshInputs:
             steps=context.steps,
             wanted=wanted,
         )
-        try:
-            drawn = await making.drawn(whole.calls)
-            _, found = await making.run(whole.calls, whole.anchors, drawn)
-        finally:
-            # Cancelled where nobody passes: the slot serves the next evaluation, too.
-            with anyio.CancelScope(shield=True):
-                await slot.discard()
+        _, found = await making.run(whole.calls, whole.anchors, await making.drawn(whole.calls))
         context.steps.begin("")
         learned = replace(
             whole,
@@ -143,8 +134,7 @@ class FreshInputs:
             aside=aside,
             sheltered=(),
         )
-        judge = self.judge  # the baseline's turn is ours already
-        return learned if judge is None else await replace(judge, turn=anyio.Lock()).settled(learned)
+        return learned if self.judge is None else await self.judge.settled(learned)
 
     async def prepare(self, _entry: Entry, slot: Slot, /) -> None:
         """Make the slot's servers ready."""
@@ -160,7 +150,8 @@ class FreshInputs:
         by_edits = self.changes.known_serving(entry.staged)
         plan = replace(context.plan, baseline=self.known, rules=rules, by_edits=by_edits, judge=self.judge)
         servers = context.fleet.of(slot)
-        return with_fresh(before, await replays_alone(plan, slot.workspace, entry.staged, slot, servers))
+        got = await replays_alone(plan, slot.workspace, entry.staged, slot, servers)
+        return with_fresh(before, await Shrinking(context, self.known).smaller(got, entry.staged, slot))
 
     def workspace(self, slot: Slot, /) -> Workspace:
         """Return the slot as it is."""

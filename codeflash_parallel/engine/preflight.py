@@ -27,7 +27,6 @@ from codeflash_parallel.behavior.acceptance import Judge
 from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.outcomes import CallOutcome
-from codeflash_parallel.behavior.replay_specs import Wanted
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
@@ -73,7 +72,6 @@ from codeflash_parallel.engine.staging import StagingSlot
 from codeflash_parallel.engine.steps import Steps
 from codeflash_parallel.engine.warmth import Warmth
 from codeflash_parallel.model.candidate import Edit
-from codeflash_parallel.model.constants import Constant, constants_of
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.workspace import Limits
 from codeflash_parallel.process.environment import HASH_SEEDS
@@ -253,16 +251,14 @@ class Preflight:
             guest=self.guest,
             workspace=self.slot.workspace,
             inputs=self.inputs,
-            derived=self.inputs.with_name("derived"),
             tree=self.slot,
             limits=later_limits(draft),
             steps=self.steps,
-            wanted=Wanted(constants=self._constants()),
         )
         needed = frozenset(self.sources)
         levels = absences(self.files, draft.asked, draft.rootdir, needed)
         got = await replayed(making, captured, levels)
-        found, derived = got.found, got.derived
+        found = got.found
         uncaptured.update(found.bound.values())
         uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)
         sound = {*found.calls, *found.repeats}
@@ -271,11 +267,6 @@ class Preflight:
         settled = replace(
             draft,
             calls=bounded(found.calls),
-            derived=derived.calls,
-            breaks=derived.breaks,
-            sizes=derived.sizes,
-            dropped=derived.dropped,
-            derived_inputs=str(making.derived),
             aside=got.aside,
             sheltered=got.sheltered,
             warnings=(*draft.warnings, *warnings_of(got)),
@@ -297,11 +288,6 @@ class Preflight:
             for replay in got.others if is_sheltered else got.replays:
                 must_be_ours(replay, self.sources, part.known.paths & draft.loaded.keys())
         return settled if self.judge is None else await self._judged(self.judge, settled)
-
-    def _constants(self) -> tuple[Constant, ...]:
-        """Return numbers and texts of the targets."""
-        of = {path: [t.qualname for t in self.guest.targets if t.path == path] for path in self.sources}
-        return tuple(c for path, names in of.items() for c in constants_of(self.sources[path], names))
 
     async def _judged(self, judge: Judge, settled: Baseline) -> Baseline:
         self.steps.begin("the judge is asked about the baseline's own results")

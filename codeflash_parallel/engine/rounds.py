@@ -26,6 +26,7 @@ from codeflash_parallel.engine.race_phase import hold_race
 from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.sources import Entries
 from codeflash_parallel.engine.workload import Workload, choose_workload, with_twins, without_callers
+from codeflash_parallel.model.candidate import Candidate, CandidateId
 
 
 class Rounds:
@@ -58,21 +59,18 @@ class Rounds:
         self._admission = Admission(context.plan, self._ledger, judging, races=account.races)
         self._timed: Workload | None = None
         self._has_twins = False
+        self._compared: set[CandidateId] = set()
         self._fresh = FreshInputs(context=context, changes=drafting.changes, races=account.races)
+        self._drafting = drafting
         self._behavior = BehaviorPhase(
             context, self._ledger, drafting, judging, self._admission, providing, kills
         )
 
     async def run(self, source: Entries, mode: RaceMode) -> None:
         """Judge candidates, and what is made of them, as far as the mode goes."""
-        if mode is RaceMode.CHECK:
-            await self._check(source)
-            return
-        self._timed = await self._workload(choose_workload)
         for number in count():
-            self._behavior.watch(self._timed.callers)
             await self._check(source)
-            if not self._account.newly_passed():
+            if self._timed is None or not self._account.newly_passed():
                 return
             if not number and not self._keep(self._timed.callers):
                 self._timed, self._has_twins = await self._workload(without_callers), False
@@ -85,32 +83,47 @@ class Rounds:
                 return
 
     async def _check(self, source: Entries) -> None:
-        """Judge the behavior of candidates, and of what is made of them.
+        """Judge the behavior of candidates, and of what repairers make of them."""
+        repaired: Entries = source
+        while repaired:
+            repaired = await self._checked(repaired)
 
-        What the baseline has to do for fresh inputs, and for the first race, it does beside the checks.
+    async def _checked(self, source: Entries) -> Sequence[Entry]:
+        """Judge candidates; return repairs of those that fresh inputs reject.
+
+        Fresh inputs are made beside the choice of what is timed and the checks, twins beside the checks.
         """
         self._context.steps.begin("")
         learned = anyio.Event()
-
-        async def learn(entries: Sequence[Entry]) -> None:
-            await self._fresh.learn(entries)
-            learned.set()
-            await self._make_twins()
-
         with self._account.phase("behavior"):
             async with anyio.create_task_group() as tasks:
-                if not await self._screen(source, lambda entries: tasks.start_soon(learn, entries)):
-                    learned.set()
-                await self._compare(self._account.newly_passed(), learned)
+                tasks.start_soon(self._learn, source, learned)
+                if self._account.races and self._timed is None:
+                    self._timed = await self._workload(choose_workload)
+                self._behavior.watch(self._timed.callers if self._timed else None)
+                tasks.start_soon(self._make_twins)
+                await self._screen(source)
+                screened = [one for one in self._account.newly_passed() if one.id not in self._compared]
+                await self._compare(screened, learned)
                 if not self._account.newly_passed():
                     tasks.cancel_scope.cancel()
+            return await self._behavior.repaired(screened)
+
+    async def _learn(self, source: Entries, learned: anyio.Event) -> None:
+        """Make fresh inputs for candidates that are there; for others that is done once all have come."""
+        if isinstance(source, Sequence):
+            there = source[: self._context.settings.max_candidates or None]
+            made = [await self._drafting.candidate(entry) for entry in there]
+            await self._fresh.learn([one for one in made if isinstance(one, Candidate)])
+        learned.set()
 
     async def _compare(self, passed: Sequence[Entry], learned: anyio.Event) -> None:
         """Compare candidates that have passed on fresh inputs, once these are there."""
         if passed:
             await learned.wait()
+        self._compared.update(entry.id for entry in passed)
         await self._fresh.cover(passed)
-        if self._fresh.known and self._fresh.are_wanted(passed):
+        if self._fresh.known and passed:
             self._context.steps.begin("candidates make the calls with fresh inputs")
             await self._admission.compare(passed, self._fresh)
 
@@ -124,15 +137,14 @@ class Rounds:
         for note in self._timed.notes[len(before.notes) :]:
             self._ledger.warn(note)
 
-    async def _screen(self, source: Entries, prepared: Callable[[Sequence[Entry]], object]) -> bool:
-        """Run tests and captured calls of candidates; return whether it was told who is prepared."""
+    async def _screen(self, source: Entries) -> None:
+        """Run tests and captured calls of candidates."""
         try:
-            is_told = await self._behavior.run(source, prepared)
+            await self._behavior.run(source)
         finally:
             self._kills.save()
         self._context.steps.begin("tests that the first check left out")
         await self._admission.admit(self._account.newly_passed())
-        return is_told
 
     def _keep(self, callers: Callers | None) -> bool:
         """Say whether all candidates that are to race have the functions whose calls are timed."""

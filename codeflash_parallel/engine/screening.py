@@ -60,7 +60,7 @@ class Screening:
         self._context, self._ledger, self._kills, self._wanted = context, ledger, kills, wanted
         self._changes = changes
         self.watched = Watched(context, changes)
-        self._shrinking = Shrinking(context)
+        self._shrinking = Shrinking(context, context.baseline)
         self._selected = frozenset(context.baseline.selected)
         self._narrowing = _narrowing_of(context, changes, ledger.warn)
         self._tried: set[str] = set()

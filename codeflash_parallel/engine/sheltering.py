@@ -7,11 +7,11 @@ are *sheltered*: they are made with everything there, in a process of their own,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.derivation import Derived, Replays, in_order
+from codeflash_parallel.engine.derivation import Replays
 from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable, without_unkept
 
 
@@ -22,13 +22,12 @@ class Replayed:
     Attributes:
         replays: those without what lay aside.
         aside: what that was.
-        sheltered: calls of `found`, and derived ones, that were made with it there.
+        sheltered: calls of `found` that were made with it there.
         others: the replays of those.
     """
 
     found: Stability
     replays: Sequence[GuestReport] = ()
-    derived: Derived = field(default_factory=Derived)
     aside: tuple[str, ...] = ()
     sheltered: tuple[int, ...] = ()
     others: Sequence[GuestReport] = ()
@@ -82,7 +81,7 @@ class Replayed:
 async def replayed(
     making: Replays, captured: Mapping[int, CallOutcome], levels: Sequence[tuple[str, ...]]
 ) -> Replayed:
-    """Make captured calls and those with derived inputs again.
+    """Make captured calls again.
 
     Args:
         making: makes them.
@@ -93,13 +92,10 @@ async def replayed(
     made = tuple(index for index in captured if index not in repeated)
     if not made:
         return Replayed(found=stable(captured, [], repeated))
-    drawn = await making.drawn(captured)
 
     async def at(aside: tuple[str, ...]) -> Replayed:
-        replays, derived = await replace(making, aside=aside).run(captured, made, drawn)
-        return Replayed(
-            found=stable(captured, replays, repeated), replays=replays, derived=derived, aside=aside
-        )
+        replays, _ = await replace(making, aside=aside).run(captured, made)
+        return Replayed(found=stable(captured, replays, repeated), replays=replays, aside=aside)
 
     best = await at(levels[0] if levels else ())
     bound = best.found.bound
@@ -107,23 +103,18 @@ async def replayed(
     if not bound or not best.aside or not left:
         return best
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
-    theirs = replace(drawn, derived={i: one for i, one in drawn.derived.items() if one.base in some})
-    others, fresh = await making.run(some, left, theirs)
+    others, _ = await making.run(some, left)
     saved = stable(some, others, repeated)
     if not saved.calls:
         return best
     for aside in levels[1:]:
         other = await at(aside)
         best = other if len(other.found.calls) > len(best.found.calls) else best
-    return replace(_joined(best, saved, fresh), others=others)
+    return replace(_joined(best, saved), others=others)
 
 
-def _joined(best: Replayed, saved: Stability, fresh: Derived) -> Replayed:
+def _joined(best: Replayed, saved: Stability) -> Replayed:
     found = best.found
-    more = {i: call for i, call in fresh.calls.items() if i not in best.derived.calls}
-    derived = {**best.derived.calls, **more}
-    breaks = {**fresh.breaks, **best.derived.breaks}
-    sizes = max(best.derived.sizes, fresh.sizes, key=lambda size: size[1])
     calls = {index: call for index, call in saved.calls.items() if index not in found.calls}
     repeats = {index: test for index, test in saved.repeats.items() if index not in found.repeats}
     every = {**found.calls, **calls}
@@ -133,13 +124,7 @@ def _joined(best: Replayed, saved: Stability, fresh: Derived) -> Replayed:
         unstable=found.unstable,
         bound={i: why for i, why in found.bound.items() if i not in calls and i not in repeats},
     )
-    ordered = {index: derived[index] for index in in_order(derived, breaks)}
-    return replace(
-        best,
-        found=joined,
-        sheltered=tuple(sorted({*calls, *more})),
-        derived=replace(best.derived, calls=ordered, breaks=breaks, sizes=sizes),
-    )
+    return replace(best, found=joined, sheltered=tuple(sorted(calls)))
 
 
 def warnings_of(found: Replayed) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.calls import call_code
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome
@@ -59,10 +60,14 @@ class _Example:
 
 
 class Shrinking:
-    """Looks for smaller examples, for one run."""
+    """Looks for smaller examples.
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    Args:
+        baseline: what candidates are held against.
+    """
+
+    def __init__(self, context: RunContext, baseline: Baseline) -> None:
+        self._context, self._baseline = context, baseline
 
     async def smaller(self, outcome: CheckOutcome, candidate: Candidate, slot: Slot) -> CheckOutcome:
         """Add a smaller example to what differs, if there is one. Cancelling kills what runs.
@@ -72,12 +77,12 @@ class Shrinking:
             candidate: it is staged.
             slot: where.
         """
-        difference, known = outcome.difference, self._context.baseline.known.all
+        difference, known = outcome.difference, self._baseline.known.all
         if outcome.code not in _SHOWN or difference is None or len(difference.inputs) <= SHORT:
             return outcome
         if difference.call not in known or known[difference.call].args != difference.inputs:
             return outcome  # not one of the targets' calls
-        parent = Path(self._context.baseline.inputs).parent
+        parent = Path(self._baseline.inputs).parent
         folder = Path(await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, dir=parent, prefix="shrunk-")))
         try:
             found = await self._search(outcome.code, difference, candidate, slot, folder)
@@ -89,7 +94,7 @@ class Shrinking:
     async def _search(
         self, code: Code, difference: FirstDifference, candidate: Candidate, slot: Slot, folder: Path
     ) -> FirstDifference | None:
-        baseline = self._context.baseline
+        baseline = self._baseline
         source = baseline.derived_inputs if difference.call in baseline.derived else baseline.inputs
         best = first = _Example(source, difference.call, baseline.known.all[difference.call])
         until = anyio.current_time() + _LAST_S
@@ -122,7 +127,7 @@ class Shrinking:
 
     async def _made(self, example: _Example, out: Path, first: int) -> Mapping[int, CallOutcome]:
         """Return what the baseline gives for simpler inputs, the smallest first."""
-        context, baseline = self._context, self._context.baseline
+        context, baseline = self._context, self._baseline
         base = (example.source, example.index)
         spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, TRIES)
         async with context.pool.baselines_turn:
@@ -136,7 +141,7 @@ class Shrinking:
     async def _got(
         self, candidate: Candidate, slot: Slot, out: str, numbers: tuple[int, ...], texts: tuple[int, ...]
     ) -> GuestReport:
-        context, baseline = self._context, self._context.baseline
+        context, baseline = self._context, self._baseline
         if not numbers:
             return GuestReport()
         prove = tuple(edit.path for edit in candidate.edits)

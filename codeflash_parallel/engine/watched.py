@@ -201,7 +201,6 @@ async def learn(context: RunContext, guest: Guest, inputs: Path, tests: Sequence
         guest=guest,
         workspace=slot.workspace,
         inputs=inputs,
-        derived=None,
         tree=slot,
         limits=limits,
         steps=steps,

@@ -21,7 +21,7 @@ from codeflash_parallel.behavior.compare import outcomes_by_test
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
 from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.replay_specs import replay_spec
+from codeflash_parallel.behavior.replay_specs import Wanted, replay_spec
 from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
 from codeflash_parallel.behavior.serving import Servers, template_spec
 from codeflash_parallel.behavior.session import (
@@ -198,16 +198,19 @@ class CheckLab:
             tree=self.tree,
             limits=LIMITS,
             steps=Steps(lambda _event: None),
+            wanted=Wanted(check_s=0.5),
         )
         levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
         got = await replayed(making, captured, levels if self.tree else ())
+        making = replace(making, aside=got.aside)
+        _, derived = await making.run(captured, tuple(got.found.calls), await making.drawn(captured))
         return replace(
             draft,
             calls=got.found.calls,
             repeats=got.found.repeats,
-            derived=got.derived.calls,
-            breaks=got.derived.breaks,
-            sizes=got.derived.sizes,
+            derived=derived.calls,
+            breaks=derived.breaks,
+            sizes=derived.sizes,
             derived_inputs=str(making.derived),
             aside=got.aside,
             sheltered=got.sheltered,

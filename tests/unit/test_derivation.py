@@ -37,7 +37,7 @@ def _asked(captured_s: float, **got: Any) -> Asked:
         "limits": nothing,
         "steps": nothing,
     }
-    return Asked(guest=nothing, workspace=nothing, inputs=Path(), derived=None, **more)
+    return Asked(guest=nothing, workspace=nothing, inputs=Path(), **more)
 
 
 def _call(digest: str, after: str = "left") -> CallOutcome:
