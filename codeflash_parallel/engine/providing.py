@@ -52,6 +52,18 @@ class Providers:
     repairer: Repairer | None = None
     refiner: Refiner | None = None
 
+    @classmethod
+    def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
+        """Return those that two texts name, see `command_repairer`; an empty one names nobody.
+
+        Raises:
+            UsageError: `BAD_COMMAND` when one cannot be run.
+        """
+        return cls(
+            repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,
+            refiner=command_refiner(refine, deadline_s=deadline_s, cwd=cwd) if refine else None,
+        )
+
     def completed(self, settings: Settings) -> Providers:
         """Return the providers with those that the settings name."""
         deadline_s = settings.provider_timeout

@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 
 from codeflash_parallel.engine.evaluator import Evaluator
 from codeflash_parallel.engine.faults import ungrouped
+from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.settings_text import settings_of
 from codeflash_parallel.engine.submitting import Task, stamp, task_of
@@ -26,12 +27,6 @@ from codeflash_parallel.model.jobs import JobKind
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.variables import uncovered
 from codeflash_parallel.process.quiet import HostQuiet, NotKept
-from codeflash_parallel.repair.commands import (
-    CommandRefiner,
-    CommandRepairer,
-    command_refiner,
-    command_repairer,
-)
 from codeflash_parallel.worktrees.repository import find_repository
 
 #: Told when something has happened: one clause.
@@ -159,6 +154,8 @@ class Performer:
 
     async def _evaluated(self, task: Task, settings: Settings, mode: RaceMode) -> dict[str, Any]:
         evaluator = await self._evaluator_for(task, settings)
+        repair, refine = settings.repair_command, settings.refine_command
+        providers = Providers.of(repair, refine, deadline_s=settings.provider_timeout, cwd=task.cwd)
         changed = anyio.Event()
 
         async def verify() -> None:
@@ -180,8 +177,8 @@ class Performer:
 
                     result = await evaluator.evaluate(
                         task.candidates,
-                        repairer=_repairer(task, settings),
-                        refiner=_refiner(task, settings),
+                        repairer=providers.repairer,
+                        refiner=providers.refiner,
                         observers=(observe,),
                         race=mode,
                     )
@@ -256,16 +253,6 @@ class _Kept:
                 await self.wanted_no_more.wait()
         finally:
             self.closed.set()
-
-
-def _repairer(task: Task, settings: Settings) -> CommandRepairer | None:
-    command, deadline_s = settings.repair_command, settings.provider_timeout
-    return command_repairer(command, deadline_s=deadline_s, cwd=task.cwd) if command else None
-
-
-def _refiner(task: Task, settings: Settings) -> CommandRefiner | None:
-    command, deadline_s = settings.refine_command, settings.provider_timeout
-    return command_refiner(command, deadline_s=deadline_s, cwd=task.cwd) if command else None
 
 
 _CHANGED = "SNAPSHOT_CHANGED"
