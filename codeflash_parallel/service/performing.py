@@ -111,15 +111,11 @@ class Performer:
         await self._verify(task, settings)
         done = await self._dispatch(assignment.kind, task, settings)
         intervals = self._quiet.take_intervals()
-        return {
-            "document": None,
-            "scores": None,
-            "error": None,
+        return _result(
             **done,
-            "intervals": {"checks": intervals.shared, "timed": intervals.exclusive},
-            "worker": os.getpid(),
-            "wall_s": time.monotonic() - began_s,
-        }
+            intervals={"checks": intervals.shared, "timed": intervals.exclusive},
+            wall_s=time.monotonic() - began_s,
+        )
 
     def _settings(self, task: Task, assignment: Assignment) -> Settings:
         """Return the settings of a job; where things lie and how many slots it has is up to the daemon.
@@ -266,11 +262,9 @@ def _tree_has_changed(task: Task) -> UsageError:
 
 def error_result(error: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a job that ended with an error."""
-    return {
-        "document": None,
-        "scores": None,
-        "error": dict(error),
-        "intervals": {"checks": (), "timed": ()},
-        "worker": os.getpid(),
-        "wall_s": 0.0,
-    }
+    return _result(error=dict(error))
+
+
+def _result(**known: object) -> dict[str, Any]:
+    nothing = {"document": None, "scores": None, "error": None, "intervals": {"checks": (), "timed": ()}}
+    return {**nothing, "worker": os.getpid(), "wall_s": 0.0, **known}
