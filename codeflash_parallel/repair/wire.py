@@ -26,13 +26,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from codeflash_parallel.model.candidate import (
-    CandidateId,
-    FileTexts,
-    PatchText,
-    Replacement,
-)
-from codeflash_parallel.model.contents import CONTENT_FIELDS, content_of, text_field
+from codeflash_parallel.model.candidate import CandidateId, GitRef
+from codeflash_parallel.model.contents import CONTENT_FIELDS, content_document, content_of, text_field
 from codeflash_parallel.model.evidence import FailedTest, FirstDifference
 from codeflash_parallel.model.line_profile import LineProfile
 from codeflash_parallel.model.providers import (
@@ -133,16 +128,10 @@ def _request(request: RepairRequest | RefinementRequest) -> Document:
 
 
 def _answer_document(answer: Answer) -> Document:
+    if isinstance(answer.content, GitRef):
+        raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
     about = {"explanation": answer.explanation, "parent": answer.parent}
-    match answer.content:
-        case PatchText(patch=patch):
-            return {"patch": patch, **about}
-        case Replacement(code=code, function=function):
-            return {"replacement": code, "function": function, **about}
-        case FileTexts(files=files):
-            return {"edits": [{"path": f.path, "text": f.text} for f in files], **about}
-        case _:
-            raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
+    return {**content_document(answer.content), **about}
 
 
 def _answer(data: object) -> Answer:
