@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.cli import queue_config
-from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, variable_of
+from codeflash_parallel.cli.config import KINDS, SWITCH, flag_of, variable_of
 from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
@@ -180,7 +180,7 @@ def _settings() -> str:
                 f"`{key_of(name)}`",
                 flags,
                 f"`{variable_of(name)}`",
-                WORDS[KINDS[name]],
+                KINDS[name].words,
                 _shown(value),
                 field.metadata["help"],
             )
@@ -204,7 +204,7 @@ def _queue_settings() -> str:
             f"`{key_of(field.name)}`",
             f"`{queue_config.flag_of(field.name)}`",
             f"`{queue_config.variable_of(field.name)}`",
-            queue_config.WORDS[queue_config.KINDS[field.name]],
+            queue_config.KINDS[field.name].words,
             _shown(getattr(QueueSettings(), field.name)),
             field.metadata["help"],
         )
@@ -217,7 +217,7 @@ def _flags(name: str) -> Iterator[str]:
     yield flag_of(name)
     if name == "parallel_candidates":
         yield "-j"
-    if KINDS[name] == Kind.SWITCH:
+    if KINDS[name] == SWITCH:
         yield opposite_of(flag_of(name))
 
 

@@ -74,10 +74,10 @@ class Tally:
 class Call:
     """One sampled call. `fields` stays None while it runs; `items`: how many a test read of a generator."""
 
-    __slots__ = ("args", "blob", "fields", "items", "ns", "nth", "order", "origin", "test", "thread", "why")
+    __slots__ = ("args", "blob", "fields", "items", "ns", "order", "origin", "test", "thread", "why")
 
-    def __init__(self, origin, test, nth, order):
-        self.origin, self.test, self.nth, self.order = origin, test, nth, order
+    def __init__(self, origin, test, order):
+        self.origin, self.test, self.order = origin, test, order
         self.thread = get_ident() != _MAIN
         self.blob = self.fields = self.items = None
         self.args = self.why = ""
@@ -115,7 +115,7 @@ class Recorder:
         self._inputs = spec.get("inputs") if spec.get("wrap") == "capture" else None
         self._bytes, self._used = budget.get("bytes", 1 << 26), 0
         self._left_ns = int(budget.get("seconds", 5.0) * 1e9)
-        self._reserved_ns, self._was_short = self._left_ns // 2, False
+        self._reserved_ns = self._left_ns // 2
         #: The tests' own time allows so much more; since when, and what recording has cost since then.
         self._share = budget.get("share", 0.0)
         self._since_ns, self._spent_ns = perf_counter_ns(), 0
@@ -139,8 +139,6 @@ class Recorder:
                 key = (self._test, number)
                 self._counts[key] = self._counts.get(key, 0) + count - tally.base
                 tally.base = count
-        if self._left_ns < self._reserved_ns:
-            self._was_short = True
         self._earn()
         self._test = test
         self.touches.set_test(test)
@@ -163,7 +161,7 @@ class Recorder:
     def begin(self, origin, number, args, kwargs):
         """Return a call to be recorded, its inputs kept; None when it was not its turn."""
         started = perf_counter_ns()
-        call = Call(origin, self._test, number - origin.tally.base, next(self._orders))
+        call = Call(origin, self._test, next(self._orders))
         if not origin.tally.reservoir.admit(number, call):
             return None
         call.args = render_arguments(args, kwargs)
@@ -237,17 +235,8 @@ class Recorder:
         for (test, target), calls in self._counts.items():
             self._channel.write("executed", id=test, target=target, calls=calls)
         self.touches.write(self._channel)
-        self._write_budget()
         kept = sorted(self._kept(), key=lambda call: call.order)
         self._write_calls([call for call in kept if call.fields is not None])
-
-    def _write_budget(self):
-        if self._was_short:
-            self._channel.write("budget", reason="seconds")
-        for number, tally in enumerate(self.tallies):
-            seen, kept = tally.count(), len(tally.reservoir.kept)
-            if seen > kept:
-                self._channel.write("budget", reason="calls", target=number, seen=seen, kept=kept)
 
     def _write_calls(self, calls):
         if not self._inputs:
@@ -269,7 +258,7 @@ class Recorder:
         unencodable = fields.pop("unencodable", "")
         if unencodable:
             self._channel.write("unencodable", i=index, why=unencodable)
-        fields.update(i=index, test=call.test, target=call.origin.target, nth=call.nth, args=call.args)
+        fields.update(i=index, test=call.test, target=call.origin.target, args=call.args)
         fields.update(captured=call.blob is not None, inputs=inputs_digest(call))
         self._channel.write("call", why=call.why, ns=call.ns, thread=call.thread, **fields)
 
@@ -294,6 +283,5 @@ def meta_of(index, call):
         "via": origin.via,
         "shape": origin.shape,
         "module": origin.module,
-        "nth": call.nth,
         "ns": call.ns,
     }

@@ -84,7 +84,6 @@ class Guard:
             # In a fork: the files have changed since.
             spec = self._ask_others(name, path, target)
         if spec is None:
-            self._look_for_absent(name, path)
             return None
         spec = self._inside(name, spec)
         loader = self.proof.loader_for(name, spec) if spec.has_location else None
@@ -110,7 +109,7 @@ class Guard:
         if mapped is None or self.same_tree:
             return spec
         if not os.path.exists(mapped):
-            self._tell("outside", name, spec.origin)
+            self._tell(name, spec.origin)
             raise ImportError(
                 f"{name} would be imported from {spec.origin}, which is outside of the worktree under test "
                 f"and has no counterpart in it ({mapped} does not exist)",
@@ -145,26 +144,17 @@ class Guard:
         inside = self.places.mapped(str(getattr(found, "_path", "")))
         return inside is None or os.path.exists(inside)
 
-    def _look_for_absent(self, name, path):
-        """Record a module that the user's checkout has and the slot lacks (an ignored file, mostly)."""
-        if name in self._told or self.same_tree:
-            return
-        theirs = [self.places.users(entry) for entry in (sys.path if path is None else path)]
-        spec = importlib.machinery.PathFinder.find_spec(name, [entry for entry in theirs if entry])
-        if spec is not None and spec.has_location:
-            self._tell("absent", name, spec.origin)
-
-    def _tell(self, what, module, path):
+    def _tell(self, module, path):
         if module not in self._told:
             self._told.add(module)
-            self._channel.write(what, module=module, path=path)
+            self._channel.write("outside", module=module, path=path)
 
     def audit(self):
         """Record modules that came from the user's checkout past the guard (another hook was faster)."""
         for name, module in _modules():
             file = getattr(module, "__file__", None)
             if self.places.mapped(file) is not None and not self.same_tree:
-                self._tell("outside", name, file)
+                self._tell(name, file)
 
     def audit_before_forks(self):
         """Do it now: forks need not look again at what is imported."""

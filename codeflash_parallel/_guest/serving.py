@@ -150,7 +150,9 @@ class Server:
         gc.collect()
         gc.freeze()
         self._files = forking.regular_files()
-        self._link.say("ready", point=self.until, fit=not unfit, unfit=unfit, **swappable, **_size())
+        self._link.say(
+            "ready", point=self.until, fit=not unfit, unfit=unfit, rss_bytes=_rss_bytes(), **swappable
+        )
         while True:
             order, descriptors = self._link.receive()
             if order["op"] == "quit":
@@ -262,7 +264,7 @@ def _locations(found):
     return [found.origin] if found.has_location else list(found.submodule_search_locations or ())
 
 
-def _size():
+def _rss_bytes():
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[1])
-    return {"rss_bytes": pages * os.sysconf("SC_PAGE_SIZE"), "imported": len(sys.modules)}
+    return pages * os.sysconf("SC_PAGE_SIZE")

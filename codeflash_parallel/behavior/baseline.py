@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from codeflash_parallel.behavior.calls import Known
@@ -213,19 +213,11 @@ def _only(known: Known, wanted: AbstractSet[int]) -> Known:
 
 
 def to_json(baseline: Baseline) -> dict[str, Any]:
-    """Return a baseline as plain JSON values."""
-    plain: dict[str, Any] = {name: getattr(baseline, name) for name in _PLAIN}
+    """Return a baseline as what the `json` module takes."""
     return {
-        **plain,
-        "places": [list(place) for place in baseline.places],
-        "calls": [_call_to_json(call) for call in baseline.calls.values()],
-        "derived": [_call_to_json(call) for call in baseline.derived.values()],
-        "breaks": {str(index): name for index, name in baseline.breaks.items()},
-        "repeats": {str(index): test for index, test in baseline.repeats.items()},
-        "touched": {test: list(targets) for test, targets in baseline.touched.items()},
-        "costs_ns": {str(index): ns for index, ns in baseline.costs_ns.items()},
-        "copies_ns": {str(index): ns for index, ns in baseline.copies_ns.items()},
-        "inputs_of": {str(index): digest for index, digest in baseline.inputs_of.items()},
+        **{name: getattr(baseline, name) for name in _KINDS},
+        "calls": [asdict(call) for call in baseline.calls.values()],
+        "derived": [asdict(call) for call in baseline.derived.values()],
         "observed": [
             [test, target, [[*essence, count] for essence, count in outcomes.items()]]
             for (test, target), outcomes in baseline.observed.items()
@@ -237,56 +229,31 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
     """Read what `to_json` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError: the data is not of that form.
+        AttributeError, KeyError, TypeError, ValueError: the data is not of that form.
     """
-    plain: dict[str, Any] = {name: tuple(data[name]) if name in _TUPLES else data[name] for name in _PLAIN}
-    calls = [CallOutcome(**call) for call in data["calls"]]
-    derived = [CallOutcome(**call) for call in data["derived"]]
-    return Baseline(
-        **plain,
-        calls={call.index: call for call in calls},
-        derived={call.index: call for call in derived},
-        breaks={int(index): name for index, name in data["breaks"].items()},
-        places=tuple(Place(*place) for place in data["places"]),
-        repeats={int(index): test for index, test in data["repeats"].items()},
-        touched={test: tuple(targets) for test, targets in data["touched"].items()},
-        costs_ns={int(index): ns for index, ns in data["costs_ns"].items()},
-        copies_ns={int(index): ns for index, ns in data["copies_ns"].items()},
-        inputs_of={int(index): digest for index, digest in data["inputs_of"].items()},
-        observed={
+    calls, derived = ([CallOutcome(**call) for call in data[name]] for name in ("calls", "derived"))
+    special: dict[str, Any] = {
+        "calls": {call.index: call for call in calls},
+        "derived": {call.index: call for call in derived},
+        "places": tuple(Place(*place) for place in data["places"]),
+        "touched": {test: tuple(targets) for test, targets in data["touched"].items()},
+        "observed": {
             (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})
             for test, target, outcomes in data["observed"]
         },
-    )
-
-
-def _call_to_json(call: CallOutcome) -> dict[str, Any]:
-    return asdict(call)
-
-
-_TUPLES = frozenset(
-    {
-        *("targets", "plugins", "selected", "executing", "quarantined", "warnings"),
-        *("leftovers", "order", "asked", "benchmarks", "spawning", "third_party", "globals"),
-        *("aside", "sheltered", "manners", "replaced", "sizes"),
     }
-)
-_PLAIN = (
-    *("targets", "python", "pytest", "plugins", "rootdir", "inifile", "selected", "expected", "executing"),
-    *("order", "order_sensitive", "asked", "asked_expected", "benchmarks", "spawning", "third_party"),
-    *("quarantined", "durations_ns", "unstable", "uncaptured", "cpu_ns", "wall_ns", "rss_bytes", "leaks"),
-    "replay_cpu_ns",
-    *(
-        "derived_inputs",
-        "sizes",
-        "dropped",
-        "globals",
-        "changed_globals",
-        "manners",
-        "aside",
-        "sheltered",
-    ),
-    *("loaded", "warnings", "inputs", "status", "plain_status", "leftovers", "seed", "replaced"),
-    "left_out",
-    "share",
-)
+    plain = {name: _restored(kind, data[name]) for name, kind in _KINDS.items() if name not in special}
+    return Baseline(**plain, **special)
+
+
+def _restored(kind: str, value: Any) -> Any:
+    """Return a value as it was before JSON made lists of tuples, and texts of numbers that are keys."""
+    if kind.startswith("tuple["):
+        return tuple(value)
+    if kind.startswith("Mapping[int, "):
+        return {int(key): item for key, item in value.items()}
+    return value
+
+
+#: The type of every field that is written, as it stands in the class.
+_KINDS = {field.name: str(field.type) for field in fields(Baseline) if field.init}

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Apply the winner, or the candidate that is named; all of its files or none."""
     from codeflash_parallel.cli.writing import write_edits
     from codeflash_parallel.engine.store import load_document, load_edits
-    from codeflash_parallel.report.stored import stored_result
+    from codeflash_parallel.engine.stored import stored_result
     from codeflash_parallel.report.text import one_line
 
     places = find_places(args)

@@ -11,8 +11,9 @@ from dataclasses import fields
 from typing import Any, NoReturn
 
 from codeflash_parallel.cli.candidates import Source
-from codeflash_parallel.cli.config import KINDS, WORDS, Kind, flag_of, parse_value, variable_of
+from codeflash_parallel.cli.config import COMPARE, KINDS, SWITCH, TEXTS, flag_of, variable_of
 from codeflash_parallel.cli.output import Format, say
+from codeflash_parallel.cli.setting_sources import argument
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import Compare, Settings
 
@@ -34,7 +35,6 @@ _METAVARS: Mapping[str, str] = {
     "isolation": "auto|L0|L1|L2|L3",
     "require_isolation": "LEVEL",
     "allow_write": "PATH",
-    "compare": "|".join(Compare),
     "accept": "PATH::NAME",
     "encoders": "PATH::NAME|MODULE:NAME",
     "ranking": "ORDER",
@@ -44,8 +44,6 @@ _METAVARS: Mapping[str, str] = {
     "refine_command": "COMMAND",
     "cache_dir": "DIR",
 }
-
-_KIND_METAVARS: Mapping[Kind, str] = {Kind.INTEGER: "N", Kind.NUMBER: "X", Kind.TEXT: "TEXT"}
 
 #: Lists whose option takes several values at once.
 _SEVERAL = frozenset({"tests", "include_ignored"})
@@ -130,32 +128,19 @@ def add_settings(parser: argparse._ActionsContainer, names: Sequence[str]) -> No
 def _add_setting(parser: argparse._ActionsContainer, name: str, text: str, default: Any) -> None:
     flags = [flag_of(name), *([_SHORT[name]] if name in _SHORT else [])]
     kind = KINDS[name]
-    shown = f" Default: {default}." if isinstance(default, int | float) and kind != Kind.SWITCH else ""
+    shown = f" Default: {default}." if isinstance(default, int | float) and kind != SWITCH else ""
     common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": _escaped(text + shown)}
-    if kind == Kind.SWITCH:
+    if kind == SWITCH:
         no = {**common, "help": f"Undo {flags[0]}, or what a file or the environment says."}
         parser.add_argument(*flags, action="store_true", **common)
         parser.add_argument(opposite_of(flags[0]), action="store_false", **no)
-    elif kind == Kind.COMPARE:
-        parser.add_argument(
-            *flags, type=_value(name), choices=list(Compare), metavar="|".join(Compare), **common
-        )
-    elif kind == Kind.TEXTS:
+    elif kind == TEXTS:
         nargs = "+" if name in _SEVERAL else 1
         parser.add_argument(*flags, action="extend", nargs=nargs, metavar=_METAVARS[name], **common)
     else:
-        metavar = _METAVARS.get(name, _KIND_METAVARS.get(kind, ""))
-        parser.add_argument(*flags, type=_value(name), metavar=metavar, **common)
-
-
-def _value(name: str) -> Any:
-    def read(text: str) -> Any:
-        try:
-            return parse_value(name, text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"must be {WORDS[KINDS[name]]}, not {text!r}") from error
-
-    return read
+        metavar, read = _METAVARS.get(name, kind.metavar), argument(kind.parse, kind.words)
+        choices = list(Compare) if kind == COMPARE else None
+        parser.add_argument(*flags, type=read, choices=choices, metavar=metavar, **common)
 
 
 def _escaped(text: str) -> str:

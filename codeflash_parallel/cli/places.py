@@ -1,4 +1,4 @@
-"""Where earlier runs are: the repository around the project, its settings, and the cache."""
+"""Where earlier runs are: the repository around the project, and the cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeflash_parallel.cli.config import Configured, read_settings
+from codeflash_parallel.cli.config import read_settings
 
 if TYPE_CHECKING:
     from codeflash_parallel.worktrees.repository import Repository
@@ -20,7 +20,6 @@ class Places:
 
     repository: Repository
     cache: Path
-    configured: Configured
 
     def run_dir(self, name: str) -> Path:
         """Return the folder of a run by its id, the beginning of its id, or `last`: that has a result.
@@ -59,10 +58,8 @@ def find_places(args: argparse.Namespace) -> Places:
     from codeflash_parallel.worktrees.repository import find_repository
 
     project = Path(args.project)
-    configured = read_settings(project, os.environ, vars(args))
-    return Places(
-        repository=find_repository(project), cache=cache_root(configured.settings), configured=configured
-    )
+    settings = read_settings(project, os.environ, vars(args)).settings
+    return Places(repository=find_repository(project), cache=cache_root(settings))
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

@@ -5,76 +5,31 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE, find_table
 from codeflash_parallel.cli.setting_sources import (
+    INTEGER,
+    NUMBER,
     QUEUE_PREFIX,
+    TEXT,
+    Kind,
     Tables,
     Vocabulary,
+    argument,
+    choice,
     gather,
-    is_number,
-    is_whole,
     key_of,
-    making,
 )
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Overflow, Strategy
-from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.model.queue_settings import QueueSettings
 
 #: The table, as messages name it.
 _TABLE = f"tool.{TABLE}.{QUEUE_TABLE}"
-
-
-class Kind(StrEnum):
-    """What the value of a setting is; the same for all three sources."""
-
-    #: Text.
-    TEXT = "str"
-    #: Whole number.
-    INTEGER = "int"
-    #: Number.
-    NUMBER = "float"
-    #: Who is next.
-    STRATEGY = "Strategy"
-    #: What a full queue does.
-    OVERFLOW = "Overflow"
-    #: Names and numbers.
-    NUMBERS = "Mapping[str, float]"
-    #: Names and whole numbers.
-    INTEGERS = "Mapping[str, int]"
-
-
-#: The kind of every setting, from the one table.
-KINDS: Mapping[str, Kind] = MappingProxyType({f.name: Kind(str(f.type)) for f in fields(QueueSettings)})
-
-#: In words, for messages and the reference page.
-WORDS = MappingProxyType(
-    {
-        Kind.TEXT: "text",
-        Kind.INTEGER: "a whole number",
-        Kind.NUMBER: "a number",
-        Kind.STRATEGY: " or ".join(Strategy),
-        Kind.OVERFLOW: " or ".join(Overflow),
-        Kind.NUMBERS: "names and numbers, NAME=X",
-        Kind.INTEGERS: "names and whole numbers, NAME=N",
-    }
-)
-
-_METAVARS = MappingProxyType(
-    {
-        Kind.TEXT: "TEXT",
-        Kind.INTEGER: "N",
-        Kind.NUMBER: "X",
-        Kind.STRATEGY: "|".join(Strategy),
-        Kind.OVERFLOW: "|".join(Overflow),
-        Kind.NUMBERS: "NAME=X",
-        Kind.INTEGERS: "NAME=N",
-    }
-)
 
 
 class QueueConfigured(NamedTuple):
@@ -98,33 +53,17 @@ def add_queue_settings(parser: argparse._ActionsContainer) -> None:
     """Add an option for every setting; one that is not given leaves no trace in the namespace."""
     for field in fields(QueueSettings):
         kind, default = KINDS[field.name], getattr(QueueSettings(), field.name)
-        shown = "" if isinstance(default, Mapping) or default == "" else f" Default: {default:{_form(kind)}}."
+        form = "g" if kind == NUMBER else ""
+        shown = "" if isinstance(default, Mapping) or default == "" else f" Default: {default:{form}}."
         common: dict[str, Any] = {
             "dest": field.name,
             "default": argparse.SUPPRESS,
-            "type": _argument(field.name),
-            "metavar": _METAVARS[kind],
+            "type": argument(_PAIRS.get(kind, kind.parse), kind.words),
+            "metavar": kind.metavar,
             "help": (field.metadata["help"] + shown).replace("%", "%%"),
         }
         several: dict[str, Any] = {"action": "extend", "nargs": "+"} if kind in _PAIRS else {}
         parser.add_argument(flag_of(field.name), **common, **several)
-
-
-def _form(kind: Kind) -> str:
-    return "g" if kind == Kind.NUMBER else ""
-
-
-def _argument(name: str) -> Callable[[str], Any]:
-    kind = KINDS[name]
-    parse = _PAIRS.get(kind) or _PARSERS[kind]
-
-    def read(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"must be {WORDS[kind]}, not {text!r}") from error
-
-    return read
 
 
 def read_queue_settings(
@@ -154,87 +93,57 @@ def _ours(tables: Tables) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         yield path, ours
 
 
-def _number_pair(text: str) -> tuple[str, float]:
-    name, number = _pair(text)
-    return name, float(number)
-
-
-def _whole_pair(text: str) -> tuple[str, int]:
-    name, number = _pair(text)
-    return name, int(number)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, separator, number = text.rpartition("=")
+def _pair(text: str, number: Callable[[str], float]) -> tuple[str, float]:
+    name, separator, figure = text.rpartition("=")
     if not (name and separator):
         raise ValueError(text)
-    return name, number
+    return name, number(figure)
 
 
-def _numbers(text: str) -> dict[str, float]:
-    return dict(map(_number_pair, _words(text)))
+def _numbers(words: str, of: Kind) -> Kind:
+    """Return the kind of settings that are names with numbers of a kind."""
+
+    def parse(text: str) -> dict[str, float]:
+        import shlex
+
+        return dict(_pair(word, of.parse) for word in shlex.split(text))
+
+    def is_good(value: Any) -> bool:
+        return isinstance(value, dict) and all(map(of.is_good, value.values()))
+
+    metavar = f"NAME={of.metavar}"
+    return Kind(f"{words}, {metavar}", metavar, parse, is_good, dict)
 
 
-def _words(text: str) -> list[str]:
-    import shlex
+NUMBERS = _numbers("names and numbers", NUMBER)
+INTEGERS = _numbers("names and whole numbers", INTEGER)
+STRATEGY = choice(Strategy)
+OVERFLOW = choice(Overflow)
 
-    return shlex.split(text)
-
-
-def _whole_numbers(text: str) -> dict[str, int]:
-    return dict(map(_whole_pair, _words(text)))
-
-
-#: One argument of an option that takes several.
+#: How one argument of an option is read that takes several.
 _PAIRS: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
-    {Kind.NUMBERS: _number_pair, Kind.INTEGERS: _whole_pair}
+    {NUMBERS: partial(_pair, number=float), INTEGERS: partial(_pair, number=int)}
 )
 
-_PARSERS: Mapping[Kind, Callable[[str], Any]] = MappingProxyType(
-    {
-        Kind.TEXT: str,
-        Kind.INTEGER: int,
-        Kind.NUMBER: float,
-        Kind.STRATEGY: Strategy,
-        Kind.OVERFLOW: Overflow,
-        Kind.NUMBERS: _numbers,
-        Kind.INTEGERS: _whole_numbers,
-    }
-)
+_KINDS = {
+    "str": TEXT,
+    "int": INTEGER,
+    "float": NUMBER,
+    "Strategy": STRATEGY,
+    "Overflow": OVERFLOW,
+    "Mapping[str, float]": NUMBERS,
+    "Mapping[str, int]": INTEGERS,
+}
 
-
-def _has(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(of, value.values()))
-
-
-#: Whether a value of a TOML file is of a kind.
-_CHECKS: Mapping[Kind, Callable[[Any], bool]] = MappingProxyType(
-    {
-        Kind.TEXT: lambda value: isinstance(value, str),
-        Kind.INTEGER: is_whole,
-        Kind.NUMBER: is_number,
-        Kind.STRATEGY: lambda value: value in list(Strategy),
-        Kind.OVERFLOW: lambda value: value in list(Overflow),
-        Kind.NUMBERS: _has(is_number),
-        Kind.INTEGERS: _has(is_whole),
-    }
-)
-
-
-_MAKERS: Mapping[Kind, Callable[[Any], Any]] = MappingProxyType(
-    {Kind.NUMBERS: dict, Kind.INTEGERS: dict, Kind.STRATEGY: Strategy, Kind.OVERFLOW: Overflow}
-)
+#: The kind of every setting, from the one table.
+KINDS: Mapping[str, Kind] = MappingProxyType({f.name: _KINDS[str(f.type)] for f in fields(QueueSettings)})
 
 _VOCABULARY = Vocabulary(
     title=_TABLE,
-    names=QUEUE_SETTING_NAMES,
     prefix=QUEUE_PREFIX,
     foreign="",
     known=(f"{QUEUE_PREFIX}DIR",),
     variable_of=variable_of,
     flag_of=flag_of,
-    words_of=lambda name: WORDS[KINDS[name]],
-    parse=lambda name, text: _PARSERS[KINDS[name]](text),
-    is_good=lambda name, value: _CHECKS[KINDS[name]](value),
-    made=making(KINDS, _MAKERS),
+    kinds=KINDS,
 )

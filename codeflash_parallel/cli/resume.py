@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _finished(run_dir: Path) -> RunResult:
     from codeflash_parallel.engine.store import load_document
-    from codeflash_parallel.report.stored import stored_result
+    from codeflash_parallel.engine.stored import stored_result
 
     sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
     return stored_result(load_document(run_dir))

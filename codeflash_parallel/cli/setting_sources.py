@@ -5,7 +5,9 @@ One reader for both tables, that of a run and that of the queue; a `Vocabulary` 
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,35 +28,82 @@ _Given = Iterator[tuple[str, dict[str, Any]]]
 _Settings = TypeVar("_Settings")
 
 
-class Vocabulary(NamedTuple):
-    """How the settings of one table are spelled, and what their values are.
+class Kind(NamedTuple):
+    """What the value of a setting is; the same for all three sources.
 
     A named tuple: every command makes this class, and a frozen dataclass takes seven times as long.
 
     Attributes:
+        words: for messages and the reference page.
+        metavar: what stands for it in help texts, where no option has a better one.
+        parse: makes a value of text; a `ValueError` says that it is of another kind.
+        is_good: tells whether a value of a TOML file is of this kind.
+        made: makes the setting's value of one that was read from a file or the command line.
+    """
+
+    words: str
+    metavar: str
+    parse: Callable[[str], Any]
+    is_good: Callable[[Any], bool]
+    made: Callable[[Any], Any] = lambda value: value
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value of a TOML file is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value of a TOML file is a number; a whole one is."""
+    return is_whole(value) or isinstance(value, float)
+
+
+TEXT = Kind("text", "TEXT", str, lambda value: isinstance(value, str))
+INTEGER = Kind("a whole number", "N", int, is_whole)
+NUMBER = Kind("a number", "X", float, is_number)
+
+
+def choice(of: type[StrEnum]) -> Kind:
+    """Return the kind of settings that are one of a few words."""
+    return Kind(" or ".join(of), "|".join(of), of, lambda value: value in list(of), of)
+
+
+def argument(parse: Callable[[str], Any], words: str) -> Callable[[str], Any]:
+    """Return what makes a value of an argument of the command line.
+
+    Args:
+        parse: makes it of text; a `ValueError` says that it cannot.
+        words: what it has to be.
+    """
+
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"must be {words}, not {text!r}") from error
+
+    return read
+
+
+class Vocabulary(NamedTuple):
+    """How the settings of one table are spelled, and what their values are.
+
+    Attributes:
         title: of the table, as messages name it.
-        names: of all settings.
         prefix: of the table's variables.
         foreign: prefix of variables among them that belong to somebody else; empty: there are none.
         known: other variables with the prefix.
         variable_of, flag_of: how a setting is spelled in the environment and on the command line.
-        words_of: what its value is, for messages.
-        parse: makes a value of text; a `ValueError` says that it is of another kind.
-        is_good: tells whether a value of a TOML file is of the setting's kind.
-        made: makes a setting's value of one that was read from a file or the command line.
+        kinds: of all settings, by name.
     """
 
     title: str
-    names: tuple[str, ...]
     prefix: str
     foreign: str
     known: tuple[str, ...]
     variable_of: Callable[[str], str]
     flag_of: Callable[[str], str]
-    words_of: Callable[[str], str]
-    parse: Callable[[str, str], Any]
-    is_good: Callable[[str, Any], bool]
-    made: Callable[[str, Any], Any]
+    kinds: Mapping[str, Kind]
 
 
 def key_of(name: str) -> str:
@@ -81,7 +130,7 @@ def gather(
         UsageError: a key is unknown, or a value has the wrong type or range.
     """
     values: dict[str, Any] = {}
-    sources = dict.fromkeys(vocabulary.names, "default")
+    sources = dict.fromkeys(vocabulary.kinds, "default")
     for source, found in (
         *_from_tables(vocabulary, tables),
         *_from_environment(vocabulary, environment),
@@ -107,52 +156,48 @@ def _named(vocabulary: Vocabulary, table: Mapping[str, Any], path: Path) -> dict
     values: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        if name not in vocabulary.names:
+        if name not in vocabulary.kinds:
             message = f"{path}: unknown key {key!r} in [{vocabulary.title}]."
             raise UsageError("UNKNOWN_SETTING", message, _near(vocabulary, key))
         if name in values:
             raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} is given twice.")
-        if not vocabulary.is_good(name, value):
-            words = vocabulary.words_of(name)
-            raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} must be {words}, not {value!r}.")
-        values[name] = vocabulary.made(name, value)
+        kind = vocabulary.kinds[name]
+        if not kind.is_good(value):
+            raise UsageError("BAD_SETTING", f"{path}: {key_of(name)} must be {kind.words}, not {value!r}.")
+        values[name] = kind.made(value)
     return values
 
 
 def _near(vocabulary: Vocabulary, key: str) -> str:
     import difflib
 
-    known = [key_of(name) for name in vocabulary.names]
+    known = [key_of(name) for name in vocabulary.kinds]
     close = difflib.get_close_matches(key.replace("_", "-"), known, n=1)
     return f"Did you mean {close[0]!r}?" if close else "See docs/reference/commands.md for the settings."
 
 
 def _from_environment(vocabulary: Vocabulary, environment: Mapping[str, str]) -> _Given:
-    variables = {vocabulary.variable_of(name): name for name in vocabulary.names}
+    variables = {vocabulary.variable_of(name): name for name in vocabulary.kinds}
     for variable in sorted(key for key in environment if key.startswith(vocabulary.prefix)):
         if variable in variables:
             name = variables[variable]
-            yield (
-                f"environment, {variable}",
-                {name: _parsed(vocabulary, name, variable, environment[variable])},
-            )
+            value = _parsed(vocabulary.kinds[name], variable, environment[variable])
+            yield f"environment, {variable}", {name: value}
         elif not (vocabulary.foreign and variable.startswith(vocabulary.foreign)):
             _refuse_misspelled(variable, [*variables, *vocabulary.known])
 
 
-def _parsed(vocabulary: Vocabulary, name: str, variable: str, text: str) -> Any:
+def _parsed(kind: Kind, variable: str, text: str) -> Any:
     try:
-        return vocabulary.parse(name, text)
+        return kind.parse(text)
     except ValueError as error:
-        words = vocabulary.words_of(name)
-        raise UsageError("BAD_SETTING", f"{variable} must be {words}, not {text!r}.") from error
+        raise UsageError("BAD_SETTING", f"{variable} must be {kind.words}, not {text!r}.") from error
 
 
 def _from_command_line(vocabulary: Vocabulary, given: Mapping[str, Any]) -> _Given:
-    for name in vocabulary.names:
+    for name, kind in vocabulary.kinds.items():
         if name in given:
-            flag = vocabulary.flag_of(name)
-            yield f"command line, {flag}", {name: vocabulary.made(name, given[name])}
+            yield f"command line, {vocabulary.flag_of(name)}", {name: kind.made(given[name])}
 
 
 def _refuse_misspelled(variable: str, known: Sequence[str]) -> None:
@@ -170,28 +215,3 @@ def _refuse_misspelled(variable: str, known: Sequence[str]) -> None:
     if close:
         hint = f"Did you mean {suffixes[close[0]]}?"
         raise UsageError("UNKNOWN_SETTING", f"Unknown environment variable {variable}.", hint)
-
-
-def making(kinds: Mapping[str, Any], makers: Mapping[Any, Callable[[Any], Any]]) -> Callable[[str, Any], Any]:
-    """Return what makes a setting's value of one that was read: by its kind; others are what was read.
-
-    Args:
-        kinds: of all settings.
-        makers: of the kinds of which TOML and the command line read something else.
-    """
-
-    def made(name: str, value: Any) -> Any:
-        make = makers.get(kinds[name])
-        return value if make is None else make(value)
-
-    return made
-
-
-def is_whole(value: Any) -> bool:
-    """Tell whether a value of a TOML file is a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_number(value: Any) -> bool:
-    """Tell whether a value of a TOML file is a number; a whole one is."""
-    return is_whole(value) or isinstance(value, float)

@@ -31,7 +31,7 @@ def disk_faults(cache: Path) -> Iterator[None]:
         full, rest = group.split(is_full)
         if full is None or rest is not None:
             raise
-        _raise_fault(_first(full), cache)
+        _raise_fault(first_of(full), cache)
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def ungrouped() -> Iterator[None]:
         ours, rest = group.split(CodeflashParallelError)
         if ours is None or rest is not None:
             raise
-        raise _first(ours) from None
+        raise first_of(ours) from None
 
 
 def is_full(error: BaseException) -> bool:
@@ -60,6 +60,7 @@ def _raise_fault(error: BaseException, cache: Path) -> NoReturn:
     raise AssertionError(error)  # pragma: no cover - the line above always raises
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error in a group that is an accident of our task groups."""
     inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+    return first_of(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -269,7 +269,7 @@ def prepared(key: str, made: Candidate | Unappliable, duplicate_of: str) -> Prep
     """Return the event of a submission that became edits, or cannot."""
     if isinstance(made, Unappliable):
         return Prepared(key=key, refused=made.code, reason=made.reason)
-    edits = tuple(_stored(edit) for edit in made.edits)
+    edits = tuple(stored_edit(edit) for edit in made.edits)
     return Prepared(key=key, edits=edits, diff=made.diff, duplicate_of=duplicate_of)
 
 
@@ -280,18 +280,20 @@ def made_of(event: Prepared, submission: Submission) -> Candidate | Unappliable:
     return Candidate(
         id=submission.id,
         origin=submission.kind,
-        edits=tuple(_edit(edit) for edit in event.edits),
+        edits=tuple(edit_of(edit) for edit in event.edits),
         diff=event.diff,
         parent=submission.parent,
         explanation=submission.explanation,
     )
 
 
-def _stored(edit: Edit) -> StoredEdit:
+def stored_edit(edit: Edit) -> StoredEdit:
+    """Return an edit as JSON can hold it."""
     new = None if edit.new is None else base64.b64encode(edit.new).decode("ascii")
     return StoredEdit(path=edit.path, old_digest=edit.old_digest, new=new, executable=edit.executable)
 
 
-def _edit(edit: StoredEdit) -> Edit:
+def edit_of(edit: StoredEdit) -> Edit:
+    """Return what `stored_edit` was given."""
     new = None if edit.new is None else base64.b64decode(edit.new)
     return Edit(path=edit.path, old_digest=edit.old_digest, new=new, executable=edit.executable)

@@ -38,7 +38,6 @@ from codeflash_parallel.repair.budget import (
     refinement_depth,
     refinement_kind,
 )
-from codeflash_parallel.repair.budget import Limits as Budget
 from codeflash_parallel.repair.commands import command_refiner, command_repairer
 
 #: Tracing every line costs a factor of ten to fifty; captured calls beyond these are not profiled.
@@ -52,6 +51,18 @@ class Providers:
 
     repairer: Repairer | None = None
     refiner: Refiner | None = None
+
+    @classmethod
+    def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
+        """Return those that two texts name, see `command_repairer`; an empty one names nobody.
+
+        Raises:
+            UsageError: `BAD_COMMAND` when one cannot be run.
+        """
+        return cls(
+            repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,
+            refiner=command_refiner(refine, deadline_s=deadline_s, cwd=cwd) if refine else None,
+        )
 
     def completed(self, settings: Settings) -> Providers:
         """Return the providers with those that the settings name."""
@@ -86,7 +97,6 @@ class Providing:
         self._broker = broker
         self._context = context
         self._ledger = ledger
-        self._budget = Budget.of(context.settings)
         self._spent = Spent()
         self._profiles: dict[CandidateId, LineProfile | None] = {}
         self._baseline_profile: LineProfile | None = None
@@ -106,7 +116,7 @@ class Providing:
         """Say whether a repair of a candidate with this outcome would be asked for now."""
         if not self._broker.repairs:
             return False
-        permission = may_repair(self._budget, self._now(), _root(entry), _evidence(outcome))
+        permission = may_repair(self._context.settings, self._now(), _root(entry), _evidence(outcome))
         return permission is Permission.GRANTED
 
     def _now(self) -> Spent:
@@ -198,7 +208,7 @@ class Providing:
         """Ask for refinements of the fastest candidates that are ready now, in one batch."""
         if not self._broker.refines or finding.ranking is None:
             return []
-        chosen = choose_refinements(self._budget, self._now(), self._contenders(finding))
+        chosen = choose_refinements(self._context.settings, self._now(), self._contenders(finding))
         if not chosen:
             return []
         self._spent = self._spent.with_refinements(chosen)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.engine.happened import StoredEdit, edit_of, stored_edit
 from codeflash_parallel.engine.journal import NAME as JOURNAL
 from codeflash_parallel.engine.journal import is_alive, look_into
 from codeflash_parallel.engine.recollection import Recollection
@@ -33,7 +34,7 @@ def save_diff(run_dir: Path, candidate: Candidate) -> Path:
 
 def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) -> None:
     """Write a run's document and its candidates' edits, each file whole or not at all."""
-    edits = {c.id: [_edit_to_json(edit) for edit in c.edits] for c in candidates}
+    edits = {c.id: [asdict(stored_edit(edit)) for edit in c.edits] for c in candidates}
     write_durably(run_dir / "edits.json", json.dumps(edits).encode())
     write_durably(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
 
@@ -94,7 +95,7 @@ def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
             f"Run {run_dir.name} has no applicable candidate {candidate!r}.",
             f"It has: {', '.join(sorted(stored)) or 'none'}.",
         )
-    return tuple(_edit_from_json(edit) for edit in stored[candidate])
+    return tuple(edit_of(StoredEdit(**edit)) for edit in stored[candidate])
 
 
 def list_runs(cache: Path, repository: Path) -> list[dict[str, Any]]:
@@ -162,13 +163,3 @@ def _file_name(candidate: str) -> str:
     """Make a candidate's id safe as a file name, and different ids different names."""
     safe = "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in candidate)
     return safe[:150].lstrip(".") or "candidate"
-
-
-def _edit_to_json(edit: Edit) -> dict[str, Any]:
-    new = None if edit.new is None else base64.b64encode(edit.new).decode("ascii")
-    return {"path": edit.path, "old_digest": edit.old_digest, "new": new, "executable": edit.executable}
-
-
-def _edit_from_json(data: Mapping[str, Any]) -> Edit:
-    new = None if data["new"] is None else base64.b64decode(data["new"])
-    return Edit(path=data["path"], old_digest=data["old_digest"], new=new, executable=data["executable"])

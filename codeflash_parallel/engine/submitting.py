@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,18 +16,8 @@ from codeflash_parallel.engine.naming import must_have_named
 from codeflash_parallel.engine.settings_text import FREE, settings_document
 from codeflash_parallel.evalqueue.refusals import UnknownKind
 from codeflash_parallel.evalqueue.submitters import run_of, submitter_of
-from codeflash_parallel.model.candidate import (
-    CandidateId,
-    Content,
-    FileTexts,
-    GitRef,
-    Origin,
-    PatchText,
-    Replacement,
-    Submission,
-    digest_of,
-)
-from codeflash_parallel.model.contents import content_of
+from codeflash_parallel.model.candidate import CandidateId, GitRef, Origin, Submission, digest_of
+from codeflash_parallel.model.contents import content_document, content_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, Priority
 from codeflash_parallel.model.settings import Settings
@@ -128,14 +119,7 @@ def stamp(repository: Repository, settings: Settings) -> str:
 
 def payload_of(task: Task) -> dict[str, Any]:
     """Return a task as JSON values; candidates are written as in manifests."""
-    return {
-        "repository": task.repository,
-        "candidates": [_written(submission) for submission in task.candidates],
-        "settings": dict(task.settings),
-        "command": list(task.command),
-        "cwd": task.cwd,
-        "tree": task.tree,
-    }
+    return {**task._asdict(), "candidates": [_written(submission) for submission in task.candidates]}
 
 
 def task_of(payload: str) -> Task:
@@ -180,16 +164,9 @@ def _pinned(repository: Repository, submission: Submission) -> Submission:
     """Return a candidate that stays what it is: a ref may name something else when its turn has come."""
     match submission.content:
         case GitRef(ref=ref) if commit := resolve(repository, ref):
-            content: Content = GitRef(ref=commit)
+            return replace(submission, content=GitRef(ref=commit))
         case _:
             return submission
-    return Submission(
-        id=submission.id,
-        content=content,
-        origin=submission.origin,
-        parent=submission.parent,
-        explanation=submission.explanation,
-    )
 
 
 def _key(kind: JobKind, task: Task, environment: str) -> str:
@@ -204,24 +181,13 @@ def _has_provider(settings: Mapping[str, Any]) -> bool:
 
 
 def _written(submission: Submission) -> dict[str, Any]:
+    content = submission.content
     own = {"parent": submission.parent, "origin": submission.origin, "explanation": submission.explanation}
     return {
         "id": submission.id,
         **{name: str(value) for name, value in own.items() if value},
-        **_content(submission.content),
+        **({"ref": content.ref} if isinstance(content, GitRef) else content_document(content)),
     }
-
-
-def _content(content: Content) -> dict[str, Any]:
-    match content:
-        case PatchText(patch=patch):
-            return {"patch": patch}
-        case Replacement(code=code, function=function):
-            return {"replacement": code, **({"function": function} if function else {})}
-        case FileTexts(files=files):
-            return {"edits": [{"path": file.path, "text": file.text} for file in files]}
-        case GitRef(ref=ref):
-            return {"ref": ref}
 
 
 def _read(data: Mapping[str, Any]) -> Submission:

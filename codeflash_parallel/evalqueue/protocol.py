@@ -19,13 +19,13 @@ from typing import Any, Final, NamedTuple
 
 from codeflash_parallel.evalqueue import refusals
 from codeflash_parallel.evalqueue.calls import CALLS, JobEvent, Request
-from codeflash_parallel.evalqueue.plain import from_plain, to_plain
 from codeflash_parallel.model.errors import (
     CodeflashParallelError,
     EnvironmentFault,
     InternalError,
     UsageError,
 )
+from codeflash_parallel.model.plain import from_plain, to_plain
 
 #: Version of the protocol; a call of another one is refused with `OTHER_PROTOCOL`.
 VERSION: Final = 1

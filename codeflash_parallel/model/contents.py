@@ -55,6 +55,17 @@ def content_of(data: Mapping[str, Any]) -> Content:
             return Replacement(code=code, function=function)
 
 
+def content_document(content: PatchText | Replacement | FileTexts) -> dict[str, Any]:
+    """Return a content as the object that `content_of` reads."""
+    match content:
+        case PatchText(patch=patch):
+            return {"patch": patch}
+        case Replacement(code=code, function=function):
+            return {"replacement": code, **({"function": function} if function else {})}
+        case FileTexts(files=files):
+            return {"edits": [{"path": file.path, "text": file.text} for file in files]}
+
+
 def _file_text(field: str, text: str) -> str:
     fault = encoding_fault(text)
     if fault:

@@ -206,7 +206,6 @@ class Ready:
         rss_bytes: its resident memory.
         swappable: F2 only: whether forks can swap the code objects of the targets.
         why: why they cannot; empty if they can.
-        imported: how many modules were loaded.
         called_early: F2 of tests only: calls of targets during import and collection.
     """
 
@@ -216,7 +215,6 @@ class Ready:
     rss_bytes: int = 0
     swappable: bool = False
     why: str = ""
-    imported: int = 0
     called_early: int = 0
 
 

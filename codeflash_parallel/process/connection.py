@@ -38,12 +38,10 @@ class Marks:
     Attributes:
         marker: value of an environment variable.
         tag: a resource limit; 0: none.
-        generation: how many forks of templates lie between the job and the launcher.
     """
 
     marker: str
     tag: int
-    generation: int
 
 
 class Connection:

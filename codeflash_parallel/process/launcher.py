@@ -139,11 +139,8 @@ class Launcher:
         if self._link.gone.is_set():
             raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
         number = next(self._numbers)
-        marks = Marks(
-            marker=marker_of(self._process.prefix, number),
-            tag=tag_of(self._top_tag, number, generation),
-            generation=generation,
-        )
+        tag = tag_of(self._top_tag, number, generation)
+        marks = Marks(marker=marker_of(self._process.prefix, number), tag=tag)
         self._connections[number] = connection = Connection(number, marks, limits, watch)
         return connection
 

@@ -10,6 +10,9 @@ import anyio
 from codeflash_parallel.process.launcher_process import ANSWER_S, LauncherProcess
 from codeflash_parallel.process.wire import Frames, Message, pack
 
+#: One read.
+_CHUNK_BYTES = 256 * 1024
+
 
 class Link:
     """Frames both ways.
@@ -46,17 +49,18 @@ class Link:
     async def messages(self) -> AsyncIterator[Message]:
         """Yield the launcher's messages until it ends."""
         frames = Frames()
-        while data := await self._read():
+        while data := await received(self._process.link):
             for message in frames.feed(data):
                 yield message
 
-    async def _read(self) -> bytes:
-        link = self._process.link
-        while True:
-            await anyio.wait_readable(link)
-            try:
-                return link.recv(65536)
-            except BlockingIOError:
-                continue
-            except ConnectionResetError:
-                return b""
+
+async def received(end: socket.socket) -> bytes:
+    """Return what the other end of a connection has sent; nothing: it is gone."""
+    while True:
+        await anyio.wait_readable(end)
+        try:
+            return end.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+        except ConnectionResetError:
+            return b""

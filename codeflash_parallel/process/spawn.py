@@ -44,9 +44,9 @@ class Plan:
     tag: int
 
 
-def become_subreaper() -> None:
-    """Make every orphan below this process its child."""
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+def adopt_orphans(*, wanted: bool = True) -> None:
+    """Make every orphan below this process its child from now on, or no longer do so."""
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 

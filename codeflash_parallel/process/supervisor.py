@@ -41,7 +41,7 @@ def serve(descriptor: int, parent: int) -> None:
         parent: the evaluator's pid.
     """
     os.set_inheritable(descriptor, False)
-    spawn.become_subreaper()
+    spawn.adopt_orphans()
     spawn.settle_signals()
     link = socket.socket(fileno=descriptor)
     try:

@@ -190,7 +190,6 @@ def _readiness(message: dict[str, Any]) -> Ready:
                 rss_bytes=message.get("rss_bytes", 0),
                 swappable=message.get("swappable", False),
                 why=message.get("why", ""),
-                imported=message.get("imported", 0),
                 called_early=message.get("called_early", 0),
             )
     raise _Refusal(f"it begins with {message}")

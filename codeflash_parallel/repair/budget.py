@@ -31,30 +31,6 @@ class Permission(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """The limits of one run; see `Settings` for what 0 means."""
-
-    repairs_per_candidate: int
-    repairs_per_run: int
-    enough_correct: int
-    refine_top: int
-    refine_depth: int
-    max_candidates: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> Limits:
-        """Return the limits that settings give."""
-        return cls(
-            repairs_per_candidate=settings.repairs_per_candidate,
-            repairs_per_run=settings.repairs_per_run,
-            enough_correct=settings.enough_correct,
-            refine_top=settings.refine_top,
-            refine_depth=settings.refine_depth,
-            max_candidates=settings.max_candidates,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Spent:
     """What a run has spent so far.
 
@@ -97,11 +73,11 @@ class Contender:
     parent_speedup: float = 0.0
 
 
-def may_repair(limits: Limits, spent: Spent, root: CandidateId, evidence: int) -> Permission:
+def may_repair(limits: Settings, spent: Spent, root: CandidateId, evidence: int) -> Permission:
     """Decide about one repair request.
 
     Args:
-        limits: of the run.
+        limits: of the run; see `Settings` for what 0 means.
         spent: so far.
         root: oldest ancestor of the candidate (itself if it has no parent): a lineage shares its repairs.
         evidence: number of failing tests, missing tests and differing values that can be shown.
@@ -117,11 +93,13 @@ def may_repair(limits: Limits, spent: Spent, root: CandidateId, evidence: int) -
     return next((answer for refused, answer in checks if refused), Permission.GRANTED)
 
 
-def choose_refinements(limits: Limits, spent: Spent, ranked: Sequence[Contender]) -> tuple[CandidateId, ...]:
+def choose_refinements(
+    limits: Settings, spent: Spent, ranked: Sequence[Contender]
+) -> tuple[CandidateId, ...]:
     """Return who is refined next: the top k that are new to the refiner and whose lineage still gains.
 
     Args:
-        limits: of the run.
+        limits: of the run; see `Settings` for what 0 means.
         spent: so far.
         ranked: faster candidates, the fastest first.
     """
@@ -147,5 +125,5 @@ def refinement_kind(depth: int) -> RefinementKind:
     return RefinementKind.ADAPTIVE if depth else RefinementKind.FIRST
 
 
-def _no_more_candidates(limits: Limits, spent: Spent) -> bool:
+def _no_more_candidates(limits: Settings, spent: Spent) -> bool:
     return 0 < limits.max_candidates <= spent.candidates

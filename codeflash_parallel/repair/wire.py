@@ -26,23 +26,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from codeflash_parallel.model.candidate import (
-    CandidateId,
-    FileTexts,
-    PatchText,
-    Replacement,
-)
-from codeflash_parallel.model.contents import CONTENT_FIELDS, content_of, text_field
-from codeflash_parallel.model.evidence import FailedTest, FirstDifference
-from codeflash_parallel.model.line_profile import LineProfile
-from codeflash_parallel.model.providers import (
-    Ancestor,
-    Answer,
-    RefinementKind,
-    RefinementRequest,
-    RepairRequest,
-)
-from codeflash_parallel.model.result import Speedup
+from codeflash_parallel.model.candidate import GitRef
+from codeflash_parallel.model.contents import CONTENT_FIELDS, content_document, content_of, text_field
+from codeflash_parallel.model.plain import from_plain
+from codeflash_parallel.model.providers import Answer, RefinementRequest, RepairRequest
 from codeflash_parallel.repair.answers import MalformedAnswer
 
 #: Version of the request's format.
@@ -65,39 +52,14 @@ def refinement_document(requests: Sequence[RefinementRequest]) -> Document:
 
 def read_repair(document: Document) -> RepairRequest:
     """Return the request that `repair_document` wrote."""
-    data = {k: v for k, v in document.items() if k not in {"protocol", "kind"}}
-    difference = data.pop("difference")
-    return RepairRequest(
-        candidate=CandidateId(data.pop("candidate")),
-        targets=tuple(data.pop("targets")),
-        source=tuple(data.pop("source").items()),
-        failures=tuple(FailedTest(**f) for f in data.pop("failures")),
-        missing=tuple(data.pop("missing")),
-        difference=FirstDifference(**difference) if difference else None,
-        ancestry=tuple(map(CandidateId, data.pop("ancestry"))),
-        **data,
-    )
+    data = {name: value for name, value in document.items() if name not in {"protocol", "kind"}}
+    request: RepairRequest = _read(RepairRequest, data)
+    return request
 
 
 def read_refinements(document: Document) -> tuple[RefinementRequest, ...]:
     """Return the requests that `refinement_document` wrote."""
-    return tuple(
-        RefinementRequest(
-            candidate=CandidateId(data["candidate"]),
-            kind=RefinementKind(data["kind"]),
-            targets=tuple(data["targets"]),
-            diff=data["diff"],
-            source=tuple(data["source"].items()),
-            speedup=Speedup(**data["speedup"]),
-            profile=LineProfile.of(data["profile"]),
-            baseline_profile=LineProfile.of(data["baseline_profile"]),
-            ancestry=tuple(
-                Ancestor(**{**a, "speedup": Speedup(**a["speedup"]) if a["speedup"] else None})
-                for a in data["ancestry"]
-            ),
-        )
-        for data in document["requests"]
-    )
+    return tuple(_read(RefinementRequest, data) for data in document["requests"])
 
 
 def answers_document(answers: Sequence[Answer]) -> list[Document]:
@@ -132,17 +94,15 @@ def _request(request: RepairRequest | RefinementRequest) -> Document:
     return {**asdict(request), "source": dict(request.source)}
 
 
+def _read(kind: type, data: Document) -> Any:
+    return from_plain(kind, {**data, "source": [list(pair) for pair in data["source"].items()]})
+
+
 def _answer_document(answer: Answer) -> Document:
+    if isinstance(answer.content, GitRef):
+        raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
     about = {"explanation": answer.explanation, "parent": answer.parent}
-    match answer.content:
-        case PatchText(patch=patch):
-            return {"patch": patch, **about}
-        case Replacement(code=code, function=function):
-            return {"replacement": code, "function": function, **about}
-        case FileTexts(files=files):
-            return {"edits": [{"path": f.path, "text": f.text} for f in files], **about}
-        case _:
-            raise MalformedAnswer("a git ref cannot be an answer; give a patch, a replacement or edits")
+    return {**content_document(answer.content), **about}
 
 
 def _answer(data: object) -> Answer:

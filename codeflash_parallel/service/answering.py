@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from codeflash_parallel.engine.faults import first_of
 from codeflash_parallel.evalqueue import calls
 from codeflash_parallel.evalqueue.calls import DaemonInfo, JobEvent, JobStatus
 from codeflash_parallel.evalqueue.direct import listed
@@ -118,7 +119,8 @@ class Answering:
                 answer = await self._answer_line(line, emit)
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as error:
-            raise _one_of(error) from None
+            # A client that went away breaks signs of life and events alike.
+            raise first_of(error) from None
         await send(answer)
 
     async def _answer_line(self, line: bytes, emit: Emit) -> bytes:
@@ -232,9 +234,3 @@ def _is_ours(peer: socket.socket) -> bool:
     """Say whether the other end is of our own user, or root, whatever the file's permissions are by now."""
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(credentials)[1] in {os.geteuid(), 0}
-
-
-def _one_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the one error of a group: a client that went away breaks signs of life and events alike."""
-    first = group.exceptions[0]
-    return _one_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -7,10 +7,8 @@ from contextlib import suppress
 
 import anyio
 
+from codeflash_parallel.process.link import received
 from codeflash_parallel.process.wire import Frames, Message, pack
-
-#: One read.
-_CHUNK_BYTES = 256 * 1024
 
 
 class Channel:
@@ -45,21 +43,11 @@ class Channel:
     async def receive(self) -> Message | None:
         """Return what the other end says next, `None` when it is gone."""
         while not self._ready:
-            data = await self._read()
+            data = await received(self._socket)
             if not data:
                 return None
             self._ready += self._frames.feed(data)
         return self._ready.pop(0)
-
-    async def _read(self) -> bytes:
-        while True:
-            await anyio.wait_readable(self._socket)
-            try:
-                return self._socket.recv(_CHUNK_BYTES)
-            except BlockingIOError:
-                continue
-            except ConnectionResetError:
-                return b""
 
     def finish(self) -> None:
         """Say that nothing more will be said."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import Listener, SocketStream
 
+from codeflash_parallel.engine.faults import first_of
 from codeflash_parallel.evalqueue.calls import DaemonInfo
 from codeflash_parallel.evalqueue.database import understood
 from codeflash_parallel.evalqueue.link import socket_of
@@ -73,7 +74,7 @@ async def _served(options: ServeOptions) -> None:
         async with open_daemon(options) as daemon:
             await daemon.run()
     except BaseExceptionGroup as group:
-        raise _only(group) from None
+        raise first_of(group) from None
 
 
 @dataclass(slots=True)
@@ -222,9 +223,3 @@ async def _socket(daemon: Daemon) -> AsyncIterator[None]:
 PARTS: tuple[Callable[[Daemon], AbstractAsyncContextManager[None]], ...] = (
     *(_quiet, _folder, _lock, _store, _files, _leftovers, _crew, _socket),
 )
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the one error that matters of a group, which is an accident of our own task groups."""
-    first = group.exceptions[0]
-    return _only(first) if isinstance(first, BaseExceptionGroup) else first

@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 
 from codeflash_parallel.engine.evaluator import Evaluator
 from codeflash_parallel.engine.faults import ungrouped
+from codeflash_parallel.engine.providing import Providers
 from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.settings_text import settings_of
 from codeflash_parallel.engine.submitting import Task, stamp, task_of
@@ -26,12 +27,6 @@ from codeflash_parallel.model.jobs import JobKind
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.model.variables import uncovered
 from codeflash_parallel.process.quiet import HostQuiet, NotKept
-from codeflash_parallel.repair.commands import (
-    CommandRefiner,
-    CommandRepairer,
-    command_refiner,
-    command_repairer,
-)
 from codeflash_parallel.worktrees.repository import find_repository
 
 #: Told when something has happened: one clause.
@@ -116,15 +111,11 @@ class Performer:
         await self._verify(task, settings)
         done = await self._dispatch(assignment.kind, task, settings)
         intervals = self._quiet.take_intervals()
-        return {
-            "document": None,
-            "scores": None,
-            "error": None,
+        return _result(
             **done,
-            "intervals": {"checks": intervals.shared, "timed": intervals.exclusive},
-            "worker": os.getpid(),
-            "wall_s": time.monotonic() - began_s,
-        }
+            intervals={"checks": intervals.shared, "timed": intervals.exclusive},
+            wall_s=time.monotonic() - began_s,
+        )
 
     def _settings(self, task: Task, assignment: Assignment) -> Settings:
         """Return the settings of a job; where things lie and how many slots it has is up to the daemon.
@@ -159,6 +150,8 @@ class Performer:
 
     async def _evaluated(self, task: Task, settings: Settings, mode: RaceMode) -> dict[str, Any]:
         evaluator = await self._evaluator_for(task, settings)
+        repair, refine = settings.repair_command, settings.refine_command
+        providers = Providers.of(repair, refine, deadline_s=settings.provider_timeout, cwd=task.cwd)
         changed = anyio.Event()
 
         async def verify() -> None:
@@ -180,8 +173,8 @@ class Performer:
 
                     result = await evaluator.evaluate(
                         task.candidates,
-                        repairer=_repairer(task, settings),
-                        refiner=_refiner(task, settings),
+                        repairer=providers.repairer,
+                        refiner=providers.refiner,
                         observers=(observe,),
                         race=mode,
                     )
@@ -258,16 +251,6 @@ class _Kept:
             self.closed.set()
 
 
-def _repairer(task: Task, settings: Settings) -> CommandRepairer | None:
-    command, deadline_s = settings.repair_command, settings.provider_timeout
-    return command_repairer(command, deadline_s=deadline_s, cwd=task.cwd) if command else None
-
-
-def _refiner(task: Task, settings: Settings) -> CommandRefiner | None:
-    command, deadline_s = settings.refine_command, settings.provider_timeout
-    return command_refiner(command, deadline_s=deadline_s, cwd=task.cwd) if command else None
-
-
 _CHANGED = "SNAPSHOT_CHANGED"
 
 
@@ -279,11 +262,9 @@ def _tree_has_changed(task: Task) -> UsageError:
 
 def error_result(error: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a job that ended with an error."""
-    return {
-        "document": None,
-        "scores": None,
-        "error": dict(error),
-        "intervals": {"checks": (), "timed": ()},
-        "worker": os.getpid(),
-        "wall_s": 0.0,
-    }
+    return _result(error=dict(error))
+
+
+def _result(**known: object) -> dict[str, Any]:
+    nothing = {"document": None, "scores": None, "error": None, "intervals": {"checks": (), "timed": ()}}
+    return {**nothing, "worker": os.getpid(), "wall_s": 0.0, **known}

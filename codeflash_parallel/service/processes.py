@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import time
@@ -12,29 +11,23 @@ from contextlib import contextmanager
 
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.proctable import Proc
+from codeflash_parallel.process.spawn import adopt_orphans
 
 #: A worker's launcher kills its jobs by itself once the worker is gone, which takes it 2 s at most.
 _GRACE_S = 3.0
 #: How long it is tried to kill what is left after that.
 _KILL_S = 5.0
 _LOOK_S = 0.02
-_PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
     """Be, inside the block, the parent of whatever a dead worker leaves behind."""
-    _subreaper(1)
+    adopt_orphans()
     try:
         yield
     finally:
-        _subreaper(0)
-
-
-def _subreaper(wanted: int) -> None:
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, wanted, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+        adopt_orphans(wanted=False)
 
 
 def cpu_s(pid: int) -> float:

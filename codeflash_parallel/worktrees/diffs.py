@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from codeflash_parallel.worktrees.git import blob_id
 
@@ -64,7 +65,7 @@ def _lines_of(data: bytes | None) -> list[str]:
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    for group in _groups(_operations(old, new)):
+    for group in _Known(_operations(old, new)).get_grouped_opcodes(_CONTEXT):
         first, last = group[0], group[-1]
         yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"
         for tag, i1, i2, j1, j2 in group:
@@ -75,7 +76,19 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
                 yield from (f"+{line}" for line in new[j1:j2])
 
 
-_Operation = tuple[str, int, int, int, int]
+_Operation = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
+
+
+class _Known(difflib.SequenceMatcher[str]):
+    """Cuts operations that are known already at long equal stretches, and keeps some lines as context."""
+
+    def __init__(self, operations: list[_Operation]) -> None:
+        super().__init__(None, "", "")
+        self._operations = operations
+
+    def get_opcodes(self) -> list[_Operation]:
+        """Return them."""
+        return self._operations
 
 
 def _operations(old: Sequence[str], new: Sequence[str]) -> list[_Operation]:
@@ -91,7 +104,8 @@ def _operations(old: Sequence[str], new: Sequence[str]) -> list[_Operation]:
         matcher = difflib.SequenceMatcher(None, old[head:i2], new[head:j2], autojunk=False)
         found += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
     found.append(("equal", i2, len(old), j2, len(new)))
-    return _joined(found)
+    # No equal stretches meet: what is searched neither begins nor ends with the same line in both.
+    return [(tag, i1, i2, j1, j2) for tag, i1, i2, j1, j2 in found if i1 < i2 or j1 < j2]
 
 
 def _common(pairs: Iterator[tuple[str, str]]) -> int:
@@ -101,39 +115,6 @@ def _common(pairs: Iterator[tuple[str, str]]) -> int:
             break
         count += 1
     return count
-
-
-def _joined(operations: Sequence[_Operation]) -> list[_Operation]:
-    """Leave out what is empty, and join equal stretches that meet."""
-    joined: list[_Operation] = []
-    for operation in operations:
-        if operation[1] == operation[2] and operation[3] == operation[4]:
-            continue
-        if joined and joined[-1][0] == operation[0] == "equal":
-            _, i1, _, j1, _ = joined.pop()
-            operation = ("equal", i1, operation[2], j1, operation[4])  # noqa: PLW2901 - the joined one
-        joined.append(operation)
-    return joined
-
-
-def _groups(operations: Sequence[_Operation]) -> Iterator[list[_Operation]]:
-    """Cut at long equal stretches, and keep some lines of them as context."""
-    group: list[_Operation] = []
-    for number, (tag, i1, i2, j1, j2) in enumerate(operations):
-        if tag != "equal":
-            group.append((tag, i1, i2, j1, j2))
-            continue
-        length = i2 - i1
-        first, last = number == 0, number == len(operations) - 1
-        if not first and not last and length <= 2 * _CONTEXT:
-            group.append((tag, i1, i2, j1, j2))
-            continue
-        keep = min(_CONTEXT, length)
-        if not first:
-            yield [*group, (tag, i1, i1 + keep, j1, j1 + keep)]
-        group = [] if last else [(tag, i2 - keep, i2, j2 - keep, j2)]
-    if group:
-        yield group
 
 
 def _range(start: int, stop: int) -> str:

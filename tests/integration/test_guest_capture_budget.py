@@ -25,20 +25,11 @@ def test_counts_are_exact_when_calls_are_sampled(tmp_path: Path) -> None:
     ]
     for run in runs:
         assert run.executed == {("test_few", 0): 10, ("test_many", 0): 50_000}
-        assert run.one("budget") == {
-            "t": "budget",
-            "reason": "calls",
-            "target": 0,
-            "seen": 50_010,
-            "kept": 100,
-        }
-        assert [call["nth"] for call in run.named("call")] == sorted(
-            call["nth"] for call in run.named("call")
-        )
     samples = [[call["text"] for call in run.named("call")] for run in runs]
     assert samples[0] == samples[1] != samples[2]
     assert len(samples[0]) == 100
     numbers = [int(text) for text in samples[0]]
+    assert numbers == sorted(numbers)
     # A uniform sample of 100: about a quarter lies in each quarter (5 sigma: 21).
     assert 4 < sum(number < 12_500 for number in numbers) < 47
 
@@ -62,7 +53,6 @@ def test_spent_bytes_leave_digests_and_spent_seconds_leave_counts(tmp_path: Path
     assert len(inputs.read_calls(tmp_path / "private" / "inputs")) == sum(captured)
     run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.0))
     assert run.executed == {("test_many", 0): 300}
-    assert {r["reason"] for r in run.named("budget")} == {"seconds", "calls"}
     assert len(run.named("call")) <= 1
 
 
@@ -80,7 +70,6 @@ def test_after(): assert mod.f(1) == 1
     tests = [call["test"].partition("::")[2] for call in run.named("call")]
     assert 0 < tests.count("test_costly") < 1_500
     assert tests.count("test_after") == 1
-    assert "seconds" in {r["reason"] for r in run.named("budget")}
 
 
 def test_recording_costs_no_more_than_a_share_of_what_the_tests_take(tmp_path: Path) -> None:

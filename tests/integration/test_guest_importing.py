@@ -300,17 +300,6 @@ def test_what_only_the_users_tree_has_is_refused_and_told(tmp_path: Path) -> Non
     assert "outside of the worktree" in run.one("phase")["message"]
 
 
-def test_an_ignored_file_that_is_absent_from_the_slot_is_told(tmp_path: Path) -> None:
-    user = write_files(tmp_path / "user", {"demo/__init__.py": "", "test_it.py": "import demo._version\n"})
-    write_files(user, {"demo/build/_version.py": "", "demo/_version.py": ""})
-    slot = make_slot(user, tmp_path / "slot")
-    (slot / "demo" / "_version.py").unlink()
-    run = run_guest(tmp_path, slot, user_root=user)
-    assert run.outcomes == {"test_it.py": "collect failed"}
-    assert run.one("absent")["path"] == str(user / "demo" / "_version.py")
-    assert not run.named("outside")
-
-
 def test_stale_bytecode_never_runs(tmp_path: Path) -> None:
     files = {"mod.py": "PLACE = 'user'\n", "test_it.py": PLACES.format("mod")}
     root = write_files(tmp_path / "root", files)

@@ -83,7 +83,7 @@ async def test_many_slots_leave_the_tests_pipes_as_large_as_usual() -> None:
     usual = held_by_a_new_pipe()
     with ExitStack() as stack:
         for number in range(24 * 5):  # of each slot four templates and a check
-            connection = Connection(number, Marks(marker="", tag=0, generation=0), Limits(wall_s=1.0))
+            connection = Connection(number, Marks(marker="", tag=0), Limits(wall_s=1.0))
             stack.callback(connection.close)
             connection.connect([*PIPES, "control"] if number % 5 else PIPES)
             connection.handed_over()
@@ -94,7 +94,7 @@ async def test_many_slots_leave_the_tests_pipes_as_large_as_usual() -> None:
 
 @pytest.mark.anyio
 async def test_who_is_there_for_long_holds_no_more_than_usual() -> None:
-    connection = Connection(1, Marks(marker="", tag=0, generation=0), Limits(wall_s=1.0))
+    connection = Connection(1, Marks(marker="", tag=0), Limits(wall_s=1.0))
     with closing(connection):
         connection.connect([*PIPES, "control"])
         ends = [end for name, end in connection.descriptors().items() if name != "control"]

@@ -9,7 +9,6 @@ from codeflash_parallel.model.providers import RefinementKind
 from codeflash_parallel.model.settings import Settings
 from codeflash_parallel.repair.budget import (
     Contender,
-    Limits,
     Permission,
     Spent,
     choose_refinements,
@@ -19,10 +18,6 @@ from codeflash_parallel.repair.budget import (
 )
 
 A, B = CandidateId("a"), CandidateId("b")
-
-
-def limits(**changes):
-    return Limits.of(Settings(**changes))
 
 
 def contender(name, depth=0, speedup=2.0, parent_speedup=0.0):
@@ -47,12 +42,12 @@ def contender(name, depth=0, speedup=2.0, parent_speedup=0.0):
     ],
 )
 def test_who_may_be_repaired(changes, spent, evidence, expected):
-    assert may_repair(limits(**changes), spent, A, evidence) is expected
+    assert may_repair(Settings(**changes), spent, A, evidence) is expected
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"])), st.integers(0, 3), st.integers(0, 6))
 def test_granted_repairs_never_exceed_their_limits(roots, per_candidate, per_run):
-    bounds = limits(repairs_per_candidate=per_candidate, repairs_per_run=per_run)
+    bounds = Settings(repairs_per_candidate=per_candidate, repairs_per_run=per_run)
     spent = Spent()
     for root in map(CandidateId, roots):
         if may_repair(bounds, spent, root, 1) is Permission.GRANTED:
@@ -65,20 +60,20 @@ def test_granted_repairs_never_exceed_their_limits(roots, per_candidate, per_run
 
 def test_the_top_k_are_refined_once():
     ranked = [contender("a"), contender("b"), contender("c")]
-    assert choose_refinements(limits(refine_top=2), Spent(), ranked) == ("a", "b")
-    assert choose_refinements(limits(refine_top=2), Spent().with_refinements([A]), ranked) == ("b",)
-    assert choose_refinements(limits(refine_top=0), Spent(), ranked) == ()
+    assert choose_refinements(Settings(refine_top=2), Spent(), ranked) == ("a", "b")
+    assert choose_refinements(Settings(refine_top=2), Spent().with_refinements([A]), ranked) == ("b",)
+    assert choose_refinements(Settings(refine_top=0), Spent(), ranked) == ()
 
 
 def test_depth_is_limited_and_a_lineage_that_gains_nothing_ends():
     ranked = [contender("deep", depth=2), contender("gains", 1, 3.0, 2.0), contender("stalls", 1, 1.9, 2.0)]
-    assert choose_refinements(limits(refine_top=3), Spent(), ranked) == ("gains",)
-    assert choose_refinements(limits(refine_depth=0), Spent(), [contender("a")]) == ()
+    assert choose_refinements(Settings(refine_top=3), Spent(), ranked) == ("gains",)
+    assert choose_refinements(Settings(refine_depth=0), Spent(), [contender("a")]) == ()
 
 
 def test_nothing_is_refined_without_time_or_candidates():
-    assert choose_refinements(limits(), Spent(seconds_left=0.0), [contender("a")]) == ()
-    assert choose_refinements(limits(max_candidates=1), Spent(candidates=1), [contender("a")]) == ()
+    assert choose_refinements(Settings(), Spent(seconds_left=0.0), [contender("a")]) == ()
+    assert choose_refinements(Settings(max_candidates=1), Spent(candidates=1), [contender("a")]) == ()
 
 
 def test_a_descendant_of_a_refinement_is_refined_adaptively():

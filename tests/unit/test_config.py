@@ -4,35 +4,29 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.cli.config import (
-    KINDS,
-    Kind,
-    flag_of,
-    parse_value,
-    read_settings,
-    variable_of,
-)
-from codeflash_parallel.cli.setting_sources import key_of
+from codeflash_parallel.cli import config
+from codeflash_parallel.cli.config import KINDS, flag_of, read_settings, variable_of
+from codeflash_parallel.cli.setting_sources import INTEGER, NUMBER, TEXT, key_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
 
 TEXTS = {
-    Kind.TEXT: ("x", "x"),
-    Kind.INTEGER: ("3", 3),
-    Kind.NUMBER: ("0.75", 0.75),
-    Kind.SWITCH: ("yes", True),
-    Kind.TEXTS: ("a 'b c'", ("a", "b c")),
-    Kind.PARALLEL: ("3", 3),
-    Kind.COMPARE: ("pass-fail", Compare.PASS_FAIL),
+    TEXT: ("x", "x"),
+    INTEGER: ("3", 3),
+    NUMBER: ("0.75", 0.75),
+    config.SWITCH: ("yes", True),
+    config.TEXTS: ("a 'b c'", ("a", "b c")),
+    config.PARALLEL: ("3", 3),
+    config.COMPARE: ("pass-fail", Compare.PASS_FAIL),
 }
 TOML = {
-    Kind.TEXT: ('"x"', "3"),
-    Kind.INTEGER: ("3", "3.5"),
-    Kind.NUMBER: ("0.75", '"0.75"'),
-    Kind.SWITCH: ("true", "1"),
-    Kind.TEXTS: ('["a", "b c"]', '"a"'),
-    Kind.PARALLEL: ("3", "true"),
-    Kind.COMPARE: ('"pass-fail"', '"both"'),
+    TEXT: ('"x"', "3"),
+    INTEGER: ("3", "3.5"),
+    NUMBER: ("0.75", '"0.75"'),
+    config.SWITCH: ("true", "1"),
+    config.TEXTS: ('["a", "b c"]', '"a"'),
+    config.PARALLEL: ("3", "true"),
+    config.COMPARE: ('"pass-fail"', '"both"'),
 }
 #: Values of settings that do not take just any of their kind, as text and in TOML.
 OWN = {
@@ -224,9 +218,9 @@ def test_a_bad_file_is_refused(project: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("TRUE", True), ("off", False), ("0", False)])
 def test_switches(text: str, value: bool) -> None:
-    assert parse_value("keep_slots", text) is value
+    assert KINDS["keep_slots"].parse(text) is value
 
 
 def test_a_switch_is_not_guessed() -> None:
     with pytest.raises(ValueError, match="maybe"):
-        parse_value("keep_slots", "maybe")
+        KINDS["keep_slots"].parse("maybe")

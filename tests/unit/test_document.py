@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from result_strategies import run_results
 
+from codeflash_parallel.engine.stored import stored_result
 from codeflash_parallel.model.candidate import CandidateId, Origin
 from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
 from codeflash_parallel.model.evidence import TestCounts
 from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
 from codeflash_parallel.model.result import CandidateResult, Fault, RunResult, Speedup
 from codeflash_parallel.report.document import check_invariants, document, dumps, error_document, schema
-from codeflash_parallel.report.stored import stored_result
 
 VALIDATOR = Draft202012Validator(schema(), format_checker=FormatChecker())
 relaxed = settings(max_examples=drawn(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])

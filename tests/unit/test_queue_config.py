@@ -9,31 +9,30 @@ from pathlib import Path
 
 import pytest
 
+from codeflash_parallel.cli import queue_config
 from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.options import Parser
 from codeflash_parallel.cli.queue_config import (
     KINDS,
-    WORDS,
-    Kind,
     add_queue_settings,
     flag_of,
     read_queue_settings,
     variable_of,
 )
-from codeflash_parallel.cli.setting_sources import key_of
+from codeflash_parallel.cli.setting_sources import INTEGER, NUMBER, TEXT, key_of
 from codeflash_parallel.model.errors import UsageError
 from codeflash_parallel.model.jobs import Overflow, Strategy
 from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
 
 #: A value of each kind: as text, as arguments, in TOML, as it is read; and in TOML what is not of the kind.
 VALUES = {
-    Kind.INTEGER: ("7", ["7"], "7", 7, "7.5"),
-    Kind.NUMBER: ("70.5", ["70.5"], "70.5", 70.5, '"70"'),
-    Kind.STRATEGY: ("fifo", ["fifo"], '"fifo"', Strategy.FIFO, '"lifo"'),
-    Kind.OVERFLOW: ("drop-oldest", ["drop-oldest"], '"drop-oldest"', Overflow.DROP_OLDEST, "true"),
-    Kind.NUMBERS: ("ada=2 'b ob=x'=0.5", ["ada=2", "b ob=x=0.5"], '{ada = 2, "b ob=x" = 0.5}', {"ada": 2.0, "b ob=x": 0.5}, '{ada = "2"}'),
-    Kind.INTEGERS: ("race=1", ["race=1"], "{race = 1}", {"race": 1}, "{race = 1.5}"),
-    Kind.TEXT: ("here:rank", ["here:rank"], '"here:rank"', "here:rank", "1"),
+    INTEGER: ("7", ["7"], "7", 7, "7.5"),
+    NUMBER: ("70.5", ["70.5"], "70.5", 70.5, '"70"'),
+    queue_config.STRATEGY: ("fifo", ["fifo"], '"fifo"', Strategy.FIFO, '"lifo"'),
+    queue_config.OVERFLOW: ("drop-oldest", ["drop-oldest"], '"drop-oldest"', Overflow.DROP_OLDEST, "true"),
+    queue_config.NUMBERS: ("ada=2 'b ob=x'=0.5", ["ada=2", "b ob=x=0.5"], '{ada = 2, "b ob=x" = 0.5}', {"ada": 2.0, "b ob=x": 0.5}, '{ada = "2"}'),
+    queue_config.INTEGERS: ("race=1", ["race=1"], "{race = 1}", {"race": 1}, "{race = 1.5}"),
+    TEXT: ("here:rank", ["here:rank"], '"here:rank"', "here:rank", "1"),
 }  # fmt: skip
 #: A value that suits a setting better than just any of its kind.
 OWN = {"heartbeat": "0.5"}
@@ -93,9 +92,9 @@ def test_a_value_of_the_wrong_kind_is_refused_with_the_place_it_came_from(name: 
     kind = KINDS[name]
     write(project, f"{key_of(name)} = {VALUES[kind][4]}")
     assert refused(project).startswith(
-        f"BAD_SETTING: {project / 'pyproject.toml'}: {key_of(name)} must be {WORDS[kind]}"
+        f"BAD_SETTING: {project / 'pyproject.toml'}: {key_of(name)} must be {kind.words}"
     )
-    if kind == Kind.TEXT:
+    if kind == TEXT:
         return
     (project / "pyproject.toml").unlink()
     assert refused(project, {variable_of(name): "x y"}).startswith(
