@@ -12,7 +12,6 @@ from codeflash_parallel.behavior.arguments import TestRequest
 from codeflash_parallel.behavior.session import Guest
 from codeflash_parallel.benchmark.groups import cost_groups
 from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
-from codeflash_parallel.benchmark.probe import start_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.twins import twinned
 from codeflash_parallel.engine.workload import Workload, budget_ns
@@ -182,5 +181,4 @@ class Course:
         groups = await twinned(guest, baseline.workspace, groups, self.inputs, self.twins)
         plan = RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
         workload = Workload(work=Work.CALLS, why="", groups=groups)
-        started_ns = await start_ns(self.bench, baseline, plan)
-        return replace(plan, budget_ns=budget_ns(Settings(), workload, started_ns))
+        return replace(plan, budget_ns=budget_ns(Settings(), workload, done.exit.cpu_ns))

@@ -112,6 +112,8 @@ class RacePlan:
         timed_ns: how long each arm's timed blocks of one round should be in all. What the machine does to a
             block lasts hardly longer than the block, so many short ones tell more than few long ones: half
             the spread, for the same time, at 1.5 ms as at 6.
+        least_palindromes: all groups together have so many in a round where nothing is so long that it is not
+            repeated: fewer blocks than about a dozen leave each other's accidents standing.
         more_calls: so many times as many calls as the baseline's hold candidates' timed blocks.
         layout_rounds: rounds after which every arm gets a new process.
         least_rounds: rounds before which nothing but the loss of all candidates ends it.
@@ -136,6 +138,7 @@ class RacePlan:
     budget_ns: int = 60_000_000_000
     block_ns: int = 1_500_000
     timed_ns: int = 24_000_000
+    least_palindromes: int = 6
     more_calls: float = 1.0
     layout_rounds: int = 6
     least_rounds: int = 1
@@ -156,7 +159,9 @@ class RacePlan:
         """The target; never below the smallest claim."""
         return max(self.target, self.min_speedup)
 
-    def confirmation(self, budget_ns: int, gain: float = 1.0, *, is_uneven: bool = False) -> RacePlan:
+    def confirmation(
+        self, budget_ns: int, gain: float = 1.0, *, is_uneven: bool = False, is_alone: bool = False
+    ) -> RacePlan:
         """Return the rules of one confirmation: twelve rounds, some for each new set of processes.
 
         Identical code in two processes that are forked off one interpreter differs by 0 to 0.5 % for as long
@@ -170,14 +175,19 @@ class RacePlan:
             gain: of the fastest arm, as the race saw it. With as many calls as the baseline's, the blocks of
                 a very fast one would drown in what any block costs beside its calls.
             is_uneven: an arm does in some calls what it puts off in others: a block is to hold both.
+            is_alone: one candidate is confirmed: a large gain is told from none by rounds that scatter by a
+                few per cent, two large gains are not told from each other.
         """
+        is_large = gain > LARGE_GAIN
+        is_plain = is_large and is_alone
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
-            layout_rounds=4 if gain > LARGE_GAIN else 2,
-            block_ns=self.block_ns // 2 if gain > LARGE_GAIN else self.block_ns,
-            timed_ns=self.timed_ns // 2 if gain > LARGE_GAIN else self.timed_ns,
+            layout_rounds=4 if is_large else 2,
+            block_ns=self.block_ns // 2 if is_large else self.block_ns,
+            timed_ns=self.timed_ns // (4 if is_plain else 2 if is_large else 1),
+            least_palindromes=self.least_palindromes // 2 if is_plain else self.least_palindromes,
             dear=False,
             more_calls=MOST_CALLS if is_uneven else min(MOST_CALLS, max(1.0, gain / SHORT_GAIN)),
             share=1 / MAX_CONFIRMATIONS,

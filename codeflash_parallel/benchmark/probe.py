@@ -58,18 +58,6 @@ async def probe(bench: Bench, baseline: Arm, plan: RacePlan, *, deadline_s: floa
         return _unfit(lost, deadline_s)
 
 
-async def start_ns(bench: Bench, baseline: Arm, plan: RacePlan) -> int:
-    """Return the CPU time that a process of the baseline needs to become ready, to the kernel's tick.
-
-    It is 0 where it does not become ready: a race says why. Cancelling kills it.
-    """
-    try:
-        async with open_field(bench, [replace(baseline, id=BASELINE)], plan, _HASH_SEED) as field:
-            return field.start_ns.get(BASELINE, 0)
-    except ArmLost:
-        return 0
-
-
 async def _probed(field: Field, plan: RacePlan, deadline_s: float) -> Probed | Unfit:
     if BASELINE not in field.lost:
         try:

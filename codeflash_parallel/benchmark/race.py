@@ -14,7 +14,7 @@ import anyio
 
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.cutting import places
-from codeflash_parallel.benchmark.decide import Looks, centre
+from codeflash_parallel.benchmark.decide import SPRINT_ROUNDS, Looks, centre
 from codeflash_parallel.benchmark.field import Field, open_field
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow, OutOfTime, code_of, out_of
 from codeflash_parallel.benchmark.noise import rounds_needed, visible_gain
@@ -24,7 +24,7 @@ from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed, RaceOutco
 from codeflash_parallel.benchmark.referee import after_round
 from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
 from codeflash_parallel.benchmark.samples import Round
-from codeflash_parallel.benchmark.scales import Scale, calibrate, predicted_ns
+from codeflash_parallel.benchmark.scales import Scale, calibrate, for_sprint, predicted_ns
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.benchmark.together import may_run_together
 from codeflash_parallel.benchmark.tracks import Track, track
@@ -188,8 +188,10 @@ class _Race:
         )
         # Arms may share the core, so that one block takes as long as all of theirs.
         longest_s = len(field.templates) * max(s.block_ns + s.making_ns for s in self._scales) / SECOND
+        is_sprint = self._plan.stage is RaceStage.RACE and place.number < SPRINT_ROUNDS
+        scales = for_sprint(self._scales) if is_sprint else self._scales
         with anyio.move_on_after(place.left_s + longest_s + LAST_BLOCK_S):
-            return await run_round(field, self._scales, place, self._random)
+            return await run_round(field, scales, place, self._random)
         return None
 
     def _may_run_together(self, field: Field) -> bool:

@@ -29,12 +29,8 @@ BUSY_SHARE = 0.2
 #: Where the CPU clock stands still, passes grow until they wait for as long as this many blocks.
 LONGEST_PASS = 4
 
-#: All groups together have so many palindromes at least where nothing is so long that it is not repeated:
-#: fewer blocks than about a dozen leave each other's accidents standing ...
-LEAST_PALINDROMES = 6
-
-#: ... and as many as let so many rounds fit into this share of the budget: more rounds tell as much as longer
-#: ones, and the first ones drop most arms.
+#: Palindromes are so few that so many rounds fit into this share of the budget: more rounds tell as much as
+#: longer ones, and the first ones drop most arms.
 FITTING_ROUNDS = {RaceStage.RACE: 16, RaceStage.CONFIRMATION: 24}
 FITTING_SHARE = 0.5
 
@@ -162,9 +158,14 @@ def with_palindromes(scales: tuple[Scale, ...], arms: int, plan: RacePlan) -> tu
     )
 
 
+def for_sprint(scales: tuple[Scale, ...]) -> tuple[Scale, ...]:
+    """Return scales of a race's first rounds, which only look for large differences: half as many blocks."""
+    return tuple(replace(scale, palindromes=max(1, scale.palindromes // 2)) for scale in scales)
+
+
 def _useful(scale: Scale, plan: RacePlan) -> float:
     """Return how many palindromes are useful; copies of inputs may take as long as arms are to be timed."""
-    wanted = max(LEAST_PALINDROMES, plan.timed_ns / (2 * scale.block_ns))
+    wanted = max(plan.least_palindromes, plan.timed_ns / (2 * scale.block_ns))
     whole_ns = 2 * wanted * scale.block_ns + plan.timed_ns
     return min(wanted, whole_ns / (2 * (scale.block_ns + scale.making_ns)))
 

@@ -173,7 +173,7 @@ def _arm(name: str, folder: Path, interpreter: Path) -> Arm:
 async def _raced(settings: Settings, bench: Bench, arms: Sequence[Arm]) -> RaceCheck:
     """Race and confirm as a run does."""
     group = Group(name=WORK, ns=100_000)
-    plan = race_plan(settings, Workload(work=Work.CALLABLE, why="", groups=(group,)))
+    plan = race_plan(settings, Workload(work=Work.CALLABLE, why="", groups=(group,)), 0)
     _say(f"identical code is raced for {plan.budget_ns / 1e9:.0f} s at most")
     random = Random(settings.seed or None)  # noqa: S311 - no secret
     baseline, *candidates = arms

@@ -100,7 +100,7 @@ class Chronicle:
     def recorder(self, first: RunRecord) -> Recorder:
         """Return what keeps the races' records; of a run that goes on, those hold that come again."""
         known = self._journal.known
-        return Recorder(self._run_dir, first, sound_records(self._run_dir) if known and known.rules else ())
+        return Recorder(self._run_dir, first, sound_records(self._run_dir) if known and known.ground else ())
 
     async def end(self, ending: Ending, code: str) -> None:
         """Write down how the run ended; where the machinery failed somebody, going on is worth a try."""

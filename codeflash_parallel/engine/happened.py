@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Any
 
 from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.benchmark.record import written
 from codeflash_parallel.model.candidate import Candidate, Edit, Submission, Unappliable, digest_of
 from codeflash_parallel.model.line_profile import LineProfile
@@ -211,14 +210,6 @@ class Answered:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Agreed:
-    """The rules of a round's races; the first round is 0."""
-
-    round: int
-    plan: RacePlan
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Profiled:
     """A line profile was made.
 
@@ -254,7 +245,6 @@ Happened = (
     | Prepared
     | Checked
     | Answered
-    | Agreed
     | Profiled
     | Ended
 )

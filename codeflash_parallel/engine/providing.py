@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+import anyio
+
 from codeflash_parallel.behavior.plan import CheckOutcome
+from codeflash_parallel.benchmark.plan import BASELINE
 from codeflash_parallel.engine.asking import Asking
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.happened import Profiled
@@ -98,8 +101,7 @@ class Providing:
         self._context = context
         self._ledger = ledger
         self._spent = Spent()
-        self._profiles: dict[CandidateId, LineProfile | None] = {}
-        self._baseline_profile: LineProfile | None = None
+        self._profiles: dict[str, LineProfile | None] = {}
         self._ends_s = time.monotonic() + (context.settings.wall_budget or float("inf"))
 
     # --- repair ----------------------------------------------------------------------------------------
@@ -157,14 +159,20 @@ class Providing:
         if not finding.leaders:
             return finding
         winner = self._ledger.get(finding.leaders[0])
-        if self._baseline_profile is None:
-            workspace = self._context.pool.baseline.workspace
-            self._baseline_profile = await self._profile_in(workspace, "the baseline", ())
+        await self.profile_ahead(winner)
         return replace(
             finding,
-            winner_profile=await self._profile_of(winner),
-            baseline_profile=self._baseline_profile,
+            winner_profile=self._profiles[winner.id],
+            baseline_profile=self._profiles[BASELINE],
         )
+
+    async def profile_ahead(self, entry: Entry) -> None:
+        """Profile the baseline and a candidate side by side, unless that was done."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._profile_of, entry)
+            if BASELINE not in self._profiles:
+                workspace = self._context.pool.baseline.workspace
+                self._profiles[BASELINE] = await self._profile_in(workspace, "the baseline", ())
 
     async def _profile_of(self, entry: Entry) -> LineProfile | None:
         if entry.id not in self._profiles:
@@ -255,7 +263,7 @@ class Providing:
             source=self._context.sources_of(entry.staged),
             speedup=gain,
             profile=await self._profile_of(entry),
-            baseline_profile=self._baseline_profile,
+            baseline_profile=self._profiles.get(BASELINE),
             ancestry=tuple(self._ancestor(name, finding) for name in (*entry.lineage, entry.id)),
         )
 

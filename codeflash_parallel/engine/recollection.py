@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from codeflash_parallel.benchmark.plan import RacePlan
 from codeflash_parallel.engine.happened import (
-    Agreed,
     Answered,
     Begun,
     Checked,
@@ -37,7 +35,6 @@ class Recollection:
         submissions: as they were handed in, in order, under their names in the run.
         source_ended: no more were to come.
         resumed: how often the run was gone on with.
-        rules: of the races, by round.
         ended: how the run ended last; `None`: it was killed.
     """
 
@@ -49,7 +46,6 @@ class Recollection:
     prepared: Mapping[str, Prepared] = field(default_factory=dict)
     checks: Mapping[tuple[str, Look], Checked] = field(default_factory=dict)
     answers: Mapping[tuple[Request, tuple[str, ...]], tuple[Answer, ...]] = field(default_factory=dict)
-    rules: Mapping[int, RacePlan] = field(default_factory=dict)
     profiles: Mapping[str, LineProfile] = field(default_factory=dict)
     resumed: int = 0
     ended: Ended | None = None
@@ -71,7 +67,7 @@ class Recollection:
 
     def without_findings(self) -> Recollection:
         """Return what still holds where candidates are judged under other circumstances: answers do."""
-        return replace(self, checks={}, profiles={}, rules={}, ground="", prepared=_alone(self.prepared))
+        return replace(self, checks={}, profiles={}, ground="", prepared=_alone(self.prepared))
 
 
 def _alone(prepared: Mapping[str, Prepared]) -> dict[str, Prepared]:
@@ -102,7 +98,6 @@ def recollect(events: Sequence[Happened]) -> Recollection:
         prepared={**before, **{e.key: e for e in latest if isinstance(e, Prepared)}},
         checks={(e.key, e.look): e for e in latest if isinstance(e, Checked)},
         answers={(e.request, e.about): e.answers for e in events if isinstance(e, Answered)},
-        rules={e.round: e.plan for e in latest if isinstance(e, Agreed)},
         profiles={e.key: e.profile for e in latest if isinstance(e, Profiled)},
         resumed=sum(isinstance(event, Resumed) for event in events),
         ended=last[0] if last and isinstance(last[0], Ended) else None,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 
 import anyio
 
 from codeflash_parallel.benchmark.policy import Policy
+from codeflash_parallel.benchmark.raced import Out
 from codeflash_parallel.engine.account import Account
 from codeflash_parallel.engine.admission import Admission
-from codeflash_parallel.engine.agreeing import agreed_terms
 from codeflash_parallel.engine.behavior_phase import BehaviorPhase
 from codeflash_parallel.engine.callers import Callers
 from codeflash_parallel.engine.context import RunContext
@@ -23,6 +23,7 @@ from codeflash_parallel.engine.ledger import Entry
 from codeflash_parallel.engine.providing import Providing
 from codeflash_parallel.engine.race_mode import RaceMode
 from codeflash_parallel.engine.race_phase import hold_race
+from codeflash_parallel.engine.race_terms import race_terms
 from codeflash_parallel.engine.remembering import Remembering
 from codeflash_parallel.engine.sources import Entries
 from codeflash_parallel.engine.workload import Workload, choose_workload, with_twins, without_callers
@@ -75,7 +76,7 @@ class Rounds:
             if not number and not self._keep(self._timed.callers):
                 self._timed, self._has_twins = await self._workload(without_callers), False
             await self._make_twins()
-            await self._hold_race(self._timed, number)
+            await self._hold_race(self._timed)
             if self._account.finding.not_held or mode is RaceMode.TIME:
                 return
             source = await self._refined()
@@ -162,17 +163,26 @@ class Rounds:
             self._ledger.warn(note)
         return workload
 
-    async def _hold_race(self, workload: Workload, number: int) -> None:
+    async def _hold_race(self, workload: Workload) -> None:
         context, account = self._context, self._account
         context.steps.begin("slots are made ready for the race")
         async with context.quiet.shared():
             await context.fleet.close()
             await self._learner.share_bytecode(context.plan, context.pool)
-        terms = await agreed_terms(context, workload, self._policy, number)
+        terms = race_terms(context, workload, self._policy)
         context.steps.begin("")
         with account.phase("race", terms.summary):
-            before, confirm = account.finding, self._admission.confirm
-            account.finding = await hold_race(context, self._ledger, terms, before, confirm)
+            before = account.finding
+            account.finding = await hold_race(context, self._ledger, terms, before, self._confirm)
+
+    async def _confirm(self, entries: Sequence[Entry]) -> Mapping[str, Out]:
+        """Look at leaders in new processes; the first one is profiled meanwhile."""
+        out: dict[str, Out] = {}
+        async with anyio.create_task_group() as tasks:
+            if entries:
+                tasks.start_soon(self._providing.profile_ahead, entries[0])
+            out.update(await self._admission.confirm(entries))
+        return out
 
     async def _refined(self) -> list[Entry]:
         """Profile who leads, and return the candidates that are made of them."""

@@ -19,7 +19,7 @@ from codeflash_parallel.benchmark.groups import (
     whole_test_groups,
 )
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
-from codeflash_parallel.benchmark.probe import Probed, Unfit, probe, start_ns
+from codeflash_parallel.benchmark.probe import Probed, Unfit, probe
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.callers import Callers, callers_of
 from codeflash_parallel.engine.context import RunContext
@@ -130,17 +130,8 @@ def budget_ns(settings: Settings, workload: Workload, started_ns: int) -> int:
     """
     if settings.time_budget:
         return int(settings.time_budget * 1e9)
-    pass_ns = started_ns + workload.pass_ns
-    generous_ns = min(_GENEROUS_BUDGET_NS, _GENEROUS_PASSES * pass_ns)
-    return max(_LEAST_BUDGET_NS, generous_ns, _BUDGET_PASSES * pass_ns)
-
-
-async def cost_of_start(context: RunContext, workload: Workload) -> int:
-    """Return the CPU nanoseconds of starting one process of the baseline, for a budget that needs them."""
-    if context.settings.time_budget:
-        return 0
-    baseline = arm(context, workload, "", context.pool.baseline.workspace, None)
-    return await start_ns(bench_of(context), baseline, RacePlan(groups=workload.groups, work=workload.work))
+    generous_ns = min(_GENEROUS_BUDGET_NS, _GENEROUS_PASSES * workload.pass_ns)
+    return max(_LEAST_BUDGET_NS, generous_ns, _BUDGET_PASSES * (started_ns + workload.pass_ns))
 
 
 async def choose_workload(context: RunContext) -> Workload:

@@ -14,6 +14,7 @@ from codeflash_parallel.engine import race_phase
 from codeflash_parallel.engine.behavior_phase import AHEAD
 from codeflash_parallel.model.errors import EnvironmentFault
 from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.model.settings import Compare
 
 pytestmark = pytest.mark.engine
 
@@ -203,7 +204,8 @@ async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_pa
 async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path) -> None:
     project = priced / "project"
     wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
-    checked = await judged(project, settings(priced), [wrong, candidate("right", BODY)])
+    own = settings(priced, compare=Compare.PASS_FAIL)  # no fresh inputs: whatever follows a check is tests
+    checked = await judged(project, own, [wrong, candidate("right", BODY)])
     assert checked.tests_selected == 5
     assert [c.code for c in checked.candidates] == [Code.TESTS_FAILED, Code.NOT_RACED]
     assert checked.candidates[0].timings_ms["confirm"] > 0

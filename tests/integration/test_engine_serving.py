@@ -140,8 +140,8 @@ async def test_servers_live_from_call_to_call_and_their_findings_longer(tmp_path
     assert (second.warm["servers"], second.warm["forks"], second.warm["restarts"]) == (0, 1, 0)
     assert second.candidates[0].served == "F2"
     third = await judged(project, own, [candidate("c", BODY)])
-    # Nothing is compared with a new process again: both forks are the candidate's.
-    assert (third.warm["servers"], third.warm["forks"]) == (4, 2)
+    # Nothing is compared with a new process again: all forks are the candidate's.
+    assert (third.warm["servers"], third.warm["forks"]) == (4, 3)
 
 
 @pytest.mark.anyio

@@ -55,7 +55,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
 
     async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> Session:
-        if spec["mode"] != "derive":  # how many of these there are is no matter of servers
+        # What is done for fresh inputs is no matter of servers.
+        if spec["mode"] != "derive" and not spec.get("derived"):
             seen.append(spec.get("stop") or spec["mode"])
         return await run_guest(guest, workspace, spec, *more, **named)
 

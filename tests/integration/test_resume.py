@@ -48,7 +48,7 @@ sys.path[:0], script = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv[1:3] = []
 runpy.run_path(script, run_name="__main__")
 """
-EVENTS_OF_A_RACE = ("Agreed", "race", "Profiled")
+EVENTS_OF_A_RACE = ("race", "Profiled")
 #: A project whose function is worth a race of half a second.
 EXPECTED = {
     "fast": "undecided NOT_RACED",
@@ -128,7 +128,7 @@ def test_a_run_that_is_killed_after_every_event_ends_as_if_nothing_had_happened(
     assert found == EXPECTED
     assert killing.asked == ["wrong"]
     done = checks_of(killing.run_dir)
-    assert len(done) == len(set(done)) == 3
+    assert len(done) == len(set(done)) == 5  # two of three have passed, and are compared on fresh inputs, too
     assert look_into(killing.run_dir).resumed == len(EVENTS) - 1
     anyio.run(recover, killing.cache)  # what the next start does first
     assert worktrees_left(killing.cache) == []
@@ -143,7 +143,7 @@ def test_a_race_that_was_held_is_not_held_again(event: str, tmp_path: Path) -> N
     make_project(killing.project, shop__sums_py=slow)
     run_id = _profiled(killing) if event == "Profiled" else killing.killed(event)
     records = {path: path.stat().st_mtime_ns for path in killing.run_dir.glob("races/*.json")}
-    assert bool(records) == (event != "Agreed")
+    assert records
     done = killing.run("", run_id)
     assert done.returncode == 0, done.stderr.decode()
     assert {path: path.stat().st_mtime_ns for path in records} == records

@@ -15,7 +15,6 @@ from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.engine.happened import (
     SCHEMA,
-    Agreed,
     Answered,
     Begun,
     Checked,
@@ -111,7 +110,6 @@ EVENTS: tuple[Happened, ...] = (
     checked("a"),
     checked("a", Look.REST, Code.TESTS_FAILED),
     ANSWER,
-    Agreed(round=0, plan=PLAN),
     Profiled(
         key="p",
         profile=LineProfile(tracer="t", lines=(LineTiming(path="p", line=1, hits=2, time_ns=3, text="é"),)),
@@ -183,7 +181,6 @@ def test_what_is_recollected() -> None:
     assert known.judged == 1
     assert known.checks[key_of(submission("a")), Look.REST].outcome.code is Code.TESTS_FAILED
     assert known.answers[Request.REPAIR, ("k",)] == ANSWER.answers
-    assert known.rules == {0: PLAN}
     assert known.ended == EVENTS[-1]
     assert not known.is_finished
 
@@ -193,7 +190,7 @@ def test_findings_on_another_ground_do_not_count_and_answers_do() -> None:
     events = (*EVENTS, repeats, Grounded(key="other"), checked("b"))
     known = recollect(events)
     assert list(known.checks) == [(key_of(submission("b")), Look.SCREEN)]
-    assert (known.rules, known.profiles) == ({}, {})
+    assert known.profiles == {}
     assert known.answers
     assert known.prepared["d"].duplicate_of == ""
     assert recollect((*EVENTS, Grounded(key="g"))).judged == 1

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.benchmark.rounds import turns
 from codeflash_parallel.benchmark.scales import (
-    LEAST_PALINDROMES,
     Scale,
     predicted_ns,
     with_more,
@@ -51,7 +50,7 @@ def test_a_fast_candidate_has_more_calls_in_a_block_as_long_as_that_is_short(blo
 
 
 def test_longer_blocks_are_run_a_dozen_times_at_least():
-    assert palindromes(8 * MS) == [LEAST_PALINDROMES]
+    assert palindromes(8 * MS) == [PLAN.least_palindromes]
 
 
 def test_what_is_too_long_to_be_repeated_is_not():
@@ -69,7 +68,7 @@ def test_rounds_fit_into_the_budget(arms):
 
 
 def test_a_field_that_has_lost_all_candidates_divides_by_nothing():
-    assert palindromes(8 * MS, arms=0) == [LEAST_PALINDROMES]
+    assert palindromes(8 * MS, arms=0) == [PLAN.least_palindromes]
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 1000))

@@ -32,11 +32,8 @@ class Making:
         there = tuple(_call(i) for i in made if not missing & set(self.needs.get(i, ())) and i in self.needs)
         return [GuestReport(calls=there)] * 2
 
-    async def drawn(self, _captured: Mapping[int, CallOutcome]) -> GuestReport:
-        return GuestReport()
-
     async def run(
-        self, _captured: Mapping[int, CallOutcome], made: Sequence[int], _drawn: GuestReport
+        self, _captured: Mapping[int, CallOutcome], made: Sequence[int]
     ) -> tuple[list[GuestReport], Derived]:
         return self._report(made), Derived()
 

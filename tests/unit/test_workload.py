@@ -29,7 +29,7 @@ def workload(*costs_ns: int, work: Work = Work.CALLS) -> Workload:
     [
         ((1000,), 0, 45),
         ((SECOND // 8, SECOND // 8), 0, 50),
-        ((SECOND // 4,), SECOND // 2, 60),
+        ((SECOND // 4,), SECOND // 2, 50),
         ((SECOND,), SECOND // 2, 90),
         ((30 * SECOND,), 0, 1800),
     ],
@@ -48,7 +48,7 @@ def test_the_rules_are_those_of_the_settings() -> None:
     settings = Settings(
         confidence=0.95, min_speedup=0.03, indifference=0.04, max_regression=0.2, max_cpu_cost=3.0
     )
-    plan = race_plan(settings, workload(10, work=Work.COMMAND))
+    plan = race_plan(settings, workload(10, work=Work.COMMAND), 0)
     assert (plan.confidence, plan.min_speedup, plan.indifference) == (0.95, 0.03, 0.04)
     assert (plan.max_regression, plan.max_cpu_cost, plan.work) == (0.2, 3.0, Work.COMMAND)
     assert plan.budget_ns == 45 * SECOND
