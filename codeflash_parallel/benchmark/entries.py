@@ -80,7 +80,9 @@ class Entry:
         """Whether it gains on inputs that the tests know, and not on others."""
         goal = log1p(self.raced.plan.min_speedup)
         is_less = gains_only_seen(self.raced.tracks, self.id, self.raced.plan)
-        return is_less and self._seen > goal >= self.bound.low
+        # Too few rounds have no bound: a race that was cut off says nothing of a gain that seems to hold.
+        least = self.bound.low if self.bound.low > -inf else self.bound.estimate
+        return is_less and self._seen > goal >= least
 
     @property
     def _seen(self) -> float:

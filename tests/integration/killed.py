@@ -30,7 +30,7 @@ SETTINGS = {
     "functions": ("shop/sums.py::total",),
     "parallel_candidates": 2,
     "new_process": True,
-    "time_budget": 5.0,
+    "time_budget": 15.0,
 }
 FASTER = "def total(values):\n    return sum([v * v for v in values])\n"
 CANDIDATES = {"fast": FAST_TOTAL, "wrong": WRONG_TOTAL, "broken": "def total(values)\n"}

@@ -340,6 +340,15 @@ def test_a_gain_on_seen_inputs_only_is_not_credited():
     assert (both.winner, [c.candidates for c in confirmations]) == ("honest", [("honest",)])
 
 
+def test_a_race_that_is_cut_off_does_not_say_that_a_gain_is_one_on_seen_inputs_only():
+    truth, unseen = {"a": 80.0}, {"a": 40.0}
+    short = replace(CONFIRM, max_rounds=7)
+
+    ranking = rank([held(truth, unseen=unseen)], [held(truth, short, unseen=unseen)], PLAN, {})
+
+    assert ranking.of("a").code not in {Code.GAIN_ONLY_ON_SEEN_INPUTS, Code.OK}
+
+
 def test_a_memo_in_faster_code_claims_what_it_gains_on_unseen_inputs():
     unseen = {"a": 1.5}
 
