@@ -43,7 +43,7 @@ _ENOUGH_LOOKS = 40
 #: How often functions further out are tried where calls of the nearest cannot be made again, and for how long
 #: another attempt is begun, in seconds.
 _ATTEMPTS = 3
-_PATIENCE_S = 30.0
+_PATIENCE_S = 10.0
 #: CPU nanoseconds that their calls may take in each check.
 _CHECK_NS = 1_000_000_000
 

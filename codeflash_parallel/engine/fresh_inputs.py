@@ -119,7 +119,7 @@ class FreshInputs:
             steps=context.steps,
             wanted=wanted,
         )
-        _, found = await making.run(whole.calls, whole.anchors, await making.drawn(whole.calls))
+        replays, found = await making.run(whole.calls, whole.anchors, await making.drawn(whole.calls))
         context.steps.begin("")
         learned = replace(
             whole,
@@ -129,6 +129,8 @@ class FreshInputs:
             sizes=found.sizes,
             dropped=found.dropped,
             derived_inputs=str(making.derived),
+            manners=tuple(sorted({*whole.manners, *(manner for got in replays for manner in got.manners)})),
+            replaced=tuple(sorted({*whole.replaced, *(name for got in replays for name in got.replaced)})),
             globals=(),
             changed_globals={},
             aside=aside,
