@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -85,11 +84,11 @@ class FreshInputs:
             wanted = replace(wanted, inside=_FULL, check_s=_FULL_S)
         elif self.races:
             wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
-        name = name_of([list(map(repr, constants)), wanted.inside, wanted.check_s])
+        name = name_of([sorted(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
         known = await anyio.to_thread.run_sync(load, folder)
         if known is None:
-            await anyio.to_thread.run_sync(partial(folder.mkdir, parents=True, exist_ok=True))
+            await anyio.to_thread.run_sync(_prepare, folder, Path(whole.inputs))
             async with self.context.quiet.shared(), self.context.pool.acquire() as slot:
                 known = await self._learned(folder, wanted, slot)
             await anyio.to_thread.run_sync(save, folder, known)
@@ -111,7 +110,7 @@ class FreshInputs:
         making = Replays(
             guest=context.guest,
             workspace=slot.workspace,
-            inputs=Path(whole.inputs),
+            inputs=folder / "inputs",
             derived=folder / "derived",
             tree=slot,
             aside=aside,
@@ -128,6 +127,7 @@ class FreshInputs:
             breaks=found.breaks,
             sizes=found.sizes,
             dropped=found.dropped,
+            inputs=str(making.inputs),
             derived_inputs=str(making.derived),
             manners=tuple(sorted({*whole.manners, *(manner for got in replays for manner in got.manners)})),
             replaced=tuple(sorted({*whole.replaced, *(name for got in replays for name in got.replaced)})),
@@ -162,6 +162,13 @@ class FreshInputs:
     def ground(self, _entry: Entry, _outcome: CheckOutcome, /) -> tuple[Guest, Baseline]:
         """Return what candidates are held against."""
         return self.context.guest, self.known or self.context.baseline
+
+
+def _prepare(folder: Path, inputs: Path) -> None:
+    """Make a folder that holds the captured inputs, too: what is kept there is whole by itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "inputs").unlink(missing_ok=True)
+    (folder / "inputs").hardlink_to(inputs)
 
 
 def with_fresh(before: CheckOutcome, got: CheckOutcome) -> CheckOutcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -96,7 +97,7 @@ def _result(account: Account, verdict: Verdict | None, summary: str) -> RunResul
         repository=str(setup.repository.root),
         run_dir=str(account.folder),
         **(_places(finding) if verdict is not None else {}),
-        **(_baseline(account.context) if account.context is not None else {}),
+        **(_baseline(account.context, candidates) if account.context is not None else {}),
     )
 
 
@@ -119,7 +120,7 @@ def _places(finding: RaceFinding) -> dict[str, Any]:
     return {"winner": winner, "tie_set": tuple(map(CandidateId, ranking.tie_set))}
 
 
-def _baseline(context: RunContext) -> dict[str, Any]:
+def _baseline(context: RunContext, candidates: Sequence[CandidateResult]) -> dict[str, Any]:
     """Return what is told of the ground on which candidates were judged."""
     baseline, slot = context.baseline, context.pool.baseline
     values = context.settings.compare is Compare.VALUES
@@ -129,16 +130,17 @@ def _baseline(context: RunContext) -> dict[str, Any]:
         "base": context.snapshot.base,
         "python": baseline.python,
         "tests_selected": len(baseline.selected),
-        "level": _level(context) if values else Level.TESTS,
+        "level": _level(context, candidates) if values else Level.TESTS,
         "quarantined": baseline.quarantined,
         "slots": {"kind": slot.kind.value, "bytes": slot.cost.bytes, "inodes": slot.cost.inodes},
         "warm": {} if context.fleet.off else _warm(context.fleet),
     }
 
 
-def _level(context: RunContext) -> Level:
-    """Return how deep candidates could be compared; with a judge, other results could be accepted."""
-    level = context.baseline.level
+def _level(context: RunContext, candidates: Sequence[CandidateResult]) -> Level:
+    """Return how deep candidates were compared at most; with a judge, other results could be accepted."""
+    is_derived = any(candidate.values.level is Level.DERIVED for candidate in candidates)
+    level = Level.DERIVED if is_derived else context.baseline.level
     return Level.ACCEPTED if context.plan.judge and level is not Level.TESTS else level
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
 from codeflash_parallel.behavior.calls import DERIVED_INSIDE
+from codeflash_parallel.behavior.session import Session, run_guest
+from codeflash_parallel.engine import derivation
 from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
 from codeflash_parallel.model.outcome import Code, Level, Status
 from codeflash_parallel.model.result import CandidateResult
@@ -156,29 +159,46 @@ DEEP = "def kept(numbers):\n    return list(numbers)\n"
 DEEP_TESTS = "from shop.deep import kept\n\ndef test_kept():\n    assert kept([1, 2, 3]) == [1, 2, 3]\n"
 
 
-@pytest.mark.witness
-async def test_with_full_depth_a_check_has_as_many_inputs_as_a_race_could(tmp_path: Path) -> None:
+@pytest.fixture
+def wanted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return of how many inputs processes have been asked, in the order in which they were."""
+    seen: list[int] = []
+
+    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> Session:
+        if spec["mode"] == "derive":
+            seen.append(spec["inside"])
+        return await run_guest(guest, workspace, spec, *more, **named)
+
+    monkeypatch.setattr(derivation, "run_guest", run)
+    return seen
+
+
+def unlike(name: str, new: str) -> Submission:
+    text = DEEP.replace("list(numbers)", new)
+    return Submission(
+        id=CandidateId(name), content=FileTexts(files=(FileText(path="shop/deep.py", text=text),))
+    )
+
+
+@pytest.mark.parametrize(("depth", "inside"), [("quick", DERIVED_INSIDE), ("full", 4_000)])
+async def test_inputs_are_made_once_for_the_same_constants_as_many_as_the_depth_says(
+    depth: str, inside: int, tmp_path: Path, wanted: list[int]
+) -> None:
     project = make_project(tmp_path / "project", shop__deep_py=DEEP, tests__test_deep_py=DEEP_TESTS)
-    counts = {}
-    for depth in ("quick", "full"):
-        settings = Settings(
-            functions=("shop/deep.py::kept",),
-            depth=depth,
-            cache_dir=str(tmp_path / depth),
-            parallel_candidates=1,
-        )
-        same = Submission(
-            id=CandidateId("same"),
-            content=FileTexts(
-                files=(FileText(path="shop/deep.py", text=DEEP.replace("list(numbers)", "[*numbers]")),)
-            ),
-        )
-        async with Evaluator(project, settings) as evaluator:
-            result = await evaluator.evaluate([same], race=RaceMode.CHECK)
-        counts[depth] = result.candidates[0].values.derived
-    # How many a second of CPU time makes is the machine's affair; a check has 480 at most.
-    assert counts["full"] > counts["quick"] > 0
-    assert counts["quick"] <= DERIVED_INSIDE
+    settings = Settings(
+        functions=("shop/deep.py::kept",),
+        depth=depth,
+        cache_dir=str(tmp_path / "cache"),
+        parallel_candidates=1,
+    )
+    asked = []
+    async with Evaluator(project, settings) as evaluator:
+        for new in ("[*numbers]", "[number for number in numbers]", "[*numbers][:1234]"):
+            result = await evaluator.evaluate([unlike("other", new)], race=RaceMode.CHECK)
+            assert result.candidates[0].values.derived > 0
+            asked.append(len(wanted))
+    assert asked == [1, 1, 2]
+    assert wanted == [inside, inside]
 
 
 STAMPED = "def kept(numbers):\n    return list(numbers)\n"

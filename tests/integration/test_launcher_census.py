@@ -23,7 +23,7 @@ from codeflash_parallel.process.job import Job
 
 if sys.argv[2] == "without a list of children":
     proctable.own_children = lambda: None
-spawn.become_subreaper()
+spawn.adopt_orphans()
 
 def start(work):
     reading, writing = os.pipe()
