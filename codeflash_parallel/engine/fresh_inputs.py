@@ -7,6 +7,7 @@ outcomes are computed once for the whole field; each candidate then makes the ca
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from codeflash_parallel.behavior.check import replays_alone
 from codeflash_parallel.behavior.plan import CheckOutcome
 from codeflash_parallel.behavior.replay_specs import Wanted
 from codeflash_parallel.behavior.session import Guest
-from codeflash_parallel.engine.baselines import load, save
+from codeflash_parallel.engine.baselines import load, one_learner, save
 from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.derivation import Replays
@@ -41,7 +42,7 @@ from codeflash_parallel.worktrees.pool import Slot
 _MOST_CONSTANTS = 32
 #: Inputs of each target before a race; CPU seconds that all may take then, and for a check at least. Each
 #: candidate takes two or three times as long, with the looks at what comes of them.
-_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.4, 0.13
+_INSIDE, _RACE_S, _CHECK_S = 2_000, 0.5, 0.13
 #: The same with `--depth full`, raced or not.
 _FULL, _FULL_S = 4_000, 1.0
 
@@ -86,12 +87,13 @@ class FreshInputs:
             wanted = replace(wanted, inside=_INSIDE, check_s=_RACE_S)
         name = name_of([sorted(map(repr, constants)), wanted.inside, wanted.check_s])
         folder = Path(whole.inputs).parent / "fresh" / name
-        known = await anyio.to_thread.run_sync(load, folder)
-        if known is None:
-            await anyio.to_thread.run_sync(_prepare, folder, Path(whole.inputs))
-            async with self.context.quiet.shared(), self.context.pool.acquire() as slot:
-                known = await self._learned(folder, wanted, slot)
-            await anyio.to_thread.run_sync(save, folder, known)
+        async with one_learner(folder):
+            known = await anyio.to_thread.run_sync(load, folder)
+            if known is None:
+                await anyio.to_thread.run_sync(_put_inputs, folder, Path(whole.inputs))
+                async with self.context.quiet.shared(), self.context.pool.acquire() as slot:
+                    known = await self._learned(folder, wanted, slot)
+                await anyio.to_thread.run_sync(save, folder, known)
         self.known = known if known.derived else None
 
     def _constants(self, candidates: Sequence[Candidate]) -> tuple[Constant, ...]:
@@ -164,11 +166,13 @@ class FreshInputs:
         return self.context.guest, self.known or self.context.baseline
 
 
-def _prepare(folder: Path, inputs: Path) -> None:
-    """Make a folder that holds the captured inputs, too: what is kept there is whole by itself."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _put_inputs(folder: Path, inputs: Path) -> None:
+    """Put captured inputs beside those that are made of them: what is kept there is whole by itself."""
     (folder / "inputs").unlink(missing_ok=True)
-    (folder / "inputs").hardlink_to(inputs)
+    try:
+        (folder / "inputs").hardlink_to(inputs)
+    except OSError:  # a file system without links
+        shutil.copyfile(inputs, folder / "inputs")
 
 
 def with_fresh(before: CheckOutcome, got: CheckOutcome) -> CheckOutcome:
