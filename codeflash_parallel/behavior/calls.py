@@ -138,12 +138,17 @@ class Differing:
 
 
 def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) -> list[Differing]:
-    """Return the calls whose outcomes differ by more than was accepted, captured ones first."""
+    """Return the calls whose outcomes differ by more than was accepted, captured ones first.
+
+    After a derived call that does not end no others are made: those are not held against anybody.
+    """
     answers = _answers(got)
+    not_made = known.derived.keys() - answers.keys() if any(map(_is_endless, answers.values())) else ()
     return [
         Differing(code=code, expected=call, got=answers.get(index), measured=measured.get(index, Measured()))
         for index, call in known.all.items()
-        if (code := _code(call, answers.get(index), measured.get(index))) is not Code.OK
+        if index not in not_made
+        and (code := _code(call, answers.get(index), measured.get(index))) is not Code.OK
     ]
 
 
@@ -166,11 +171,14 @@ def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:
 ENDLESS = ".TooSlow"
 
 
+def _is_endless(got: CallOutcome | Answer) -> bool:
+    return got.kind == "raise" and got.type.endswith(ENDLESS)
+
+
 def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
     """Return how one outcome differs from the baseline's; `OK`: not at all."""
     if got is None or got.kind != expected.kind:
-        is_endless = got is not None and got.kind == "raise" and got.type.endswith(ENDLESS)
-        return Code.TOO_SLOW if is_endless else Code.VALUE_DIFFERS
+        return Code.TOO_SLOW if got is not None and _is_endless(got) else Code.VALUE_DIFFERS
     if got.kind == "raise":
         # The text of a message is not part of the contract; its type is.
         same = got.type == expected.type

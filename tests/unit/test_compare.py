@@ -279,3 +279,14 @@ def test_a_call_without_an_end_is_too_slow_and_not_another_value() -> None:
     other = call(1, digest="other", floatless="o", typeless="o")
     both = GuestReport(finished=True, calls=(endless, other))
     assert compare_calls(known({0: call(), 1: call(1)}), both).code is Code.VALUE_DIFFERS
+
+
+def test_calls_that_are_not_made_after_one_without_an_end_are_not_held_against_a_candidate() -> None:
+    endless = call(index=3, kind="raise", type="_codeflash_guest.allowance.TooSlow")
+    derived = {index: call(index=index) for index in (3, 4, 5)}
+    baseline = replace(known({0: call()}), derived=derived)
+    found = compare_calls(baseline, GuestReport(finished=True, calls=(call(), endless)))
+    assert (found.code, found.counts.derived_differing) == (Code.TOO_SLOW, 1)
+    # A captured call that is missing is, whatever the others do.
+    more = replace(baseline, calls={0: call(), 1: call(1)})
+    assert compare_calls(more, GuestReport(calls=(call(), endless))).code is Code.VALUE_DIFFERS
