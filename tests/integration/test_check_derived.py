@@ -200,7 +200,7 @@ ATTACKS: dict[str, tuple[str, str, Code]] = {
     "endless elsewhere": (
         "steps",
         "    while number not in (8, 100):\n        pass\n    return number.bit_length() - 1\n",
-        Code.VALUE_DIFFERS,
+        Code.TOO_SLOW,
     ),
     "ends the process elsewhere": (
         "steps",
