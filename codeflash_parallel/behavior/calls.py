@@ -12,7 +12,7 @@ from codeflash_parallel.model.outcome import Code, Level
 
 #: Derived inputs of one target that are wanted and keep all relations.
 DERIVED_INSIDE = 480
-#: With fewer than a tenth of what one target should have nobody says that derived inputs were compared.
+#: With fewer than a twentieth of what one target should have nobody says that derived inputs were compared.
 ENOUGH = DERIVED_INSIDE // 20
 
 
@@ -143,13 +143,14 @@ def differing(known: Known, got: GuestReport, measured: Mapping[int, Measured]) 
     After a derived call that does not end no others are made: those are not held against anybody.
     """
     answers = _answers(got)
-    not_made = known.derived.keys() - answers.keys() if any(map(_is_endless, answers.values())) else ()
-    return [
+    found = [
         Differing(code=code, expected=call, got=answers.get(index), measured=measured.get(index, Measured()))
         for index, call in known.all.items()
-        if index not in not_made
-        and (code := _code(call, answers.get(index), measured.get(index))) is not Code.OK
+        if (code := _code(call, answers.get(index), measured.get(index))) is not Code.OK
     ]
+    if any(one.code is Code.TOO_SLOW and one.index in known.derived for one in found):
+        found = [one for one in found if one.got is not None or one.index not in known.derived]
+    return found
 
 
 def _code(expected: CallOutcome, got: CallOutcome | Answer | None, measured: Measured | None) -> Code:
@@ -171,14 +172,11 @@ def _answers(got: GuestReport) -> dict[int, CallOutcome | Answer]:
 ENDLESS = ".TooSlow"
 
 
-def _is_endless(got: CallOutcome | Answer) -> bool:
-    return got.kind == "raise" and got.type.endswith(ENDLESS)
-
-
 def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
     """Return how one outcome differs from the baseline's; `OK`: not at all."""
     if got is None or got.kind != expected.kind:
-        return Code.TOO_SLOW if got is not None and _is_endless(got) else Code.VALUE_DIFFERS
+        is_endless = got is not None and got.kind == "raise" and got.type.endswith(ENDLESS)
+        return Code.TOO_SLOW if is_endless else Code.VALUE_DIFFERS
     if got.kind == "raise":
         # The text of a message is not part of the contract; its type is.
         same = got.type == expected.type
