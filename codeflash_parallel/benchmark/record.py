@@ -20,6 +20,7 @@ from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
 from codeflash_parallel.benchmark.samples import Block, Round
 from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.model.plain import expect, made
 
 #: Version of the records; records of another one are not read.
 SCHEMA = 2
@@ -136,30 +137,30 @@ def _decode(kind: Any, data: Any) -> Any:
     if origin in {Union, UnionType}:
         return None if data is None and NoneType in arguments else _decode_member(arguments, data)
     if is_dataclass(kind):
-        return _made(cast("type", kind), _expect(data, dict))
+        return _made(cast("type", kind), expect(data, dict))
     if origin is tuple and arguments[0] in _TABLES:
-        columns = _expect(_expect(data, dict).get("columns"), list)
-        rows = _expect(data.get("rows"), list)
+        columns = expect(expect(data, dict).get("columns"), list)
+        rows = expect(data.get("rows"), list)
         return tuple(_made(cast("type", arguments[0]), dict(zip(columns, row, strict=True))) for row in rows)
     if origin is tuple:
-        items = _items(arguments, len(_expect(data, list)))
+        items = _items(arguments, len(expect(data, list)))
         return tuple(_decode(item, value) for item, value in zip(items, data, strict=True))
     if origin is Mapping:
-        return {name: _decode(arguments[1], value) for name, value in _expect(data, dict).items()}
+        return {name: _decode(arguments[1], value) for name, value in expect(data, dict).items()}
     return _decode_plain(kind, data)
 
 
 def _decode_plain(kind: Any, data: Any) -> Any:
     if kind is Any:
         return data
-    return kind(_expect(data, str)) if issubclass(kind, StrEnum) else _expect(data, kind)
+    return kind(expect(data, str)) if issubclass(kind, StrEnum) else expect(data, kind)
 
 
 def _decode_member(members: Sequence[Any], data: Any) -> Any:
     known = {member.__name__: member for member in members if member is not NoneType}
     if len(known) == 1:
         return _decode(next(iter(known.values())), data)
-    name = _expect(data, dict).get(_TYPE)
+    name = expect(data, dict).get(_TYPE)
     if name not in known:
         raise ValueError(f"{name!r} is none of {', '.join(known)}")
     return _decode(known[name], {key: value for key, value in data.items() if key != _TYPE})
@@ -171,15 +172,7 @@ def _made(kind: type, data: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: a field is missing, unknown, or of another type.
     """
-    hints = _hints(kind)
-    unknown = data.keys() - hints.keys()
-    if unknown:
-        raise ValueError(f"{kind.__name__} has no {min(unknown)}")
-    values = {name: _decode(hints[name], value) for name, value in data.items()}
-    try:
-        return _raced(**values) if kind is Raced else kind(**values)
-    except TypeError as error:
-        raise ValueError(f"{kind.__name__} is incomplete: {error}") from error
+    return made(kind, data, _hints(kind), _decode, _raced if kind is Raced else None)
 
 
 def _raced(*, plan: RacePlan, candidates: tuple[str, ...], rounds: tuple[Round, ...], **rest: Any) -> Raced:
@@ -187,10 +180,3 @@ def _raced(*, plan: RacePlan, candidates: tuple[str, ...], rounds: tuple[Round, 
     null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
     tracks = {arm: track(rounds, arm, plan) for arm in (*candidates, *null)}
     return Raced(plan=plan, candidates=candidates, rounds=rounds, tracks=tracks, **rest)
-
-
-def _expect(data: Any, kind: type) -> Any:
-    wanted = (int, float) if kind is float else kind
-    if not isinstance(data, wanted) or (isinstance(data, bool) and kind is not bool):
-        raise ValueError(f"{kind.__name__} was expected, not {str(data)[:40]!r}")
-    return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -40,12 +40,12 @@ def from_plain(kind: Any, data: Any) -> Any:
     if origin in {Union, UnionType}:
         return _optional(arguments, data)
     if origin in {tuple, frozenset}:
-        return _items(origin, arguments, _expect(data, list))
+        return _items(origin, arguments, expect(data, list))
     if origin in {Mapping, dict}:
         return {_named(arguments[0], name): from_plain(arguments[1], item) for name, item in _pairs(data)}
     if _is_record(kind):
-        return _made(cast("type", kind), _expect(data, dict))
-    return kind(_expect(data, str)) if issubclass(kind, StrEnum) else _expect(data, kind)
+        return made(cast("type", kind), expect(data, dict), _hints(cast("type", kind)), from_plain)
+    return kind(expect(data, str)) if issubclass(kind, StrEnum) else expect(data, kind)
 
 
 def _optional(arguments: tuple[Any, ...], data: Any) -> Any:
@@ -68,7 +68,7 @@ def _named(kind: Any, name: str) -> Any:
 
 
 def _pairs(data: Any) -> Any:
-    return _expect(data, dict).items()
+    return expect(data, dict).items()
 
 
 @cache
@@ -85,19 +85,39 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else kind._fields
 
 
-def _made(kind: type, data: Mapping[str, Any]) -> Any:
-    hints = _hints(kind)
+def made(
+    kind: type,
+    data: Mapping[str, Any],
+    hints: Mapping[str, Any],
+    read: Callable[[Any, Any], Any],
+    make: Callable[..., Any] | None = None,
+) -> Any:
+    """Make a record from its fields.
+
+    Args:
+        hints: the types of its fields, by name.
+        read: makes the value of a field of its type and what JSON has.
+        make: takes the values by name; the type itself by default.
+
+    Raises:
+        ValueError: a field is missing, unknown, or of another type.
+    """
     unknown = data.keys() - hints.keys()
     if unknown:
         raise ValueError(f"{kind.__name__} has no {min(unknown)}")
-    values = {name: from_plain(hints[name], value) for name, value in data.items()}
+    values = {name: read(hints[name], value) for name, value in data.items()}
     try:
-        return kind(**values)
+        return (make or kind)(**values)
     except TypeError as error:
         raise ValueError(f"{kind.__name__} is incomplete: {error}") from error
 
 
-def _expect(data: Any, kind: type) -> Any:
+def expect(data: Any, kind: type) -> Any:
+    """Return what JSON has if it is of a type; a bool is no number.
+
+    Raises:
+        ValueError: it is of another one.
+    """
     wanted = (int, float) if kind is float else kind
     if not isinstance(data, wanted) or (isinstance(data, bool) and kind is not bool):
         raise ValueError(f"{kind.__name__} was expected, not {str(data)[:40]!r}")
