@@ -104,7 +104,7 @@ def confirmation_of(
     gain = max(exp(entry.bound.estimate) for entry in arms)
     is_uneven = any(entry.raced.tracks[entry.id].is_uneven for entry in arms)
     together = all(_ran_together(entry) for entry in arms)
-    again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven, is_alone=len(arms) == 1)
+    again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven, candidates=len(arms))
     return replace(again, share=SHARES[len(confirmations)], together=together)
 
 

@@ -160,7 +160,7 @@ class RacePlan:
         return max(self.target, self.min_speedup)
 
     def confirmation(
-        self, budget_ns: int, gain: float = 1.0, *, is_uneven: bool = False, is_alone: bool = False
+        self, budget_ns: int, gain: float = 1.0, *, is_uneven: bool = False, candidates: int = 2
     ) -> RacePlan:
         """Return the rules of one confirmation: twelve rounds, some for each new set of processes.
 
@@ -175,11 +175,11 @@ class RacePlan:
             gain: of the fastest arm, as the race saw it. With as many calls as the baseline's, the blocks of
                 a very fast one would drown in what any block costs beside its calls.
             is_uneven: an arm does in some calls what it puts off in others: a block is to hold both.
-            is_alone: one candidate is confirmed: a large gain is told from none by rounds that scatter by a
-                few per cent, two large gains are not told from each other.
+            candidates: how many are confirmed. Rounds that scatter by a few per cent tell one large gain from
+                none, and not two large gains from each other.
         """
         is_large = gain > LARGE_GAIN
-        is_plain = is_large and is_alone
+        is_plain = is_large and candidates == 1
         return replace(
             self,
             stage=RaceStage.CONFIRMATION,

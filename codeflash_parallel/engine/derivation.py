@@ -56,7 +56,8 @@ class Replays:
 
     Attributes:
         workspace: the baseline's.
-        inputs, derived: the files that hold captured and derived inputs.
+        inputs: the file that holds the captured inputs.
+        derived: the file for derived ones, where some are made.
         tree: lets files lie elsewhere meanwhile.
         aside: which ones.
         limits: of one replay.

@@ -52,7 +52,7 @@ class FreshInputs:
     """Makes and compares fresh inputs for the fields of one run (`judging.Examination`).
 
     Attributes:
-        races: whether candidates are raced: they get more inputs, whatever they change.
+        races: whether candidates are raced: they get more inputs.
         known: what the baseline does with those of the last field; `None`: there are none.
         candidates: of the last field.
         judge: the user's, for these; `None`: there is none.

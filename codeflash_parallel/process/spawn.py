@@ -44,9 +44,18 @@ class Plan:
     tag: int
 
 
-def adopt_orphans(*, wanted: bool = True) -> None:
-    """Make every orphan below this process its child from now on, or no longer do so."""
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0):
+def adopt_orphans() -> None:
+    """Make every orphan below this process its child from now on."""
+    _set_subreaper(1)
+
+
+def adopt_no_more_orphans() -> None:
+    """Leave orphans to whoever adopted them before."""
+    _set_subreaper(0)
+
+
+def _set_subreaper(value: int) -> None:
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, value, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 

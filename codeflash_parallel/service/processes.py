@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from codeflash_parallel.process import proctable
 from codeflash_parallel.process.proctable import Proc
-from codeflash_parallel.process.spawn import adopt_orphans
+from codeflash_parallel.process.spawn import adopt_no_more_orphans, adopt_orphans
 
 #: A worker's launcher kills its jobs by itself once the worker is gone, which takes it 2 s at most.
 _GRACE_S = 3.0
@@ -27,7 +27,7 @@ def adopting_orphans() -> Iterator[None]:
     try:
         yield
     finally:
-        adopt_orphans(wanted=False)
+        adopt_no_more_orphans()
 
 
 def cpu_s(pid: int) -> float:

@@ -14,6 +14,7 @@ from codeflash_parallel.benchmark.plan import Group, RacePlan
 from codeflash_parallel.benchmark.rounds import turns
 from codeflash_parallel.benchmark.scales import (
     Scale,
+    for_sprint,
     predicted_ns,
     with_more,
     with_palindromes,
@@ -47,6 +48,25 @@ def test_a_fast_candidate_has_more_calls_in_a_block_as_long_as_that_is_short(blo
 
     assert again.block_ns == PLAN.block_ns // 2
     assert with_more(scale(int(block_ms * MS)), again).more == more
+
+
+def test_one_large_gain_is_confirmed_with_fewer_blocks_than_several():
+    counts = {}
+    for candidates in (1, 2):
+        again = PLAN.confirmation(PLAN.budget_ns, gain=2, candidates=candidates)
+        (sized,) = with_palindromes((scale(again.block_ns),), candidates, again)
+        counts[candidates] = sized.palindromes
+    small = PLAN.confirmation(PLAN.budget_ns, gain=1.2, candidates=1)
+
+    assert counts == {1: 4, 2: 8}
+    assert (small.timed_ns, small.least_palindromes) == (PLAN.timed_ns, PLAN.least_palindromes)
+    assert again.least_rounds == small.least_rounds == 12
+
+
+def test_first_rounds_have_half_the_blocks_and_one_palindrome_at_least():
+    scales = (replace(scale(MS), palindromes=8), replace(scale(MS), palindromes=1))
+
+    assert [sized.palindromes for sized in for_sprint(scales)] == [4, 1]
 
 
 def test_longer_blocks_are_run_a_dozen_times_at_least():
