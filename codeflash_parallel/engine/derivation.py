@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import time
+from typing import NamedTuple
 
 import anyio
 
@@ -48,6 +49,13 @@ class Derived:
     breaks: Mapping[int, str] = field(default_factory=dict)
     sizes: tuple[int, int] = (0, 0)
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+class First(NamedTuple):
+    """The first of two replays, and when it ended."""
+
+    report: GuestReport
+    ended_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +98,8 @@ class Replays:
     ) -> tuple[list[GuestReport], Derived]:
         """Return two replays of captured calls, and the derived calls on which they agree."""
         order = in_order(drawn.derived, breaks_of(drawn))
-        replays = await self._replays(captured, made, order)
+        first = await self.first(made, order)
+        replays = [first.report, await self.second(first, captured, made, order)]
         found = sorted_out(drawn, captured, replays)
         if tuple(found.calls) != order:
             # Others come before them now than before.
@@ -99,13 +108,21 @@ class Replays:
             found = found if again.calls.keys() == found.calls.keys() else again
         return replays[:2], found
 
-    async def _replays(
-        self, captured: Mapping[int, CallOutcome], made: Sequence[int], order: Sequence[int]
-    ) -> list[GuestReport]:
-        # One after the other: both may write below the same private folder.
-        first = await self._replay(HASH_SEEDS[0], made, order)
-        await another_second(time() if _varies(captured, first) else self.captured_s)
-        return [first, await self._replay(HASH_SEEDS[1], made, order)]
+    async def first(self, made: Sequence[int], derived: Sequence[int] = ()) -> First:
+        """Make calls for the first time."""
+        return First(await self._replay(HASH_SEEDS[0], made, derived), time())
+
+    async def second(
+        self,
+        first: First,
+        captured: Mapping[int, CallOutcome],
+        made: Sequence[int],
+        derived: Sequence[int] = (),
+    ) -> GuestReport:
+        """Make the same calls again, under another hash seed and in another second."""
+        # Not at the same time: both may write below the same private folder.
+        await another_second(first.ended_s if _varies(captured, first.report) else self.captured_s)
+        return await self._replay(HASH_SEEDS[1], made, derived)
 
     async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
         workspace = hashed(self.workspace, seed)

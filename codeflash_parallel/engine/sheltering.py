@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.derivation import Replays
+from codeflash_parallel.engine.derivation import First, Replays
 from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable, without_unkept
 
 
@@ -93,24 +94,38 @@ async def replayed(
     if not made:
         return Replayed(found=stable(captured, [], repeated))
 
-    async def at(aside: tuple[str, ...]) -> Replayed:
-        replays, _ = await replace(making, aside=aside).run(captured, made)
-        return Replayed(found=stable(captured, replays, repeated), replays=replays, aside=aside)
+    async def once(aside: tuple[str, ...]) -> _Level:
+        at = replace(making, aside=aside)
+        first = await at.first(made)
+        return _Level(at, first, len(stable(captured, [first.report], repeated).calls))
 
-    best = await at(levels[0] if levels else ())
-    bound = best.found.bound
-    left = [i for i in made if i not in best.found.calls and bound.get(i, SURROUNDINGS) == SURROUNDINGS]
-    if not bound or not best.aside or not left:
-        return best
+    best = await once(levels[0] if levels else ())
+    bound = stable(captured, [best.first.report], repeated).bound
+    left = [index for index in made if bound.get(index) == SURROUNDINGS and best.making.aside]
     some = {index: call for index, call in captured.items() if repeated.get(index, index) in set(left)}
-    others, _ = await making.run(some, left)
+    sheltered = await making.first(left) if left else None
+    if sheltered is not None and not stable(some, [sheltered.report], repeated).calls:
+        sheltered = None
+    for aside in levels[1:] if sheltered is not None else ():
+        other = await once(aside)
+        best = other if other.calls > best.calls else best
+    # What is made for a second time waits for another second of the clock: all of it once.
+    replays = [best.first.report, await best.making.second(best.first, captured, made)]
+    found = stable(captured, replays, repeated)
+    without = Replayed(found=found, replays=replays, aside=best.making.aside)
+    if sheltered is None:
+        return without
+    others = [sheltered.report, await making.second(sheltered, some, left)]
     saved = stable(some, others, repeated)
-    if not saved.calls:
-        return best
-    for aside in levels[1:]:
-        other = await at(aside)
-        best = other if len(other.found.calls) > len(best.found.calls) else best
-    return replace(_joined(best, saved), others=others)
+    return replace(_joined(without, saved), others=others) if saved.calls else without
+
+
+class _Level(NamedTuple):
+    """What calls gave that were made once without some files, and how many of them do not need these."""
+
+    making: Replays
+    first: First
+    calls: int
 
 
 def _joined(best: Replayed, saved: Stability) -> Replayed:

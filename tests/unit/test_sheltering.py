@@ -10,7 +10,7 @@ import pytest
 
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.derivation import Derived, Replays
+from codeflash_parallel.engine.derivation import First, Replays
 from codeflash_parallel.engine.sheltering import replayed, warnings_of
 
 pytestmark = pytest.mark.anyio
@@ -24,18 +24,21 @@ class Making:
 
     needs: Mapping[int, Sequence[str]]
     aside: tuple[str, ...] = ()
-    made: list[tuple[tuple[str, ...], tuple[int, ...]]] = field(default_factory=list)
+    made: list[tuple[str, tuple[str, ...], tuple[int, ...]]] = field(default_factory=list)
 
-    def _report(self, made: Sequence[int]) -> list[GuestReport]:
-        self.made.append((self.aside, tuple(made)))
+    def _report(self, time: str, made: Sequence[int]) -> GuestReport:
+        self.made.append((time, self.aside, tuple(made)))
         missing = {"tests": {"tests/test_a.py", "tests/data"}}.get("".join(self.aside), set(self.aside))
         there = tuple(_call(i) for i in made if not missing & set(self.needs.get(i, ())) and i in self.needs)
-        return [GuestReport(calls=there)] * 2
+        return GuestReport(calls=there)
 
-    async def run(
-        self, _captured: Mapping[int, CallOutcome], made: Sequence[int]
-    ) -> tuple[list[GuestReport], Derived]:
-        return self._report(made), Derived()
+    async def first(self, made: Sequence[int]) -> First:
+        return First(self._report("first", made), ended_s=0.0)
+
+    async def second(
+        self, _first: First, _captured: Mapping[int, CallOutcome], made: Sequence[int]
+    ) -> GuestReport:
+        return self._report("second", made)
 
 
 def _call(index: int) -> CallOutcome:
@@ -46,11 +49,11 @@ async def _replayed(making: Making, calls: int) -> Any:
     return await replayed(cast("Replays", making), {i: _call(i) for i in range(calls)}, (FOLDERS, FILES))
 
 
-async def test_who_needs_nothing_is_replayed_once_without_any_of_it() -> None:
+async def test_who_needs_nothing_is_replayed_twice_without_any_of_it() -> None:
     making = Making({0: (), 1: ()})
     found = await _replayed(making, 2)
     assert (tuple(found.found.calls), found.aside, found.sheltered) == ((0, 1), FOLDERS, ())
-    assert making.made == [(FOLDERS, (0, 1))]
+    assert making.made == [("first", FOLDERS, (0, 1)), ("second", FOLDERS, (0, 1))]
     assert warnings_of(found) == ()
 
 
@@ -63,7 +66,7 @@ async def test_what_nothing_saves_is_tried_once_with_everything_there() -> None:
         (),
         1,
     )
-    assert making.made == [(FOLDERS, (0, 1)), ((), (1,))]
+    assert making.made == [("first", FOLDERS, (0, 1)), ("first", (), (1,)), ("second", FOLDERS, (0, 1))]
 
 
 async def test_who_needs_data_only_is_replayed_without_the_files_of_tests() -> None:
@@ -82,6 +85,14 @@ async def test_who_needs_a_test_is_sheltered() -> None:
     found = await _replayed(making, 4)
     assert (tuple(found.found.calls), found.aside, found.sheltered) == ((0, 1, 2), FILES, (1,))
     assert list(found.found.bound) == [3]
+    # No level and no call is made for a second time but those that count.
+    assert making.made == [
+        ("first", FOLDERS, (0, 1, 2, 3)),
+        ("first", (), (1, 2, 3)),
+        ("first", FILES, (0, 1, 2, 3)),
+        ("second", FILES, (0, 1, 2, 3)),
+        ("second", (), (1, 2, 3)),
+    ]
     assert warnings_of(found) == (
         "1 of 3 captured calls need something of the tests: they are made again with the tests beside them.",
     )
