@@ -77,6 +77,12 @@ class BehaviorPhase:
         """Compare from now on what the functions give whose calls are timed in the place of the targets'."""
         self._screening.watched.callers = callers.ground if callers else None
 
+    async def learn_ahead(self, entries: Sequence[Entry]) -> None:
+        """Learn what calls of watched functions give before candidates that change these need it."""
+        for entry in entries:
+            if entry.result is None and isinstance(made := await self._drafting.candidate(entry), Candidate):
+                await self._screening.watched.learn(made)
+
     async def run(self, source: Entries) -> None:
         """Judge everything that the source gives, and what comes of it. Cancelling kills what runs."""
         endless = float("inf")

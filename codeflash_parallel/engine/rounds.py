@@ -92,7 +92,8 @@ class Rounds:
     async def _checked(self, source: Entries) -> Sequence[Entry]:
         """Judge candidates; return repairs of those that fresh inputs reject.
 
-        Fresh inputs are made beside the choice of what is timed and the checks, twins beside the checks.
+        Fresh inputs are made beside the choice of what is timed and the checks; beside the checks twins, and
+        what calls of watched functions give.
         """
         self._context.steps.begin("")
         learned = anyio.Event()
@@ -111,22 +112,36 @@ class Rounds:
             return await self._behavior.repaired(screened)
 
     async def _learn(self, source: Entries, learned: anyio.Event) -> None:
-        """Make fresh inputs for candidates that are there; for others that is done once all have come."""
-        if isinstance(source, Sequence):
-            there = source[: self._context.settings.max_candidates or None]
-            made = [await self._drafting.candidate(entry) for entry in there]
-            await self._fresh.learn([one for one in made if isinstance(one, Candidate)])
+        """Make fresh inputs for candidates that are there; for others that is done once all have come.
+
+        Then learn what candidates need who change more than targets: they would wait for it.
+        """
+        there: Sequence[Entry] = source if isinstance(source, Sequence) else ()
+        there = there[: self._context.settings.max_candidates or None]
+        made = [await self._drafting.candidate(entry) for entry in there]
+        await self._fresh.learn([one for one in made if isinstance(one, Candidate)])
         learned.set()
+        async with self._context.quiet.shared():
+            await self._behavior.learn_ahead(there)
 
     async def _compare(self, passed: Sequence[Entry], learned: anyio.Event) -> None:
-        """Compare candidates that have passed on fresh inputs, once these are there."""
-        if passed:
-            await learned.wait()
+        """Have candidates that passed run the tests that they owe, and compare them on fresh inputs."""
+        if not passed:
+            return
+        await learned.wait()
         self._compared.update(entry.id for entry in passed)
         await self._fresh.cover(passed)
-        if self._fresh.known and passed:
-            self._context.steps.begin("candidates make the calls with fresh inputs")
-            await self._admission.compare(passed, self._fresh)
+        owing = [entry for entry in passed if entry.owes_tests]
+        tests = "tests that the first check left out, " if owing else ""
+        self._context.steps.begin(f"{tests}calls with fresh inputs")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._compare_admitted, owing)
+            tasks.start_soon(self._compare_admitted, [entry for entry in passed if not entry.owes_tests])
+
+    async def _compare_admitted(self, entries: Sequence[Entry]) -> None:
+        await self._admission.admit(entries)
+        if self._fresh.known:
+            await self._admission.compare([entry for entry in entries if entry.passed], self._fresh)
 
     async def _make_twins(self) -> None:
         """Make twins of the calls that are timed, once."""
@@ -144,8 +159,6 @@ class Rounds:
             await self._behavior.run(source)
         finally:
             self._kills.save()
-        self._context.steps.begin("tests that the first check left out")
-        await self._admission.admit(self._account.newly_passed())
 
     def _keep(self, callers: Callers | None) -> bool:
         """Say whether all candidates that are to race have the functions whose calls are timed."""

@@ -36,8 +36,10 @@ from codeflash_parallel.worktrees.pool import Slot
 
 #: An example whose input is no longer than this, in characters, is small enough.
 SHORT = 40
-#: Rounds, and inputs that are tried in each.
-ROUNDS, TRIES = 3, 60
+#: Rounds, and inputs that are tried in each; fewer where looking at a call takes long, none instead of few.
+ROUNDS, TRIES, LEAST_TRIES = 3, 60, 10
+#: CPU time of the tries of one round, on each side.
+TRYING_NS = 300_000_000
 #: Of the baseline's processes, which bound each call themselves; after so many seconds no round begins.
 _TRYING, _LAST_S = Limits(wall_s=10.0, cpu_s=2.0), 1.5
 #: Smaller inputs are numbered from here on; derived ones never get that far.
@@ -82,6 +84,8 @@ class Shrinking:
             return outcome
         if difference.call not in known or known[difference.call].args != difference.inputs:
             return outcome  # not one of the targets' calls
+        if self._tries < LEAST_TRIES:
+            return outcome
         parent = Path(self._baseline.inputs).parent
         folder = Path(await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, dir=parent, prefix="shrunk-")))
         try:
@@ -90,6 +94,12 @@ class Shrinking:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
         return outcome if found is None else replace(outcome, difference=found)
+
+    @property
+    def _tries(self) -> int:
+        """How many inputs are tried in a round, by what looking at a captured call takes."""
+        call_ns = self._baseline.replay_cpu_ns // max(1, len(self._baseline.calls))
+        return min(TRIES, TRYING_NS // max(1, call_ns))
 
     async def _search(
         self, code: Code, difference: FirstDifference, candidate: Candidate, slot: Slot, folder: Path
@@ -129,7 +139,7 @@ class Shrinking:
         """Return what the baseline gives for simpler inputs, the smallest first."""
         context, baseline = self._context, self._baseline
         base = (example.source, example.index)
-        spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, TRIES)
+        spec = shrink_spec(context.guest, baseline.inputs, base, str(out), first, self._tries)
         async with context.pool.baselines_turn:
             slot = context.pool.baseline
             workspace = hashed(slot.workspace, HASH_SEEDS[1])

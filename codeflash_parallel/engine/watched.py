@@ -94,15 +94,20 @@ class Watched:
             candidate: it is staged.
             slot: where.
         """
-        functions = self._functions(candidate) if outcome.code is Code.OK else ()
-        if functions and functions not in self._known:
-            async with self._context.pool.baselines_turn:
-                if functions not in self._known:
-                    self._known[functions] = await self._learned(functions)
+        if outcome.code is Code.OK:
+            await self.learn(candidate)
         for ground in self._grounds(candidate):
             if outcome.code is Code.OK:
                 outcome = await self._judged(outcome, candidate, slot, ground)
         return outcome
+
+    async def learn(self, candidate: Candidate) -> None:
+        """Learn what calls of the functions give that a candidate may change beside the targets, once."""
+        functions = self._functions(candidate)
+        if functions and functions not in self._known:
+            async with self._context.pool.baselines_turn:
+                if functions not in self._known:
+                    self._known[functions] = await self._learned(functions)
 
     async def _judged(
         self, outcome: CheckOutcome, candidate: Candidate, slot: Slot, ground: Ground
