@@ -1,4 +1,4 @@
-"""The arms of one layout: a new process each, kept until the block is left."""
+"""The arms of one layout: a new process each, until the field is closed."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ PATIENCE_S = 10.0
 
 
 class Field:
-    """Templates by arm, and why the lost ones were lost. Made by `open_field`.
+    """Templates by arm, and why the lost ones were lost. Made by `start_field`.
 
     Attributes:
         start_ns: CPU time that each process needed to become ready.
+        littered: units have left something in folders of theirs.
     """
 
     def __init__(self) -> None:
         self.templates: dict[str, Template] = {}
         self.lost: dict[str, ArmLost] = {}
         self.start_ns: dict[str, int] = {}
+        self.littered = False
         self._leftovers: dict[str, Leftovers] = {}
 
     async def lose(self, arm: str, error: ArmLost) -> None:
@@ -60,25 +62,35 @@ class Field:
         """Remove what units left in folders of theirs; return the arms where that is not possible."""
         for arm in self._leftovers.keys() - self.templates.keys():  # closed, with all that was its own
             del self._leftovers[arm]
-        return frozenset(arm for arm, leftovers in self._leftovers.items() if not leftovers.remove())
+        unclean = frozenset(arm for arm, leftovers in self._leftovers.items() if not leftovers.remove())
+        self.littered |= any(leftovers.had_some for leftovers in self._leftovers.values())
+        return unclean
 
     def in_shared_memory(self) -> frozenset[str]:
         """Return the names in the host's shared memory that may be an arm's."""
-        reaches_it = any(template.shares_memory for template in self.templates.values())
-        return read_shared() if reaches_it else frozenset()
+        return read_shared() if self.shares_memory else frozenset()
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether what lies in the host's shared memory may be one of the arms'."""
+        return any(template.shares_memory for template in self.templates.values())
+
+    def rss_bytes(self) -> int:
+        """Return the resident memory of all arms; what they share counts for each."""
+        return sum(template.rss_bytes() for template in self.templates.values())
 
     async def close(self) -> None:
-        """Close every arm."""
-        async with anyio.create_task_group() as tasks:
-            for template in self.templates.values():
-                tasks.start_soon(template.close)
+        """Close every arm. Cancelling waits for it."""
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            async with anyio.create_task_group() as tasks:
+                for template in self.templates.values():
+                    tasks.start_soon(template.close)
 
 
-@asynccontextmanager
-async def open_field(
+async def start_field(
     bench: Bench, arms: Sequence[Arm], plan: RacePlan, hash_seed: int, left_s: float = inf
-) -> AsyncIterator[Field]:
-    """Start every arm and wait until it is ready or lost; all are killed when the block is left.
+) -> Field:
+    """Start every arm and wait until it is ready or lost; whoever calls this closes what it returns.
 
     The baseline comes first in `arms`; where it is lost, nothing else is waited for.
 
@@ -97,13 +109,26 @@ async def open_field(
         with anyio.move_on_after(left_s) as scope:
             await _start_all(field, bench, arms, plan, hash_seed)
             await _ready_all(field, arms)
-        if scope.cancelled_caught:
-            raise OutOfTime
         field.remember()
+    except BaseException:
+        await field.close()
+        raise
+    if scope.cancelled_caught:
+        await field.close()
+        raise OutOfTime
+    return field
+
+
+@asynccontextmanager
+async def open_field(
+    bench: Bench, arms: Sequence[Arm], plan: RacePlan, hash_seed: int
+) -> AsyncIterator[Field]:
+    """Do what `start_field` does, and kill all arms when the block is left."""
+    field = await start_field(bench, arms, plan, hash_seed)
+    try:
         yield field
     finally:
-        with anyio.move_on_after(CLOSE_S, shield=True):
-            await field.close()
+        await field.close()
 
 
 async def _start_all(field: Field, bench: Bench, arms: Sequence[Arm], plan: RacePlan, hash_seed: int) -> None:

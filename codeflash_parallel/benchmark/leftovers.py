@@ -42,16 +42,20 @@ class Leftovers:
     Args:
         folders: absolute paths.
         view: where they are seen from; ``/proc/<pid>/root`` shows what a process sees.
+
+    Attributes:
+        had_some: something new was found.
     """
 
     def __init__(self, folders: Iterable[Path], view: Path = Path("/")) -> None:
         self._folders = tuple(folder.parent.resolve() / folder.name for folder in folders)
-        self._view = view
+        self._view, self.had_some = view, False
         self._before = self._look()
 
     def remove(self) -> bool:
         """Remove what is new; return whether everything is as it was, as far as can be told."""
         new = self._look().keys() - self._before.keys()
+        self.had_some |= bool(new)
         # What lies in a folder that is new itself is gone with it.
         for path in (path for path in new if path.parent not in new):
             # (Folders may be nested so deep that they cannot be removed: then they are said.)

@@ -120,6 +120,7 @@ class RacePlan:
         max_rounds: rounds at most.
         dear: one call is long, or the budget short: the field is cut while the race goes on.
         together: long calls of all arms may run at once from the first round on.
+        ahead: the next processes may be started while rounds are held, on another core.
         count_repeats: what is gained on inputs seen before is credited, whatever is gained on others.
         share: part of the error budget `1 - confidence` that this race may spend.
         cores: the cores that rounds may be put on; empty: the arms are not pinned.
@@ -145,6 +146,7 @@ class RacePlan:
     max_rounds: int = 72
     dear: bool = False
     together: bool = False
+    ahead: bool = False
     count_repeats: bool = False
     share: float = 1.0
     cores: tuple[int, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import exp
@@ -12,10 +12,11 @@ from statistics import median
 
 import anyio
 
+from codeflash_parallel.benchmark.ahead import FieldAhead
 from codeflash_parallel.benchmark.conduct import cache_isolation, misconduct, unstable_groups
 from codeflash_parallel.benchmark.cutting import places
 from codeflash_parallel.benchmark.decide import SPRINT_ROUNDS, Looks, centre
-from codeflash_parallel.benchmark.field import Field, open_field
+from codeflash_parallel.benchmark.field import Field, start_field
 from codeflash_parallel.benchmark.lost import ArmLost, ArmSlow, OutOfTime, code_of, out_of
 from codeflash_parallel.benchmark.noise import rounds_needed, visible_gain
 from codeflash_parallel.benchmark.plan import BASELINE, NULL, Arm, Group, RacePlan, RaceStage
@@ -47,6 +48,10 @@ NULL_SHARE = 0.5
 #: A round ends by itself when the budget does, within one block. What else an arm may keep us waiting with (a
 #: fork, copies of inputs, the encoding of outcomes) is cut so many seconds later.
 LAST_BLOCK_S = 1.0
+
+#: The next processes are started when so many rounds are left of a layout, where they need no more than this
+#: share of the free memory.
+ROUNDS_AHEAD, AHEAD_SHARE = 2, 0.25
 
 #: Hash seeds are drawn below this (the interpreter takes 0 to 4294967295).
 HASH_SEEDS = 2**32
@@ -115,11 +120,28 @@ class _Race:
         self._rounds: list[Round] = []
         self._round_ns: list[int] = []
         self._out: dict[str, Out] = {}
+        self._ahead: FieldAhead | None = None
         self._stopped = ""  # by the budget, and how
         self._lost_baseline = ""
         self._started_ns = self._mark_ns = time.perf_counter_ns()
 
     async def hold(self, told: Callable[[], None]) -> None:
+        """Hold the race; what it starts ahead is ended.
+
+        Raises:
+            ArmLost: the baseline is lost.
+        """
+        failed: ArmLost | None = None
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                await self._hold_layouts(told)
+            except ArmLost as error:  # its own type, and not a group of it
+                failed = error
+            await self._drop_ahead()
+        if failed is not None:
+            raise failed
+
+    async def _hold_layouts(self, told: Callable[[], None]) -> None:
         layout = 0
         while self._goes_on():
             try:
@@ -145,22 +167,56 @@ class _Race:
             ArmLost: the baseline is lost.
             OutOfTime: the budget was spent before all were ready.
         """
-        arms = [*self._fixed.values(), *(self._arms[c] for c in self._timed)]
-        seed, left_s = self._random.randrange(HASH_SEEDS), self._left_ns() / SECOND
-        async with open_field(self._bench, arms, self._plan, seed, left_s) as field:
+        field = await self._started()
+        try:
             self._take_lost(field, len(self._rounds) + 1)
             if BASELINE in field.lost:
                 raise field.lost[BASELINE]
+            await self._clear(field)
             await self._hold_layout(field, layout, told)
+        finally:
+            await field.close()
+
+    async def _started(self) -> Field:
+        """Return processes of all who race, those that were started ahead if there are any."""
+        ahead, self._ahead = self._ahead, None
+        field = await ahead.take() if ahead is not None else None
+        return await self._start() if field is None else field
+
+    def _start(self) -> Awaitable[Field]:
+        arms = [*self._fixed.values(), *(self._arms[c] for c in self._timed)]
+        seed, left_s = self._random.randrange(HASH_SEEDS), self._left_ns() / SECOND
+        return start_field(self._bench, arms, self._plan, seed, left_s)
+
+    def _start_ahead(self, field: Field, rounds: int) -> None:
+        """Start the next processes while the last rounds of a field are held, if they seem to be needed.
+
+        What a start leaves in the arms' folders would be taken for the units', and be removed: that is why it
+        is not done where these leave something, and why the processes are ended where both come together.
+
+        Args:
+            rounds: that are still to be held.
+        """
+        is_end = len(self._rounds) + rounds == self._plan.least_rounds
+        fits = field.rss_bytes() <= AHEAD_SHARE * read_machine().memory_bytes
+        is_apart = self._plan.ahead and not field.littered and not field.shares_memory
+        if rounds == ROUNDS_AHEAD and self._ahead is None and is_apart and fits and not is_end:
+            self._ahead = FieldAhead(self._tasks, self._start)
+
+    async def _drop_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            await ahead.drop()
 
     async def _hold_layout(self, field: Field, layout: int, told: Callable[[], None]) -> None:
         if not self._scales:
             await self._prepare(field)
         if not self._scales:
             return
-        for _ in range(self._plan.layout_rounds):
+        for number in range(self._plan.layout_rounds):
             if not self._goes_on():
                 return
+            self._start_ahead(field, self._plan.layout_rounds - number)
             round_ = await self._round(field, layout)
             if round_ is None:
                 self._stopped = f"the budget was spent {self._so_far}"
@@ -174,6 +230,8 @@ class _Race:
             await self._take_refused(field)
             self._looks = after_round(self._looks, self._rounds, self._plan, self._out)
             await self._clear(field)
+            if field.littered:
+                await self._drop_ahead()
             told()
 
     async def _round(self, field: Field, layout: int) -> Round | None:

@@ -109,6 +109,10 @@ class Template:
             raise ArmLost("named a process that is not its own to be timed")
         return Unit(self, pid)
 
+    def rss_bytes(self) -> int:
+        """Return the resident memory of the process."""
+        return Witness(self._seat.pid).memory().now
+
     def reaped_ns(self) -> int:
         """Return the CPU time of the units that have ended and of all that they reaped, by the kernel."""
         return reaped_children_ns(self._seat.pid)

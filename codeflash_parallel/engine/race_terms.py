@@ -10,6 +10,10 @@ from codeflash_parallel.benchmark.policy import Policy
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.workload import Workload, budget_ns
 from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.process.machine import read_machine
+
+#: Cores from which on processes are started beside rounds.
+_CORES_AHEAD = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +45,7 @@ def race_terms(context: RunContext, workload: Workload, policy: Policy) -> RaceT
 
 def race_plan(settings: Settings, workload: Workload, started_ns: int) -> RacePlan:
     """Return the rules of races; the start of a process counts where the budget is automatic."""
+    machine = read_machine()
     return RacePlan(
         groups=workload.groups,
         work=workload.work,
@@ -51,5 +56,6 @@ def race_plan(settings: Settings, workload: Workload, started_ns: int) -> RacePl
         max_cpu_cost=settings.max_cpu_cost,
         count_repeats=settings.count_repeats,
         budget_ns=budget_ns(settings, workload, started_ns),
+        ahead=min(machine.cores, machine.quota_cores) >= _CORES_AHEAD,
         cores=tuple(sorted(os.sched_getaffinity(0))),
     )

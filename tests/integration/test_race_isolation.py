@@ -16,11 +16,12 @@ from tempfile import NamedTemporaryFile
 import pytest
 from test_race import CODES, Project, plan_of
 
+from codeflash_parallel.benchmark.ahead import FieldAhead
 from codeflash_parallel.benchmark.field import Field
 from codeflash_parallel.benchmark.lost import ArmLost
 from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
 from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import CacheIsolation, RaceFailed
+from codeflash_parallel.benchmark.raced import CacheIsolation, Raced, RaceFailed
 from codeflash_parallel.benchmark.samples import BlockKind
 from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
 from codeflash_parallel.benchmark.unit import SMALL_S, Job, Template, Unit
@@ -257,6 +258,42 @@ async def test_arms_of_different_worlds_are_not_raced(track: Track) -> None:
     raced = await race(bench, arms[0], arms[1:], track.plan, random=Random(1))
     assert isinstance(raced, RaceFailed)
     assert "different levels of isolation: L0, L1" in raced.reason
+
+
+PLAIN = "def run():\n    return sum(i * i for i in range(2_000))\n"
+LITTERS = PLAIN.replace(
+    "def run():\n",
+    "import os\nLEFT = os.path.join(os.environ['TMPDIR'], 'left')\n\ndef run():\n    open(LEFT, 'w').close()\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("level", "source", "is_ahead"),
+    [(L2, PLAIN, True), pytest.param(L2, LITTERS, False, id="litters"), (L1, PLAIN, False)],
+)
+async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be_mixed_up(
+    track: Track, level: IsolationLevel, source: str, is_ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a unit leaves is removed after its round: nothing of another process may lie there then."""
+    begun: list[FieldAhead] = []
+    monkeypatch.setattr(
+        "codeflash_parallel.benchmark.race.FieldAhead",
+        lambda *how: begun.append(FieldAhead(*how)) or begun[-1],
+    )
+    prober = Prober(interpreter=Path(sys.executable), guest_dir=track.guest_dir, cache=track.cache)
+    if why_not := prober.probe(level).why_not:
+        pytest.skip(f"{level}: {why_not}")
+    bench = Bench(runner=track.runner, guest_dir=track.guest_dir, limits=Limits(wall_s=60))
+    arm = track.arm(level, source)
+    # Four sets of processes of three rounds each, and nobody is given up: the first round shows who litters.
+    rules = {"layout_rounds": 3, "max_rounds": 12, "giving_up": 1e-9, "ahead": True}
+    plan = replace(track.plan.confirmation(60 * 10**9), **rules)
+    raced = await race(bench, arm, [arm], plan, random=Random(1))
+    assert isinstance(raced, Raced), raced
+    assert len({round_.layout for round_ in raced.rounds}) == 4
+    assert raced.cache_isolation is CacheIsolation.EMPTIED
+    # The last set is the one with which a race usually ends.
+    assert len(begun) == (3 if is_ahead else 0)
 
 
 @pytest.mark.campaign
