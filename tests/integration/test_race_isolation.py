@@ -290,10 +290,11 @@ async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be
     plan = replace(track.plan.confirmation(60 * 10**9), **rules)
     raced = await race(bench, arm, [arm], plan, random=Random(1))
     assert isinstance(raced, Raced), raced
-    assert len({round_.layout for round_ in raced.rounds}) == 4
     assert raced.cache_isolation is CacheIsolation.EMPTIED
-    # The last set is the one with which a race usually ends.
-    assert len(begun) == (3 if is_ahead else 0)
+    # A set of which a round was void has one more after it.
+    sets = len({round_.layout for round_ in raced.rounds})
+    assert sets >= 4
+    assert len(begun) in ({sets - 1, sets} if is_ahead else {0})
 
 
 @pytest.mark.campaign
