@@ -78,11 +78,16 @@ def _by_arm(blocks: Iterable[Block]) -> Mapping[str, Sequence[Block]]:
 def _surely_more_ns(costs: Sequence[Mapping[str, float]], arm: str, share: float, least_ns: float) -> float:
     """Return by what an arm's costs exceed those of its peer and of the baseline; 0 unless they surely do.
 
+    The second baseline is charged nothing: it puts nothing off, and is colder than the first one, which has
+    the core more often. Where candidates' blocks hold more calls it has no peer that would show that.
+
     Args:
         costs: of every round, by arm; arms that have none are absent.
         share: excess over the usual costs up to which nothing is said.
         least_ns: the same as nanoseconds.
     """
+    if arm == NULL:
+        return 0.0
     both = [found for found in costs if arm in found and BASELINE in found]
     peers = _peers(both, arm)
     pairs = [(found[arm], _usual_ns(found, peers)) for found in both]

@@ -271,6 +271,16 @@ def warm_baseline(costs):
     return round_of(*(replace(block(arm, 8e6), prepared_ns=costs.get(arm, 100_000)) for arm in order))
 
 
+def test_the_second_baseline_is_not_charged_for_being_colder_than_the_first():
+    """Where candidates' blocks hold more calls nobody else's costs can be compared with its own."""
+    costs = {NULL: 150_000, "a": 150_000}
+    order = palindromes(3, Random(2), arms=tuple(costs))
+    blocks = [replace(block(arm, 8e6), prepared_ns=costs.get(arm, 100_000)) for arm in order]
+    rounds = [round_of(*(replace(b, calls=4 * b.calls) if b.arm == "a" else b for b in blocks))] * 40
+
+    assert track(rounds, NULL, ONE).deferred_ns == 0
+
+
 @pytest.mark.parametrize("peer", [NULL, "b"])
 def test_an_arm_is_not_charged_for_what_its_equals_take_as_well(peer):
     """The baseline has its turn more often, stays warm and is quicker at the same."""
