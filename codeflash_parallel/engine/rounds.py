@@ -104,6 +104,7 @@ class Rounds:
                     self._timed = await self._workload(choose_workload)
                 self._behavior.watch(self._timed.callers if self._timed else None)
                 tasks.start_soon(self._make_twins)
+                tasks.start_soon(self._learn_ahead, source, learned)
                 await self._screen(source)
                 screened = [one for one in self._account.newly_passed() if one.id not in self._compared]
                 await self._compare(screened, learned)
@@ -112,17 +113,21 @@ class Rounds:
             return await self._behavior.repaired(screened)
 
     async def _learn(self, source: Entries, learned: anyio.Event) -> None:
-        """Make fresh inputs for candidates that are there; for others that is done once all have come.
-
-        Then learn what candidates need who change more than targets: they would wait for it.
-        """
-        there: Sequence[Entry] = source if isinstance(source, Sequence) else ()
-        there = there[: self._context.settings.max_candidates or None]
-        made = [await self._drafting.candidate(entry) for entry in there]
+        """Make fresh inputs for candidates that are there; for others that is done once all have come."""
+        made = [await self._drafting.candidate(entry) for entry in self._there(source)]
         await self._fresh.learn([one for one in made if isinstance(one, Candidate)])
         learned.set()
+
+    async def _learn_ahead(self, source: Entries, learned: anyio.Event) -> None:
+        """Learn what candidates need who change more than targets, then: they would wait for it."""
+        await learned.wait()
         async with self._context.quiet.shared():
-            await self._behavior.learn_ahead(there)
+            await self._behavior.learn_ahead(self._there(source))
+
+    def _there(self, source: Entries) -> Sequence[Entry]:
+        """Return the candidates that are there already."""
+        most = self._context.settings.max_candidates or None
+        return source[:most] if isinstance(source, Sequence) else ()
 
     async def _compare(self, passed: Sequence[Entry], learned: anyio.Event) -> None:
         """Have candidates that passed run the tests that they owe, and compare them on fresh inputs."""
