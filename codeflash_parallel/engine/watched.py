@@ -11,12 +11,14 @@ arguments is a hint.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -198,8 +200,8 @@ async def learn(context: RunContext, guest: Guest, inputs: Path, tests: Sequence
     spec = selected_run_spec(guest, workspace, whole, run)
     limits, steps = later_limits(whole), context.steps
     watch = steps.tests("run of the tests, calls of other functions are captured")
-    report = (await run_guest(guest, workspace, spec, limits, watch=watch)).report
-    await slot.discard()
+    async with _cleaned(slot):
+        report = (await run_guest(guest, workspace, spec, limits, watch=watch)).report
     first = len(whole.targets)
     captured = {i: call for i, call in captured_calls(whole, report).items() if call.target >= first}
     making = Replays(
@@ -212,10 +214,20 @@ async def learn(context: RunContext, guest: Guest, inputs: Path, tests: Sequence
     )
     files = tuple(context.mirror.paths(context.snapshot))
     needed = {target.path for target in guest.targets}
-    got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
-    await slot.discard()
+    async with _cleaned(slot):
+        got = await replayed(making, captured, absences(files, whole.asked, whole.rootdir, needed))
     steps.begin("")
     return Learned(report=report, captured=captured, got=got)
+
+
+@asynccontextmanager
+async def _cleaned(slot: Slot) -> AsyncIterator[None]:
+    """Discard what is left in a slot, also where it is no longer wanted: others go on in it."""
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await slot.discard()
 
 
 def baseline_of(whole: Baseline, guest: Guest, learned: Learned, inputs: Path, check_ns: int) -> Baseline:
