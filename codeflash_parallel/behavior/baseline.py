@@ -47,7 +47,7 @@ class Baseline:
         third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
-        costs_ns: CPU time of each call of `calls`, `repeats` and `unstable`, the least of all observed.
+        costs_ns: CPU time of each call of `calls` and `repeats`, the least of all observed, for cost groups.
         copies_ns: CPU time of making the inputs of each of these calls again.
         inputs_of: by index of those, what calls of one target with equal inputs share.
         derived: stable outcomes of calls with derived inputs by index, in the order in which they are made.
@@ -60,7 +60,7 @@ class Baseline:
         manners: how values told what they hold in these calls, and what was still to come after them.
         aside: what lies elsewhere while calls are made again: the tests, relative to the workspace's root.
         sheltered: calls that need something of it, derived ones as well: they are made with all of it there.
-        unstable: tests of captured calls whose outcome the baseline itself does not repeat, by index.
+        unstable: captured calls whose outcome the baseline itself does not repeat.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
@@ -111,7 +111,7 @@ class Baseline:
     manners: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     sheltered: tuple[int, ...] = ()
-    unstable: Mapping[int, str] = field(default_factory=dict)
+    unstable: int = 0
     uncaptured: Mapping[str, int] = field(default_factory=dict)
     observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
     cpu_ns: int = 0
@@ -170,15 +170,6 @@ class Baseline:
         return tuple(sorted(found.values()))
 
     @property
-    def timed(self) -> dict[int, str]:
-        """Return the captured calls that may be timed, and their tests.
-
-        Where most of them give something else in each process (hashes, say), these are timed all the same.
-        """
-        compared = {index: call.test for index, call in self.calls.items()} | dict(self.repeats)
-        return compared | dict(self.unstable) if len(compared) < len(self.unstable) else compared
-
-    @property
     def parts(self) -> tuple[Part, ...]:
         """Return the replays of a candidate: without the tests, and where calls need them with them there.
 
@@ -208,7 +199,7 @@ class Baseline:
             changed_globals=self.changed_globals,
             manners=frozenset(self.manners),
             repeated=len(self.repeats),
-            unstable=len(self.unstable),
+            unstable=self.unstable,
             uncaptured=self.uncaptured,
         )
 

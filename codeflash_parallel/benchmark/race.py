@@ -198,9 +198,10 @@ class _Race:
             rounds: that are still to be held.
         """
         is_end = len(self._rounds) + rounds == self._plan.least_rounds
-        fits = field.rss_bytes() <= AHEAD_SHARE * read_machine().memory_bytes
-        is_apart = self._plan.ahead and not field.littered and not field.shares_memory
-        if rounds == ROUNDS_AHEAD and self._ahead is None and is_apart and fits and not is_end:
+        if not self._plan.ahead or rounds != ROUNDS_AHEAD or is_end:
+            return
+        is_apart = not field.littered and not field.shares_memory
+        if is_apart and field.rss_bytes() <= AHEAD_SHARE * read_machine().memory_bytes:
             self._ahead = FieldAhead(self._tasks, self._start)
 
     async def _drop_ahead(self) -> None:

@@ -65,12 +65,10 @@ class Replayed:
         return {index: min((call.copy_ns for call in calls), default=0) for index, calls in again.items()}
 
     def _again(self, captured: Mapping[int, CallOutcome]) -> dict[int, list[CallOutcome]]:
-        """Return what all replays say of each such call (unstable ones as well) or of what it repeats."""
+        """Return what all replays say of each such call, or of that which it repeats, by index."""
         repeated = repetitions(captured)
         replays = [{call.index: call for call in replay.calls} for replay in self._all]
-        found = self.found
-        indexes = (*found.calls, *found.repeats, *found.unstable)
-        numbers = {index: repeated.get(index, index) for index in indexes}
+        numbers = {index: repeated.get(index, index) for index in (*self.found.calls, *self.found.repeats)}
         return {
             index: [replay[number] for replay in replays if number in replay]
             for index, number in sorted(numbers.items())

@@ -75,7 +75,6 @@ class Workload:
         notes: what a person should know, sentences.
         unsteady: names of groups, as they were tried, that do not give the same values twice.
         callers: the functions whose calls are timed, where those are not the targets'.
-        is_unstable: it holds calls that give something else from process to process.
     """
 
     work: Work
@@ -85,7 +84,6 @@ class Workload:
     notes: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
     callers: Callers | None = None
-    is_unstable: bool = False
 
     @property
     def pass_ns(self) -> int:
@@ -164,33 +162,31 @@ async def choose_workload(context: RunContext) -> Workload:
 async def without_callers(context: RunContext) -> Workload:
     """Return the targets' own calls: made again, or inside their tests; else whole tests."""
     baseline = context.baseline
-    is_again = baseline.timed and (context.settings.accept or _is_made_again(baseline))
+    is_again = baseline.calls and (context.settings.accept or _is_made_again(baseline))
     if not is_again and (found := await _in_place(context)):
         return found
-    return captured_calls(baseline) if baseline.timed else _whole_tests(baseline)
+    return captured_calls(baseline) if baseline.calls else _whole_tests(baseline)
 
 
 def _is_made_again(baseline: Baseline) -> bool:
     """Say whether half of the targets' calls are made again, and their inputs cheaply."""
     others = sum(n for why, n in baseline.uncaptured.items() if not why.startswith("in part: "))
-    timed, copies = baseline.timed, baseline.copies_ns
-    costs = {index: ns for index, ns in baseline.costs_ns.items() if index in timed}
+    costs, copies = baseline.costs_ns, baseline.copies_ns
     cheap_ns = sum(ns for index, ns in costs.items() if copies.get(index, 0) <= DEAR_COPY * ns)
-    others += len(baseline.unstable.keys() - timed.keys())
-    return len(costs) >= others and cheap_ns >= LEFT_SHARE * sum(costs.values())
+    return len(costs) >= others + baseline.unstable and cheap_ns >= LEFT_SHARE * sum(costs.values())
 
 
 def captured_calls(baseline: Baseline) -> Workload:
     """Return the calls that the tests make, one of those with equal inputs; there must be some."""
-    tests, inputs, copies_ns = baseline.timed, baseline.inputs_of, baseline.copies_ns
+    callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
+    inputs, copies_ns = baseline.inputs_of, baseline.copies_ns
     calls = [
-        CallCost(index, tests[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
+        CallCost(index, callers[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
         for index, ns in baseline.costs_ns.items()
-        if index in tests
+        if index in callers
     ]
     why = "they are the calls that the tests make"
-    is_unstable = not baseline.unstable.keys().isdisjoint(tests)
-    return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls), is_unstable=is_unstable)
+    return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
 
 
 async def with_twins(context: RunContext, workload: Workload) -> Workload:
@@ -231,7 +227,7 @@ async def _in_place(context: RunContext) -> Workload | None:
     times_ns = [count * ns for count, ns in tried.windows]
     if not calls or sum(times_ns) < calls * LEAST_WINDOW_NS:
         return None
-    if context.baseline.timed and sum(times_ns) < _LEAST_SHARE * sum(tried.costs_ns):
+    if context.baseline.calls and sum(times_ns) < _LEAST_SHARE * sum(tried.costs_ns):
         return None
     groups = [
         replace(group, ns=max(1, int(ns)), pass_ns=cost)
@@ -379,14 +375,13 @@ def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
     """Return the fields of a guest's spec that say which outcomes are compared.
 
     An exception where the baseline returns always counts. What the user's judge is asked about need not be
-    equal; other work than the targets' calls is none of it. Nor need what the baseline itself does not give
-    twice: a list in the order of a set, say, or a hash.
+    equal; other work than the targets' calls is none of it.
     """
     if settings.accept:
         compared = "judged" if workload.work is Work.CALLS else "returns"
         return {"compare": compared, "unsteady": workload.unsteady}
     alone = workload.work in {Work.CALLABLE, Work.COMMAND}
-    lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady) or workload.is_unstable
+    lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
     exact = "values" if settings.strict or workload.work is not Work.CALLS else "rounded"
     near = "floatless" if settings.rtol or settings.atol else exact
     return {"compare": "returns" if lenient else near, "unsteady": workload.unsteady}

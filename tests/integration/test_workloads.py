@@ -246,26 +246,6 @@ def test_calls_that_can_be_made_again_where_the_others_are_little_of_their_tests
     assert result.candidates[0].status is Status.WON, result.candidates[0].reason
 
 
-HASHES = """
-def total(values):
-    result = 0
-    for value in list(values):
-        result = hash((result, value, value, value))
-    return hash((str(result), "total"))
-"""
-
-
-def test_hashes_are_timed_although_each_process_has_others(tmp_path: Path) -> None:
-    """Whole tests would show a thousandth of the gain."""
-    tests = "from shop.sums import total\n\n\ndef test_total():\n    assert total(tuple('abc' * 200)) is not None\n"
-    project = project_at(tmp_path, shop__sums_py=HASHES, tests__test_sums_py=tests)
-    code = "def total(values):\n    return hash((hash(tuple(values)), 'total'))\n"
-    result, phases = run(project, tmp_path / "cache", code, time_budget=PLENTY_S)
-    assert "1 captured call" in race_of(phases)
-    assert (result.verdict, result.candidates[0].code) == (Verdict.WINNER, Code.OK)
-    assert result.candidates[0].values.unstable == 1
-
-
 def test_whole_tests_where_calls_are_too_short_to_be_timed_inside(tmp_path: Path) -> None:
     # One call that is disturbed does not make fifty long.
     often = '        assert [sums.total(int(n) for n in "12") for _ in range(50)] == [3] * 50\n'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +54,9 @@ def test_the_rules_are_those_of_the_settings() -> None:
     assert plan.budget_ns == 45 * SECOND
 
 
-def baseline_of(calls: Sequence[CallOutcome], **fields: Any) -> Baseline:
-    return Baseline(
+def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> None:
+    calls = [CallOutcome(index=i, test=f"t{i}", target=0, kind="return", digest="d") for i in (0, 1)]
+    baseline = Baseline(
         targets=("m.py::f",),
         python="3",
         pytest="8",
@@ -67,40 +67,14 @@ def baseline_of(calls: Sequence[CallOutcome], **fields: Any) -> Baseline:
         expected={},
         executing=("t0", "t1", "t2"),
         calls={call.index: call for call in calls},
-        **fields,
+        repeats={2: "t2"},
+        costs_ns={0: 10, 1: 10, 2: 10},
+        inputs_of={0: "0 x", 1: "0 x", 2: "0 x"},
     )
-
-
-def calls_of(*indexes: int) -> list[CallOutcome]:
-    return [CallOutcome(index=i, test=f"t{i}", target=0, kind="return", digest="d") for i in indexes]
-
-
-def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> None:
-    same = dict.fromkeys((0, 1, 2), "0 x")
-    costs_ns = dict.fromkeys((0, 1, 2), 10)
-    baseline = baseline_of(calls_of(0, 1), repeats={2: "t2"}, costs_ns=costs_ns, inputs_of=same)
 
     (group,) = captured_calls(baseline).groups
 
     assert (group.calls, group.ns, group.tests) == ((0,), 30, ("t0", "t1", "t2"))
-
-
-@pytest.mark.parametrize(
-    ("stable", "unstable", "timed"), [((0, 1), (2,), (0, 1)), ((0,), (1, 2), (0, 1, 2)), ((), (0,), (0,))]
-)
-def test_calls_that_differ_from_process_to_process_are_timed_where_most_do(
-    stable: tuple[int, ...], unstable: tuple[int, ...], timed: tuple[int, ...]
-) -> None:
-    tests = {index: f"t{index}" for index in unstable}
-    costs_ns = dict.fromkeys((*stable, *unstable), 10)
-    baseline = baseline_of(calls_of(*stable), unstable=tests, costs_ns=costs_ns)
-
-    workload = captured_calls(baseline)
-
-    assert sorted(call for group in workload.groups for call in group.calls) == [*timed]
-    assert workload.is_unstable == (timed != stable)
-    # Their order in a list, say, is nobody's contract.
-    assert comparing(Settings(), workload)["compare"] == ("returns" if workload.is_unstable else "rounded")
 
 
 @pytest.mark.parametrize(
