@@ -169,7 +169,8 @@ def _serve_blocks(control, work, state):
             batch.run()
             control.send_line(batch.done() if hasattr(batch, "done") else _DONE)
         elif order["op"] == "check":
-            control.send("checked", **batch.check())
+            drawn = {"lot": order["lot"], "most": order["most"]} if order.get("lot") else {}
+            control.send("checked", **batch.check(**drawn))
         elif order["op"] == "look":
             control.send("looked", outcomes=batch.look(order["places"]))
         elif order["op"] == "tell":

@@ -136,6 +136,12 @@ def _offset(most, *lot):
     return int.from_bytes(drawn[:8], "big") % (most + 1)
 
 
+def _drawn(count, lot, most):
+    """Return some of so many places, drawn by the lot, in order."""
+    turn = {place: hashlib.sha256(b"%s %d" % (lot.encode(), place)).digest() for place in range(count)}
+    return sorted(sorted(turn, key=turn.get)[:most])
+
+
 #: Takes a result and drops it at once.
 _forget = deque(maxlen=0).append
 
@@ -197,11 +203,19 @@ class Batch:
         """Return the exceptions among the kept outcomes."""
         return [result.error for result in self.results if type(result) is Raised]
 
-    def check(self):
-        """Return the digest of the kept outcomes, in order, and what encoding them cost."""
+    def check(self, lot="", most=0):
+        """Return the digest of the kept outcomes, in order, and what encoding them cost.
+
+        Args:
+            lot: draws some of them, the same in every process; empty: all are encoded.
+            most: how many it draws.
+        """
         started = time.process_time_ns()
         digest = hashlib.sha256()
         self.results = self.results[self._turn :] + self.results[: self._turn]
+        raised = bool(self.raised())
+        if lot:
+            self.results = [self.results[place] for place in _drawn(len(self.results), lot, most)]
         self._outcomes = []
         for result in self.results:
             # Encoded in any case: what a result leaves for later is worked off, and charged.
@@ -214,7 +228,6 @@ class Batch:
             digest.update(found.encode("utf-8", "surrogatepass") + b"\n")
         # Who switches the collector off in one call and leaves it off speeds up the next ones.
         digest.update(repr((gc.isenabled(), gc.get_threshold())).encode())
-        raised = bool(self.raised())
         checked = {"digest": digest.hexdigest(), "raised": raised, "inputs": len(self.results)}
         return dict(checked, ns=time.process_time_ns() - started)
 

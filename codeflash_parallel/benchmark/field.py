@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from math import inf
+from secrets import token_hex
 
 import anyio
 
 from codeflash_parallel.benchmark.leftovers import Leftovers, read_shared
 from codeflash_parallel.benchmark.lost import ArmLost, OutOfTime, explained
-from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan
+from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, Work
+from codeflash_parallel.benchmark.samples import BlockKind
 from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
-from codeflash_parallel.benchmark.unit import Template
+from codeflash_parallel.benchmark.unit import Job, Template
 
 #: Seconds in which the kernel must let go of killed processes; beyond them they are left to the launcher.
 CLOSE_S = 10.0
@@ -34,11 +37,21 @@ class Field:
     """
 
     def __init__(self) -> None:
+        self._secret = token_hex(8)
         self.templates: dict[str, Template] = {}
         self.lost: dict[str, ArmLost] = {}
         self.start_ns: dict[str, int] = {}
         self.littered = False
         self._leftovers: dict[str, Leftovers] = {}
+
+    def lot(self, job: Job) -> str:
+        """Return what draws the outcomes of a block that are looked at, in all arms; empty: all are."""
+        baseline = self.templates.get(BASELINE)
+        if baseline is None or baseline.work is not Work.CALLS or baseline.jury is not None:
+            return ""
+        # What a unit has been told for one group says nothing of the next.
+        work = f"{self._secret} {job.kind is BlockKind.TWIN} {job.group} {job.start}"
+        return sha256(work.encode()).hexdigest()
 
     async def lose(self, arm: str, error: ArmLost) -> None:
         """Close an arm and keep the reason."""

@@ -183,6 +183,8 @@ class _Play:
             _BudgetSpent: as in `block`.
         """
         timed = [arm for arm in arms if arm in self.units]
+        if job.is_checked:
+            job = replace(job, lot=self._field.lot(job), drawn=scale.drawn)
         left_s = self._end_s - time.monotonic()
         # Nobody is waited for so little: who gave up at once would look too slow.
         if left_s <= GRAIN_S:
@@ -206,7 +208,8 @@ class _Play:
 
     async def _take(self, arm: str, found: Block | ArmLost, job: Job, scale: Scale) -> None:
         if isinstance(found, Block):
-            kept = min(job.calls, scale.cycle) if job.is_checked else 0
+            drawn = job.drawn if job.lot else job.calls
+            kept = min(job.calls, scale.cycle, drawn) if job.is_checked else 0
             self._blocks.append(replace(found, kept=kept))
         elif isinstance(found, ArmSlow) and time.monotonic() > self._end_s:
             raise _BudgetSpent

@@ -38,6 +38,11 @@ FITTING_SHARE = 0.5
 #: short.
 MAKING_NS = 6_000_000
 
+#: CPU time that encoding outcomes of a checked block may take, and how many are encoded at least: all have
+#: been compared before the race, and one takes up to 1 ms, beside 1.5 ms for all that is timed in a block.
+ENCODING_NS = 4_000_000
+LEAST_DRAWN = 4
+
 #: Calls in place in one block at most, and about how long we take to read the clocks of one.
 MOST_WINDOWS = 400
 WINDOW_NS = 200_000
@@ -56,6 +61,7 @@ class Scale:
         making_ns: CPU time of making the inputs of such a block of the baseline.
         twin_calls: calls of one block of twins.
         twin_blocks: such blocks of every arm in a round.
+        drawn: outcomes of a checked block that are encoded, at most.
     """
 
     cycle: int
@@ -66,6 +72,7 @@ class Scale:
     making_ns: int = 0
     twin_calls: int = 0
     twin_blocks: int = 0
+    drawn: int = LEAST_DRAWN
 
     @property
     def is_lean(self) -> bool:
@@ -101,6 +108,7 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
     passes = 1
     job = Job(kind=BlockKind.FIRST, group=group, calls=cycle)
     block = await unit.block(job, max(0.0, end_s - time.monotonic()))
+    drawn = max(LEAST_DRAWN, ENCODING_NS * cycle // max(1, block.deferred_ns))
     for _ in range(CALIBRATION_STEPS):
         if block.cpu_ns + block.rest_ns > LEAN_CYCLE_NS or block.waited_ns >= LONGEST_PASS * plan.block_ns:
             break
@@ -129,6 +137,7 @@ async def _scale(unit: Unit, group: int, cycle: int, plan: RacePlan, end_s: floa
         making_ns=making_ns * final,
         twin_calls=len(twins[0]) if twins else 0,
         twin_blocks=len(twins),
+        drawn=drawn,
     )
     return with_more(scale, plan)
 

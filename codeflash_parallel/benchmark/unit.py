@@ -185,6 +185,8 @@ class Job:
 
     Attributes:
         is_checked: its outcomes are looked at. The arm learns of it when the calls are done.
+        lot: draws the outcomes that are looked at; empty: all are. The arm learns of it with the check.
+        drawn: how many it draws.
     """
 
     kind: BlockKind
@@ -192,6 +194,8 @@ class Job:
     calls: int = 0
     start: int = 0
     is_checked: bool = True
+    lot: str = ""
+    drawn: int = 0
 
 
 class Windows(NamedTuple):
@@ -275,7 +279,7 @@ class Unit:
         # Time in line is nobody's waiting: neither the unit's nor ours, when DONE is there to be read.
         queued_ns = after.queued_ns - before.queued_ns + own_queued_ns() - own_queued
         queued_ns += max(0, _number(told, "queued_ns", 0))
-        digest = await self._checked(deadline_s) if job.is_checked else ""
+        digest = await self._checked(job, deadline_s) if job.is_checked else ""
         block = Block(
             arm=template.arm,
             kind=job.kind,
@@ -353,9 +357,9 @@ class Unit:
                 left_s = deadline_s - used_s
         raise ArmSlow(f"its calls of one block were not done after {deadline_s:.1f} s")
 
-    async def _checked(self, deadline_s: float) -> str:
-        """Have the outcomes of the last block encoded, and return their digest."""
-        await self._template.say({"op": "check"})
+    async def _checked(self, job: Job, deadline_s: float) -> str:
+        """Have outcomes of the last block encoded, and return their digest."""
+        await self._template.say({"op": "check", "lot": job.lot, "most": job.drawn})
         checked = await self._template.hear("checked", SMALL_S + deadline_s)
         self.said = str(checked.get("said", ""))
         self._kept = _number(checked, "inputs", 0)

@@ -136,6 +136,24 @@ def test_coroutines_and_async_generators_are_awaited(lab: Lab) -> None:
         assert arm.block(0, 9)["digest"] == check["digest"]
 
 
+def test_a_lot_draws_outcomes_that_are_looked_at(lab: Lab) -> None:
+    nothing = lab.target("nothing")
+    calls = [lab.call(nothing, str(n)) for n in range(40)]
+    found: list[dict[str, Any]] = []
+    with lab.arm([group(*calls)]) as arm:
+        arm.hear()
+        arm.ask(op="unit", core=None, unit=0)
+        for lot in ("", "one", "one", "other"):
+            # In each block another cycle is kept: the places are those of the inputs.
+            arm.ask(op="block", group=0, calls=400, start=40 * len(found))
+            arm.ask(op="go")
+            found.append(arm.ask(op="check", lot=lot, most=4))
+
+    assert [checked["inputs"] for checked in found] == [40, 4, 4, 4]
+    assert found[1]["digest"] == found[2]["digest"]
+    assert len({checked["digest"] for checked in found}) == 3
+
+
 def test_raising_is_an_outcome(lab: Lab) -> None:
     calls = [lab.call(lab.target("fail"), "1"), lab.call(lab.target("die"), "'system'")]
     with lab.arm([group(*calls)]) as arm:
