@@ -8,7 +8,8 @@ observed objects again.
 import ast
 import functools
 import inspect
-import textwrap
+
+from .expectations import empties, parsed
 
 #: Observed objects of one class that are made again.
 _MOST_MADE = 20
@@ -126,13 +127,19 @@ def _parameters(kind, value):
     return found
 
 
+def empty_attributes(kind):
+    """Return the attributes, each as `.name`, of which a class's constructor tests whether they are empty."""
+    if "__init__" not in vars(kind):
+        return set()
+    kept = _kept(kind.__init__)
+    return {name if name[:1] == "." else "." + kept.get(name, name) for name in empties(kind.__init__)}
+
+
 @functools.cache
 def _kept(function):
     """Return the attributes to which a constructor assigns its parameters as they are, by parameter."""
-    try:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-        own = tree.args.args[0].arg
-    except (OSError, TypeError, ValueError, SyntaxError, AttributeError, IndexError):  # made at run time
+    tree, own = parsed(function)
+    if tree is None:
         return {}
     pairs = [(node.value, node.targets[0]) for node in ast.walk(tree) if isinstance(node, ast.Assign)]
     return {

@@ -46,16 +46,32 @@ class Crossover:
         parts = _parts(call)
         if not parts:
             return None
-        place, holder, part = chance.choice(parts)
+        place, holder, part = _drawn(parts, _place_of, chance)
         fits = _fits(self._kinds.get(place, {type(part)}))
         others = [one for one in self._parts if issubclass(type(one[1]), fits)]
         if not others:
             return None
-        whole, other = chance.choice(others)
+        whole, other = _drawn(others, _class_of, chance)
         # What knows its holder would stand in one that it does not know.
         if _is_within(holder, part) or _is_within(whole, other):
             return None
         return copy.deepcopy(call, {id(part): copy.deepcopy(other)})
+
+
+def _drawn(parts, key, chance):
+    """Return one of some parts: first the key, so that rare ones are drawn as often as common ones."""
+    wanted = chance.choice(sorted({key(part) for part in parts}))
+    return chance.choice([part for part in parts if key(part) == wanted])
+
+
+def _place_of(part):
+    (kind, name), _, _ = part
+    return (kind.__module__, kind.__qualname__, name)
+
+
+def _class_of(part):
+    kind = type(part[1])
+    return (kind.__module__, kind.__qualname__)
 
 
 def _fits(kinds):

@@ -17,7 +17,9 @@ from functools import partial
 
 from . import forking, importing, inputs, instrument, pickling, relations, relocating, shrinking
 from .allowance import CALL_S, TooSlow, awaited, limit_memory, limited, mortal
+from .constructors import empty_attributes
 from .crossover import Crossover
+from .expectations import callees, empties
 from .mutation import Mutator, is_plain
 from .naming import type_name
 from .positions import positions, size_of
@@ -174,7 +176,8 @@ class _Trial:
         self._send, chance = send, random.Random("%s %s %s" % (self._seed, target, attempt))
         calls = [call for call, _ in observed]
         self._options = _Options(self._session.prepare(calls[0])[0])
-        known = relations.infer([self._options.given(*made) for _, made in observed])
+        given = [self._options.given(*made) for _, made in observed]
+        known = relations.infer(given, self._options.optional(given), self._options.called)
         constants = [*self._constants, *self._options.words]
         self.told["seen"] = max(size_of(positions(*made)) for _, made in observed)
         self._seen.update(call.blob for call in calls)
@@ -377,7 +380,7 @@ class _Options:
                 if by_name and parameter.default is not parameter.empty and is_plain(parameter.default):
                     self._defaults[name] = parameter.default
             self._names = list(inspect.signature(function).parameters)
-        function = inspect.unwrap(getattr(function, "__func__", function))
+        self._function = function = inspect.unwrap(getattr(function, "__func__", function))
         names = getattr(getattr(function, "__code__", None), "co_names", ())
         named = [getattr(function, "__globals__", {}).get(name) for name in names]
         found = [one for value in named for one in (_items(value) if type(value) in _TABLES else (value,))]
@@ -389,6 +392,22 @@ class _Options:
             name for name in self._defaults if name not in kwargs and name not in self._names[: len(args)]
         ]
         return args, {**kwargs, **{name: copy.deepcopy(self._defaults[name]) for name in left}}
+
+    def optional(self, given):
+        """Return the last steps of positions that the function or a constructor expects to be empty at times.
+
+        Args:
+            given: (args, kwargs) of observed calls.
+        """
+        kinds = {type(value) for made in given for values in positions(*made).values() for value in values}
+        found = empties(self._function).union(*map(empty_attributes, kinds))
+        return found.union(at for at, name in enumerate(self._names) if name in found)
+
+    @property
+    def called(self):
+        """The positions of parameters that the function calls."""
+        found = callees(self._function)
+        return {path for at, name in enumerate(self._names) if name in found for path in ((at,), (name,))}
 
     def named(self, found, known):
         """Return values by position without keywords of any name: nothing is known of these."""

@@ -32,6 +32,8 @@ _MADE_ITEMS = 200
 _WILD = 0.15
 #: How many inputs have keywords in another order, and, where any will do, more of these.
 _KEYWORDS, _NAMES = 0.1, ("a", "b", "z")
+#: How often a part that the code itself expects to be empty at times is.
+_EMPTY = 0.2
 #: How many inputs have a part of another type.
 _MISTYPED = 0.08
 #: Signs that code tends to treat in a way of their own.
@@ -138,6 +140,9 @@ class Mutator:
         return (value for place in self._known.places.values() for value in place.pool)
 
     def _whole(self, value, path):
+        place = self._known.places.get(path)
+        if place is not None and place.may_be_empty and self._chance.random() < _EMPTY:
+            return type(value)() if type(value) in SIZED else value
         if _is_array(value):
             return self._array(value)
         way = _WAYS.get(type(value))

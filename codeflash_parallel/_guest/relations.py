@@ -6,7 +6,7 @@ other). Ranges, lengths and alphabets are not: truncations and special cases hid
 """
 
 from .positions import MAX_DEPTH, NUMBERS, SIZED, positions, word
-from .summaries import broken_by, summary_of
+from .summaries import broken_by, summary_of, with_answers
 
 #: What holds other values, and what does not.
 _NESTING = (list, tuple, set, frozenset, dict)
@@ -37,8 +37,13 @@ class Relations:
         return next((name for name in self.pairs if name not in kept), "")
 
 
-def infer(calls):
-    """Return what all calls, (args, kwargs) of each, have in common."""
+def infer(calls, optional=frozenset(), called=frozenset()):
+    """Return what all calls, (args, kwargs) of each, have in common.
+
+    Args:
+        optional: last steps of positions that the code itself expects to be empty now and then.
+        called: parameters that the code calls, by position and by name.
+    """
     gathered, pairs = {}, None
     for args, kwargs in calls:
         found = positions(args, kwargs)
@@ -47,8 +52,15 @@ def infer(calls):
         own = pairs_of(found)
         pairs = own if pairs is None else pairs & own
     many = len(calls) > 1
-    places = {path: summary_of(values, many) for path, values in gathered.items()}
-    return Relations(places, pairs or frozenset())
+    places = {
+        path: summary_of(values, many, may_be_empty=path[-1] in optional) for path, values in gathered.items()
+    }
+    uncalled = {
+        path: with_answers(place)
+        for path, place in places.items()
+        if path in called and place.types == {type(None)}
+    }
+    return Relations({**places, **uncalled}, pairs or frozenset())
 
 
 # ---- between arguments

@@ -4,6 +4,7 @@ import math
 from collections import namedtuple
 
 from . import properties
+from .expectations import ANSWERS
 from .positions import MAX_ITEMS, NUMBERS, SIZED, is_fields
 
 #: So many decimal places of floats are looked for.
@@ -15,17 +16,19 @@ _SIGNS, ONE_SIGN = 10, "one sign"
 
 #: What is known of one position. `low`, `high`: of numbers, or None; `decimals`: of floats, or None;
 #: `length`: the only one that there is, or None; `foreign`: signs of texts beyond ASCII; `closed`: the only
-#: values, where one seems to choose; `keys`: of dicts, or None; `names`: properties; `pool`: values.
+#: values, where one seems to choose; `keys`: of dicts, or None; `names`: properties; `pool`: values;
+#: `may_be_empty`: the code itself expects that.
 Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
-    "Summary", "types low high decimals length foreign closed keys names pool"
+    "Summary", "types low high decimals length foreign closed keys names pool may_be_empty"
 )
 
 
-def summary_of(values, many):
+def summary_of(values, many, *, may_be_empty=False):
     """Sum the values of one position up.
 
     Args:
         many: says whether they come from more than one call.
+        may_be_empty: says whether the code itself expects that.
     """
     numbers = [v for v in values if type(v) in NUMBERS and math.isfinite(v)]
     return Summary(
@@ -39,7 +42,14 @@ def summary_of(values, many):
         keys=_keys([v for v in values if type(v) is dict]),
         names=properties.common(values),
         pool=values[:MAX_ITEMS],
+        may_be_empty=may_be_empty,
     )
+
+
+def with_answers(summary):
+    """Return what is known of a position where tests give None, and code calls what it finds there."""
+    pool = [None, *ANSWERS]
+    return summary._replace(types=frozenset(map(type, pool)), closed=None, pool=pool)
 
 
 def _decimals(floats):
@@ -94,6 +104,8 @@ def broken_by(summary, value):
 
 def _broken_container(summary, value):
     kind = type(value)
+    if kind in SIZED and not value and summary.may_be_empty:
+        return ""
     if kind in SIZED and not value and all(len(other) for other in summary.pool if type(other) in SIZED):
         return "non-empty"
     if kind in SIZED and summary.length not in (None, len(value)):

@@ -50,6 +50,14 @@ def test_where_one_class_was_seen_only_that_may_stand() -> None:
     assert {part.text for one in made for part in one.nodes} == {"a", "m", "b", "n"}
 
 
+def test_a_rare_class_is_drawn_as_often_as_a_common_one() -> None:
+    common = Many(tuple(Leaf(str(number)) for number in range(60)), Leaf("m"))
+    made = drawn([common, Many((Pair(Leaf("b"), Leaf("n")),), Leaf("o"))], common)
+    paired = [one for one in made if any(type(part) is Pair for part in one.nodes)]
+    # Half of the inputs have another one of the sixty, and in these two in five have the only pair.
+    assert len(made) / 8 < len(paired) < len(made) / 2
+
+
 class Child(Node):
     def __init__(self, parent: Family) -> None:
         self.parent = parent
