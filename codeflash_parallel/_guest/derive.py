@@ -317,14 +317,15 @@ class _Trial:
     def _is_wanted(self, error, meta):
         """Say whether there is room for one more input on which the target raises.
 
-        What the project's own code objects to counts whatever relation it breaks; of what it was not seen to
-        raise, and does not mean to, those count that a candidate may swallow.
+        What the project's own code objects to counts whatever relation it breaks, but for exceptions that
+        tests have met: these say nothing about the relation. Of what it was not seen to raise, and does not
+        mean to, those count that a candidate may swallow.
         """
         if isinstance(error, _OF_THE_MACHINE) or not isinstance(error, Exception):
             return False
         meta["raises"] = type_name(type(error))
         if self._is_meant(error):
-            if meta["breaks"] not in ("", _UNMADE):
+            if meta["breaks"] not in ("", _UNMADE) and meta["raises"] not in self._normal:
                 meta["breaks"] = OBJECTED
         elif meta["raises"] not in self._normal:
             meta["breaks"] = ACCIDENT
