@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import exp, log1p
+from statistics import median
 
 from codeflash_parallel.benchmark.decide import LAGGING, Standing
 from codeflash_parallel.benchmark.entries import Entry, alike, beaten, confirmed, entries, is_void
@@ -104,7 +105,14 @@ def confirmation_of(
     gain = max(exp(entry.bound.estimate) for entry in arms)
     is_uneven = any(entry.raced.tracks[entry.id].is_uneven for entry in arms)
     together = all(_ran_together(entry) for entry in arms)
-    again = plan.confirmation(plan.budget_ns, gain, is_uneven=is_uneven, candidates=len(arms))
+    starts_ns = [ns for entry in arms for round_ in entry.raced.rounds for ns in round_.start_ns.values()]
+    again = plan.confirmation(
+        plan.budget_ns,
+        gain,
+        is_uneven=is_uneven,
+        candidates=len(arms),
+        start_ns=int(median(starts_ns or [0])),
+    )
     return replace(again, share=SHARES[len(confirmations)], together=together)
 
 

@@ -33,6 +33,10 @@ MOST_CALLS = 20.0
 #: Beyond this gain a set of processes of a confirmation has four rounds instead of two, and shorter ones.
 LARGE_GAIN = 1.5
 
+#: It has four, too, where a process takes longer than this to become ready, CPU nanoseconds: six sets would
+#: take minutes, and what their processes differ by is half of the smallest claim at most.
+DEAR_START_NS = 1_000_000_000
+
 
 class Work(StrEnum):
     """What a block runs."""
@@ -162,7 +166,13 @@ class RacePlan:
         return max(self.target, self.min_speedup)
 
     def confirmation(
-        self, budget_ns: int, gain: float = 1.0, *, is_uneven: bool = False, candidates: int = 2
+        self,
+        budget_ns: int,
+        gain: float = 1.0,
+        *,
+        is_uneven: bool = False,
+        candidates: int = 2,
+        start_ns: int = 0,
     ) -> RacePlan:
         """Return the rules of one confirmation: twelve rounds, some for each new set of processes.
 
@@ -179,6 +189,7 @@ class RacePlan:
             is_uneven: an arm does in some calls what it puts off in others: a block is to hold both.
             candidates: how many are confirmed. Rounds that scatter by a few per cent tell one large gain from
                 none, and not two large gains from each other.
+            start_ns: CPU time in which processes of the race became ready, median.
         """
         is_large = gain > LARGE_GAIN
         is_plain = is_large and candidates == 1
@@ -186,7 +197,7 @@ class RacePlan:
             self,
             stage=RaceStage.CONFIRMATION,
             least_rounds=12,
-            layout_rounds=4 if is_large else 2,
+            layout_rounds=4 if is_large or start_ns > DEAR_START_NS else 2,
             block_ns=self.block_ns // 2 if is_large else self.block_ns,
             timed_ns=self.timed_ns // (4 if is_plain else 2 if is_large else 1),
             least_palindromes=self.least_palindromes // 2 if is_plain else self.least_palindromes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from test_rank import PLAN, held
 
 from codeflash_parallel.benchmark.attempts import SHARES, confirmation_of, contenders, left_of, race_of
@@ -95,3 +96,11 @@ def test_a_confirmation_that_the_budget_ends_is_the_last_one():
     assert ranking.verdict is Verdict.BUDGET_TOO_SMALL
     assert ranking.of("a").reason.endswith("--time-budget 14"), "what the race took, and what this needs"
     assert ranking.of("b").code is Code.BUDGET_TOO_SMALL, "nothing was left to try it"
+
+
+@pytest.mark.parametrize(("start_s", "rounds"), [(0.3, 2), (3.0, 4)])
+def test_where_processes_start_slowly_a_confirmation_has_fewer_sets(start_s: float, rounds: int) -> None:
+    starts = {arm: int(start_s * 10**9) for arm in ("=baseline", "a", "b")}
+    begun = tuple(Round(number=n, layout=0, core=0, blocks=(), start_ns=starts) for n in range(2))
+    again = confirmation_of([held({"a": 1.2, "b": 1.1}, rounds=begun)], [], PLAN, ["a", "b"])
+    assert (again.layout_rounds, again.least_rounds) == (rounds, 12)
