@@ -26,8 +26,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
-#: Shares of the stake that are bet: all of it decides clear cases in the fewest rounds, and is lost by one bad
-#: round; close cases, rounds that scatter by as much as is gained, need a tenth fewer with 0.75 than with 0.5.
+#: Shares of the stake that are bet. All of it decides clear cases in the fewest rounds; a bad round loses it.
+#: Close cases, where rounds scatter by what is gained, need a tenth fewer with 0.75 than with 0.5.
 BETS = (0.75, 1.0)
 
 #: The smallest scale, and that of the first two rounds: noise below half a per cent needs no telling apart.
