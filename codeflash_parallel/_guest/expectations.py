@@ -9,9 +9,10 @@ import types
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-def answer(*args, **_):
-    """Stand in for a callable: give a container back, and a text for all else."""
-    return args[-1] if args and isinstance(args[-1], _CONTAINERS) else "x"
+def answer(*args, **kwargs):
+    """Stand in for a callable: give the last argument back if it is a container, and a text for all else."""
+    given = (*args, *kwargs.values())
+    return given[-1] if given and isinstance(given[-1], _CONTAINERS) else "x"
 
 
 #: Callables that take any arguments; what the second one returns is false.

@@ -141,8 +141,9 @@ class Mutator:
 
     def _whole(self, value, path):
         place = self._known.places.get(path)
-        if place is not None and place.may_be_empty and self._chance.random() < _EMPTY:
-            return type(value)() if type(value) in SIZED else value
+        may_be_empty = place is not None and place.may_be_empty and type(value) in SIZED
+        if may_be_empty and self._chance.random() < _EMPTY:
+            return type(value)()
         if _is_array(value):
             return self._array(value)
         way = _WAYS.get(type(value))

@@ -95,9 +95,10 @@ def cache_isolation(rounds: Sequence[Round]) -> CacheIsolation:
     return CacheIsolation.NONE if any(round_.unclean for round_ in rounds) else CacheIsolation.EMPTIED
 
 
-#: What must be equal for two blocks to have made the same calls: layout, group, first input, calls. Twins of
-#: a group's calls are a group of their own, with a negative number.
-_Work = tuple[int, int, int, int]
+#: What must be equal for two blocks to have made the same calls, of which the same outcomes were encoded:
+#: layout, group, first input, calls, encoded outcomes. Twins of a group's calls are a group of their own,
+#: with a negative number.
+_Work = tuple[int, int, int, int, int]
 
 
 def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
@@ -105,7 +106,7 @@ def _digests(rounds: Sequence[Round]) -> Iterator[tuple[_Work, Block]]:
         for block in round_.blocks:
             if block.digest:
                 group = ~block.group if block.kind is BlockKind.TWIN else block.group
-                yield (round_.layout, group, block.start, block.calls), block
+                yield (round_.layout, group, block.start, block.calls, block.kept), block
 
 
 #: So often must the baseline have given the same outcomes, in any layout, before an arm is held to them.
@@ -146,4 +147,4 @@ def _repeated(rounds: Sequence[Round], arms: frozenset[str]) -> dict[_Work, set[
 
 
 def _unstable(seen: Mapping[_Work, set[str]]) -> frozenset[int]:
-    return frozenset(group for (_, group, _, _), digests in seen.items() if len(digests) > 1)
+    return frozenset(work[1] for work, digests in seen.items() if len(digests) > 1)

@@ -16,10 +16,10 @@ from codeflash_parallel.model.outcome import Code, Status
 MS = 1_000_000
 
 
-def block(arm, *, digest="", start=0, calls=10, children=0):
+def block(arm, *, digest="", start=0, calls=10, children=0, kept=10):
     return Block(
         arm=arm, kind=BlockKind.TIMED, calls=calls, start=start, cpu_ns=MS, wall_ns=MS,
-        digest=digest, children=children,
+        digest=digest, children=children, kept=kept,
     )  # fmt: skip
 
 
@@ -76,6 +76,14 @@ def test_other_work_is_not_compared():
     round_ = round_of(block(BASELINE, digest="x"), block(BASELINE, digest="x"), half)
 
     assert disagreeing([round_]) == frozenset()
+
+
+def test_all_outcomes_and_some_of_them_are_not_compared():
+    some = [round_of(*(block(arm, digest="s", kept=4) for arm in (BASELINE, NULL, "a"))) for _ in range(2)]
+    full = round_of(block(BASELINE, digest="f"), block(NULL, digest="f"), block("a", digest="g"))
+
+    assert disagreeing(some) == unstable_groups(some) == frozenset()
+    assert (disagreeing([*some, full]), unstable_groups([*some, full])) == ({"a"}, frozenset())
 
 
 def starts(*pairs):
