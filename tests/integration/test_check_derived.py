@@ -349,6 +349,8 @@ async def test_an_error_that_was_observed_or_is_meant_is_a_normal_outcome(lab: C
     assert {*raising.values()} == {number, meant}
     assert any(i not in lab.baseline.breaks for i, target in raising.items() if target == number)
     assert {lab.baseline.breaks.get(i, OBJECTED) for i, t in raising.items() if t == meant} == {OBJECTED}
+    # What tests have met says nothing of the relation that an input breaks.
+    assert OBJECTED not in {lab.baseline.breaks.get(i) for i, t in raising.items() if t == number}
     assert any(c.kind == "return" and c.target == number for c in lab.baseline.derived.values())
 
 
