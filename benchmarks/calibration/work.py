@@ -181,4 +181,4 @@ class Course:
         groups = await twinned(guest, baseline.workspace, groups, self.inputs, self.twins)
         plan = RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
         workload = Workload(work=Work.CALLS, why="", groups=groups)
-        return replace(plan, budget_ns=budget_ns(Settings(), workload, done.exit.cpu_ns))
+        return replace(plan, budget_ns=budget_ns(Settings(), workload, done.cpu_ns))
