@@ -29,15 +29,16 @@ _MOST_OBSERVED = 300
 #: A twin's time on the baseline, as a multiple of its call's, and what a clock errs by in so short calls.
 _LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 5_000
 #: Calls shorter than this are made several times; the fastest counts.
-_SHORT_NS, _TIMES = 50_000, 4
+_SHORT_NS, _TIMES = 1_000_000, 4
 #: Calls that take so much of their group's time have twins, or there are no more of the others either.
 _SHARE = 0.8
 #: By how much all whole numbers of a call are shifted; None: each by another.
 _REACHES = (1_000_000, 1_000, 32, None)
 #: Fewer different values than these, and numbers below, may be flags.
 _CHOICE = 4
-#: Tries for one twin in each way.
-_TRIES = 2
+#: Tries for one twin in each way; variants of which too many calls have none, until no more are tried: where
+#: one call is all of a group, a single bad draw would leave it without twins, and tables of answers credited.
+_TRIES, _MISSES = 2, 5
 #: Twins of a group take so long in all, where they can be made within the budget, and so long at least:
 #: blocks of a few microseconds tell nothing.
 _TWINS_NS, _LEAST_NS = 3_000_000, 800_000
@@ -95,16 +96,19 @@ class _Maker:
             self._left_ns = max(_MAKING_NS, _MAKING_PASSES * groups * pass_ns)
         end_ns = time.process_time_ns() + self._left_ns // groups
         wanted = max(1, min(_MOST_TWINS // len(seeds), _TWINS_NS // max(1, pass_ns)))
-        found = []
-        while len(found) < wanted and seeds:
+        found, misses = [], 0
+        while len(found) < wanted and seeds and misses < _MISSES:
             began = time.process_time_ns()
             variant = [self._twin(seed, end_ns) for seed in seeds]
             # A call that has no other twin is left out of all variants, or else this variant is.
             kept = [place for place, twin in enumerate(variant) if twin is not None]
             if sum(seeds[place].ns for place in kept) < _SHARE * most_ns:
-                break
-            seeds = [seeds[place] for place in kept]
-            found = [[one[place] for place in kept] for one in [*found, variant]]
+                misses += 1
+                for place, twin in enumerate(variant):
+                    seeds[place].way = seeds[place].way if twin else None  # from the beginning
+            else:
+                seeds = [seeds[place] for place in kept]
+                found = [[one[place] for place in kept] for one in [*found, variant]]
             spent = time.process_time_ns() - began
             self._left_ns -= spent
             if time.process_time_ns() + spent > end_ns or self._room < 0:
