@@ -1,4 +1,4 @@
-"""What code expects of its parameters, whatever tests give: it asks if they are empty, it calls them."""
+"""Expectations of code about its parameters, whatever tests give: they may be empty, they may be called."""
 
 import ast
 import functools
