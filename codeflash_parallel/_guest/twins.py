@@ -159,14 +159,6 @@ class _Maker:
                     meta = seed.call.meta
                     return dict(meta, i=self._next, base=meta["i"], test=""), blob
             seed.way += 1
-        return None if seed.retimed else self._retimed(seed, end_ns)
-
-    def _retimed(self, seed, end_ns):
-        """Time a call once more and look for a twin again: a neighbour may have slowed the first look."""
-        seed.retimed, seed.way = True, 0
-        with suppress(Exception, TooSlow):
-            seed.ns = self._ended(seed.call.blob, seed)[1]
-            return self._twin(seed, end_ns)
         return None
 
     def _drawn(self, seed):
@@ -179,10 +171,13 @@ class _Maker:
             if blob in self._seen:
                 return None
             kind, ns = self._ended(blob, seed)
+            if kind != seed.kind:
+                return None
+            if not _is_like(ns, seed.ns):  # the machine may have become faster or slower since
+                seed.ns = self._ended(seed.call.blob, seed)[1]
         except (Exception, TooSlow):  # objects of the project may object to whatever was changed
             return None
-        is_like = _LEAST_RATIO * seed.ns - _GRAIN_NS <= ns <= _MOST_RATIO * seed.ns + _GRAIN_NS
-        return blob if kind == seed.kind and is_like else None
+        return blob if _is_like(ns, seed.ns) else None
 
     def _ended(self, blob, seed):
         """Return how a call ends, and its CPU time; of a short one the least of some."""
@@ -216,8 +211,11 @@ class _Seed:
     def __init__(self, call, function, known):
         self.call, self.function, (self.known, self.flags) = call, function, known
         self.kind, self.ns, self.way = "", 0, None  # `way`: its place in `_WAYS`
-        self.retimed = False
         self.words = _words_of(call.meta["module"])
+
+
+def _is_like(ns, usual_ns):
+    return _LEAST_RATIO * usual_ns - _GRAIN_NS <= ns <= _MOST_RATIO * usual_ns + _GRAIN_NS
 
 
 def _different(values):

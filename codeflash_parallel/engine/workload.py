@@ -206,7 +206,7 @@ async def with_twins(context: RunContext, workload: Workload) -> Workload:
     guest, baseline = _ground(context, workload)
     inputs, workspace = Path(baseline.inputs), context.pool.baseline.workspace
     groups = await twinned(guest, workspace, workload.groups, inputs, path)
-    if 2 * sum(group.ns for group in groups if group.twins) < sum(group.ns for group in groups):
+    if not any(group.twins for group in groups):
         return replace(workload, notes=(*workload.notes, _NO_TWINS))
     return replace(workload, groups=groups, fields={**workload.fields, "twins": str(path)})
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codeflash_parallel._guest import relations, twins
+from codeflash_parallel._guest import inputs, pickling, relations, twins
 from codeflash_parallel.benchmark.conduct import disagreeing
 from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan
 from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
@@ -67,16 +67,20 @@ def test_what_always_has_one_value_stays():
 PLAN = RacePlan(groups=(Group(name="a", ns=3, twins=((0,), (1,))), Group(name="b", ns=1)))
 
 
-def test_a_call_whose_first_timing_was_disturbed_has_twins_all_the_same(monkeypatch):
-    seed = SimpleNamespace(call=SimpleNamespace(blob=b"", meta={"i": 3, "target": 0}), way=None, ns=10**9)
-    seed.retimed = False
+@pytest.mark.parametrize("first_ns", [10**9, 1_000_000])
+def test_a_call_whose_first_timing_was_disturbed_has_twins_all_the_same(monkeypatch, first_ns):
+    call = inputs.Call({"i": 3, "target": 0}, pickling.dumps((("some text",), {}), 1_000))
+    known = relations.infer([(("some text",), {}), (("another one",), {})])
+    seed = SimpleNamespace(
+        call=call, known=known, flags=set(), words=frozenset(), way=None, kind="returns int", ns=first_ns
+    )
     maker = twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {})
-    monkeypatch.setattr(maker, "_drawn", lambda seed: b"twin" if seed.ns < 10**6 else None)
-    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 1_000))
+    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 100_000))
 
     meta, blob = maker._twin(seed, 10**18)
 
-    assert (meta["base"], blob) == (3, b"twin")
+    assert meta["base"] == 3
+    assert inputs.load(inputs.Call(meta, blob))[0] != ("some text",)
 
 
 def round_of(number, arm, known, unseen, digest="same"):
