@@ -33,6 +33,9 @@ _NOTHING = GuestReport()
 #: Who runs into these ones says nothing about the input: another depth of calls, another machine.
 _NEVER_NORMAL = frozenset({"builtins.RecursionError", "builtins.MemoryError"})
 
+#: Why a derived call does not vouch for a candidate: calls of its target leave something in the process.
+HISTORY = "its outcome depends on the calls before it"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Derived:
@@ -97,15 +100,18 @@ class Replays:
         self, captured: Mapping[int, CallOutcome], made: Sequence[int], drawn: GuestReport = _NOTHING
     ) -> tuple[list[GuestReport], Derived]:
         """Return two replays of captured calls, and the derived calls on which they agree."""
-        order = in_order(drawn.derived, breaks_of(drawn))
+        breaks = breaks_of(drawn)
+        order = in_order(drawn.derived, breaks)
         first = await self.first(made, order)
-        replays = [first.report, await self.second(first, captured, made, order)]
+        # Backwards: what a call gives may depend on what was asked of shared objects before.
+        backwards = in_order(order, breaks, -1)
+        replays = [first.report, await self.second(first, captured, made, backwards)]
         found = sorted_out(drawn, captured, replays)
         if tuple(found.calls) != order:
-            # Others come before them now than before.
-            replays.append(await self._replay(HASH_SEEDS[0], made, tuple(found.calls)))
-            again = sorted_out(drawn, captured, replays[1:])
-            found = found if again.calls.keys() == found.calls.keys() else again
+            # Others come before them now than before, as they do with a candidate that asks otherwise.
+            backwards = in_order(found.calls, breaks, -1)
+            replays.append(await self._replay(HASH_SEEDS[0], made, backwards))
+            found = _without_history(found, sorted_out(drawn, captured, replays[1:]))
         return replays[:2], found
 
     async def first(self, made: Sequence[int], derived: Sequence[int] = ()) -> First:
@@ -169,9 +175,9 @@ def breaks_of(drawn: GuestReport) -> dict[int, str]:
     return {index: one.breaks for index, one in drawn.derived.items() if one.breaks}
 
 
-def in_order(indexes: Collection[int], breaks: Mapping[int, str]) -> tuple[int, ...]:
+def in_order(indexes: Collection[int], breaks: Mapping[int, str], step: int = 1) -> tuple[int, ...]:
     """Return derived calls in the order in which they are made: what ends in one must not hide others."""
-    return tuple(sorted(indexes, key=lambda index: (index in breaks, index)))
+    return tuple(sorted(indexes, key=lambda index: (index in breaks, step * index)))
 
 
 def sorted_out(
@@ -213,6 +219,13 @@ def sorted_out(
         ),
         dropped={why: count for why, count in dropped.items() if count},
     )
+
+
+def _without_history(found: Derived, again: Derived) -> Derived:
+    """Return derived calls on which another order agrees; where some do not, none of their target vouches."""
+    targets = {call.target for index, call in found.calls.items() if index not in again.calls}
+    told = {index: HISTORY for index, call in again.calls.items() if call.target in targets}
+    return replace(again, breaks={**told, **again.breaks})
 
 
 def _agree(first: CallOutcome | None, second: CallOutcome | None) -> bool:
