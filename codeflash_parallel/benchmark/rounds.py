@@ -21,7 +21,7 @@ from codeflash_parallel.benchmark.scales import SLOW_FACTOR, Scale
 from codeflash_parallel.benchmark.unit import GRAIN_S, SECOND, SMALL_S, Ending, Job, Unit
 
 #: Of a group's blocks of twins so many: whether they are equal is known by then.
-CHECKED_TWINS = 1
+CHECKED_TWINS = 1 / 2
 
 #: In so many of a group's rounds all outcomes of a checked block are encoded, where that is dear; else some.
 #: Who is wrong in one call only, and only where it is timed, is found by that.
@@ -108,7 +108,8 @@ async def _play_all(play: _Play, scales: tuple[Scale, ...], random: Random) -> N
             await play.block(arm, replace(job, is_checked=not checked[group][arm]), scale)
             checked[group][arm] -= 1
     for group, scale in enumerate(scales):
-        await play.meet_twins(group, scale, random)
+        if scale.twin_calls:
+            await play.meet_twins(group, scale, random)
     await play.end(scales)
 
 
@@ -121,13 +122,6 @@ def turns(scales: Sequence[Scale], random: Random) -> Iterator[int]:
     for number in range(max(scale.palindromes for scale in scales)):
         left = [group for group, scale in enumerate(scales) if number < scale.palindromes]
         yield from random.sample(left, len(left))
-
-
-def _twins(group: int, number: int, scale: Scale, random: Random) -> Job:
-    """Return a block of twins; its outcomes are looked at in all arms, or in none."""
-    is_checked = random.random() * scale.twin_blocks < CHECKED_TWINS
-    start = number * scale.twin_calls
-    return Job(kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start, is_checked=is_checked)
 
 
 class _Play:
@@ -161,12 +155,15 @@ class _Play:
         await self.block(arm, first, scale)
 
     async def meet_twins(self, group: int, scale: Scale, random: Random) -> None:
-        """Let every arm make the calls that nobody has seen."""
-        for number in range(scale.twin_blocks):
-            twins = _twins(group, number, scale, random)
-            await self.once(twins, scale, random)
-            if not scale.is_lean:
-                await self.block(BASELINE, replace(twins, kind=BlockKind.KNOWN, is_checked=False), scale)
+        """Let every arm make calls that nobody has seen: a block, drawn by lot; all are checked, or none."""
+        start = random.randrange(scale.twin_blocks) * scale.twin_calls
+        is_checked = random.random() < CHECKED_TWINS
+        twins = Job(
+            kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start, is_checked=is_checked
+        )
+        await self.once(twins, scale, random)
+        if not scale.is_lean:
+            await self.block(BASELINE, replace(twins, kind=BlockKind.KNOWN, is_checked=False), scale)
 
     async def once(self, job: Job, scale: Scale, random: Random) -> None:
         """Run one block of every arm: the project's own caches would answer a second one of the baseline."""

@@ -60,7 +60,7 @@ class Scale:
         more: so many times as many calls make a block of a candidate.
         making_ns: CPU time of making the inputs of such a block of the baseline.
         twin_calls: calls of one block of twins.
-        twin_blocks: such blocks of every arm in a round.
+        twin_blocks: such blocks there are; in a round every arm has one of them.
         drawn: outcomes of a checked block that are encoded, at most.
     """
 
@@ -184,8 +184,7 @@ def predicted_ns(scales: tuple[Scale, ...], arms: int) -> int:
     total = 0
     for scale in scales:
         total += _turn_ns(scale, arms) * scale.palindromes
-        calls = scale.twin_calls * scale.twin_blocks
-        calls += 0 if scale.is_lean else scale.cycle
+        calls = scale.twin_calls + (0 if scale.is_lean else scale.cycle)
         total += calls * (arms + 1) * (scale.block_ns + scale.making_ns) // scale.calls
     return total
 
