@@ -18,7 +18,6 @@ from .encode import observe_raise, observe_return
 from .render import render, render_arguments
 from .sampling import Reservoir
 from .shapes import REFUSE
-from .touching import Touches
 
 #: Longest text of a reason, in characters.
 _MAX_WHY = 300
@@ -104,7 +103,6 @@ class Recorder:
         self.tallies = [Tally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
         self.names = [target["qualname"] for target in targets]
         self.busy = set()
-        self.touches = Touches(len(self.tallies), self.busy)
         self.mark = ContextVar("codeflash_mark", default=None)
         #: Set by the first wrapper of an asynchronous target: only then do others look at `mark`.
         self.watches_tasks = [False]
@@ -141,7 +139,6 @@ class Recorder:
                 tally.base = count
         self._earn()
         self._test = test
-        self.touches.set_test(test)
         self._reserved_ns = self._left_ns // 2
         if self._left_ns > self._least_ns:
             for tally in self.tallies:
@@ -234,7 +231,6 @@ class Recorder:
             trace.close()
         for (test, target), calls in self._counts.items():
             self._channel.write("executed", id=test, target=target, calls=calls)
-        self.touches.write(self._channel)
         kept = sorted(self._kept(), key=lambda call: call.order)
         self._write_calls([call for call in kept if call.fields is not None])
 

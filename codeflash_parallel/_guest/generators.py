@@ -33,25 +33,18 @@ def wrap_generator(recorder, origin, function):
     """Wrap a generator function."""
     busy, watches_tasks, inside = recorder.busy, recorder.watches_tasks, recorder.inside
     ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
-    touched, target = recorder.touches.flags, origin.target
-    begun, over = recorder.touches.lazy(target)
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
         __tracebackhide__ = True
-        touched[target] = 1
-        begun()
-        try:
-            if get_ident() in busy or (watches_tasks[0] and inside()):
-                return (yield from function(*args, **kwargs))
-            number = ticket()
-            with Section(busy):
-                call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
-                generator = function(*args, **kwargs)
-            trace = SILENT if call is None else recorder.trace(call, args, kwargs)
-            return (yield from _driven(generator, Section(busy), trace))
-        finally:
-            over()
+        if get_ident() in busy or (watches_tasks[0] and inside()):
+            return (yield from function(*args, **kwargs))
+        number = ticket()
+        with Section(busy):
+            call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
+            generator = function(*args, **kwargs)
+        trace = SILENT if call is None else recorder.trace(call, args, kwargs)
+        return (yield from _driven(generator, Section(busy), trace))
 
     return wrapper
 
@@ -88,13 +81,10 @@ def wrap_asyncgen(recorder, origin, function):
     """Wrap an asynchronous generator function."""
     busy, inside = recorder.busy, recorder.inside
     ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
-    touched, target = recorder.touches.flags, origin.target
-    begun, over = recorder.touches.lazy(target)
 
     @functools.wraps(function)
     async def wrapper(*args, **kwargs):
         __tracebackhide__ = True
-        touched[target] = 1
         trace, mark = SILENT, None
         if get_ident() not in busy and not inside():
             number, mark = ticket(), Mark()
@@ -102,21 +92,17 @@ def wrap_asyncgen(recorder, origin, function):
                 call = recorder.begin(origin, number, args, kwargs) if number >= due[0] else None
             trace = SILENT if call is None else recorder.trace(call, args, kwargs)
         step = _AsyncSteps(function(*args, **kwargs), mark, recorder.mark, trace)
-        begun()
-        try:
-            item = await step.go("asend", None)
-            while not step.over:
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await step.close()
-                    raise
-                except BaseException as error:
-                    item = await step.go("athrow", error)
-                else:
-                    item = await step.go("asend", sent)
-        finally:
-            over()
+        item = await step.go("asend", None)
+        while not step.over:
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await step.close()
+                raise
+            except BaseException as error:
+                item = await step.go("athrow", error)
+            else:
+                item = await step.go("asend", sent)
 
     return wrapper
 

@@ -38,7 +38,7 @@ def run_session(spec, channel, runtestloop=None):
 
     plugin = hooks.SessionPlugin(spec, channel, guard, recording, runtestloop)
     quiet = [] if spec.get("summary") else [unseen.Unseen()]
-    plugins = [plugin, known, *quiet, *_watches(spec, channel, guard), *recording.plugins()]
+    plugins = [plugin, known, *quiet, *_watches(spec, channel, guard)]
     status = _main(pytest, arguments(spec), plugins, channel)
     plugin.say_hello()
     known.tell()
@@ -91,14 +91,6 @@ class Recording:
             self._recorder = capture.install(self._spec, self._channel, self._guard)
             server.recorded = self._recorder.calls
 
-    def plugins(self):
-        """Return the plugin that a baseline's recorder needs to tell fixtures apart."""
-        if self._recorder is None or not (self._spec.get("watch") or self._spec["wrap"] == "capture"):
-            return []
-        from . import scopes
-
-        return [scopes.Scopes(self._recorder.touches)]
-
     def set_test(self, test):
         """Attribute the calls from now on to a test."""
         if self._recorder is not None:
@@ -111,10 +103,9 @@ class Recording:
             yield
             return
         me, busy = threading.get_ident(), self._recorder.busy
-        with self._recorder.touches.paused():
-            busy.add(me)
-            yield
-            busy.discard(me)
+        busy.add(me)
+        yield
+        busy.discard(me)
 
     def finish(self):
         """Write what was recorded."""

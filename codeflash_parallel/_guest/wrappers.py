@@ -59,12 +59,10 @@ def _sync(recorder, origin, function):
     busy, watches_tasks, inside = recorder.busy, recorder.watches_tasks, recorder.inside
     add, discard = busy.add, busy.discard
     ticket, due = origin.tally.ticket.__next__, origin.tally.reservoir.due
-    touched, target = recorder.touches.flags, origin.target
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
         __tracebackhide__ = True
-        touched[target] = 1
         me = get_ident()
         if me in busy or (watches_tasks[0] and inside()):
             return function(*args, **kwargs)
@@ -98,15 +96,11 @@ def _sampled(recorder, origin, number, function, args, kwargs):
 def _coroutine(recorder, origin, function):
     busy, inside = recorder.busy, recorder.inside
     ticket, due, mark_var = origin.tally.ticket.__next__, origin.tally.reservoir.due, recorder.mark
-    touched, target = recorder.touches.flags, origin.target
-    begun, over = recorder.touches.lazy(target)
 
     @functools.wraps(function)
     async def wrapper(*args, **kwargs):
         __tracebackhide__ = True
-        touched[target] = 1
         mark = None
-        begun()
         try:
             if get_ident() in busy or inside():
                 return await function(*args, **kwargs)
@@ -116,7 +110,6 @@ def _coroutine(recorder, origin, function):
                 return await function(*args, **kwargs)
             return await _sampled_coroutine(recorder, origin, number, function, args, kwargs)
         finally:
-            over()
             if mark is not None:
                 mark.open = False
 

@@ -42,8 +42,6 @@ class Baseline:
         asked_expected: outcome by test id of `asked`.
         executing: ids of tests that execute a target; empty means that whole tests are the level.
         benchmarks: those of `executing` that use pytest-benchmark's fixture.
-        spawning: ids of tests that start processes, in which nobody counts calls.
-        touched: numbers of the targets that each test executes, as in `GuestReport`; empty: not known.
         third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
@@ -91,8 +89,6 @@ class Baseline:
     asked: tuple[str, ...] = ()
     asked_expected: Mapping[str, str] = field(default_factory=dict)
     benchmarks: tuple[str, ...] = ()
-    spawning: tuple[str, ...] = ()
-    touched: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     third_party: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     durations_ns: Mapping[str, int] = field(default_factory=dict)
@@ -236,7 +232,6 @@ def from_json(data: Mapping[str, Any]) -> Baseline:
         "calls": {call.index: call for call in calls},
         "derived": {call.index: call for call in derived},
         "places": tuple(Place(*place) for place in data["places"]),
-        "touched": {test: tuple(targets) for test, targets in data["touched"].items()},
         "observed": {
             (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})
             for test, target, outcomes in data["observed"]

@@ -75,7 +75,7 @@ async def check(
         tree: lets tests lie elsewhere while calls are made again; `None`: they stay.
     """
     work = _Work(plan, workspace, candidate, servers, tree)
-    screened = screening(plan.baseline, plan.killers, plan.workers, plan.front)
+    screened = screening(plan.baseline, plan.killers, plan.workers)
     found = await work.screened(screened)
     if found.fault is None and found.code is not Code.OK:
         blamed = (*found.tests.counts.failed_ids, *found.tests.counts.missing_ids)

@@ -66,7 +66,6 @@ class CheckPlan:
         killers: tests that caught earlier candidates, the most deadly first, which pass on the baseline
             when they are run in front of all others.
         new_process: every run gets a new process.
-        front: tests that are run before all others: they pass on the baseline when they are run alone.
         by_edits: where a run of this candidate may begin, as far as its edits tell; `None`: not known yet.
         rules: what a difference of values has to be to count.
         judge: the user's, which is asked about other results; `None`: there is none.
@@ -80,7 +79,6 @@ class CheckPlan:
     sources: Mapping[str, bytes] = field(default_factory=dict)
     killers: tuple[str, ...] = ()
     new_process: bool = False
-    front: tuple[str, ...] = ()
     by_edits: Serving | None = None
     rules: Rules = field(default_factory=Rules)
     judge: Judge | None = None

@@ -57,8 +57,6 @@ class GuestReport:
         collected: ids of the tests that were to be run, in order.
         benchmarks: those of them that use pytest-benchmark's fixture.
         executed: outermost calls by (test id, target number); id ``""`` is import and collection.
-        touched: targets that each test executes, nested calls too; id ``""``: outside of tests, or in what
-            several tests share (see `_guest.touching`).
         answers: of a replay, for the calls that were not put into words.
         globals: dotted names of the public data of the targets' modules.
         changed_globals: digest by name of those that replayed calls have changed.
@@ -89,7 +87,6 @@ class GuestReport:
     benchmarks: tuple[str, ...] = ()
     tests: Mapping[str, TestOutcome] = field(default_factory=dict)
     executed: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    touched: Mapping[str, frozenset[int]] = field(default_factory=dict)
     calls: tuple[CallOutcome, ...] = ()
     answers: tuple[Answer, ...] = ()
     unreplayable: Mapping[int, str] = field(default_factory=dict)
@@ -151,7 +148,6 @@ def _report(records: Iterable[Mapping[str, Any]]) -> GuestReport:
         benchmarks=_names(collected, "benchmarks"),
         tests=_tests(by_type["passed"], by_type["phase"]),
         executed=_executed(by_type["executed"]),
-        touched={str(r["id"]): frozenset(map(whole_number, r["targets"])) for r in by_type["touched"]},
         calls=_calls(by_type["call"], by_type["unencodable"], lasting),
         answers=tuple(_answers(by_type["answer"], lasting)),
         unreplayable={whole_number(r["i"]): str(r.get("why", "")) for r in by_type["unreplayable"]},

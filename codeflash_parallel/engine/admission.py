@@ -218,7 +218,7 @@ class _All:
     admission: Admission
     check: _Check
 
-    async def prepare(self, entry: Entry, slot: Slot, /) -> None:
+    async def prepare(self, slot: Slot, /) -> None:
         """New processes need nothing."""
 
     async def run(self, entry: Entry, slot: Slot, /) -> CheckOutcome:

@@ -13,7 +13,7 @@ from codeflash_parallel.behavior.calls import stable_traces
 from codeflash_parallel.behavior.compare import Outcomes, TestKey, outcomes_by_test
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests, touched_targets
+from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
 from codeflash_parallel.behavior.session import Guest, Session
 from codeflash_parallel.model.workspace import Workspace
 
@@ -58,8 +58,6 @@ def first_findings(session: Session, guest: Guest, workspace: Workspace, choice:
         asked_expected=asked,
         executing=executing,
         benchmarks=tuple(test for test in report.benchmarks if test in set(executing)),
-        spawning=report.spawned,
-        touched=touched_targets([report]),
         third_party=report.modules,
         durations_ns=durations_ns,
         loaded={path: next(iter(digests)) for path, digests in report.sources.items()},

@@ -140,7 +140,7 @@ class FreshInputs:
         )
         return learned if self.judge is None else await self.judge.settled(learned)
 
-    async def prepare(self, _entry: Entry, slot: Slot, /) -> None:
+    async def prepare(self, slot: Slot, /) -> None:
         """Make the slot's servers ready."""
         await self.context.fleet.prepare(slot)
 

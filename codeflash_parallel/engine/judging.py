@@ -44,7 +44,7 @@ _CROWDED = INFRA - {Code.INFRA_SLOT}
 class Examination(Protocol):
     """What is done with a candidate in a slot."""
 
-    async def prepare(self, entry: Entry, slot: Slot, /) -> None:
+    async def prepare(self, slot: Slot, /) -> None:
         """Make the slot ready for a candidate that is not staged yet."""
         ...
 
@@ -189,7 +189,7 @@ class Judging:
 
     async def _staged(self, case: _Case, slot: Slot) -> CheckOutcome:
         entry, begun_ns = case.entry, monotonic_ns()
-        await case.examination.prepare(case.entry, slot)
+        await case.examination.prepare(slot)
         prepared_ns = monotonic_ns()
         await slot.stage(entry.staged.edits)
         case.time.stage_ns += monotonic_ns() - prepared_ns

@@ -28,7 +28,6 @@ from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.believing import with_canaries
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.selection import touched_targets
 from codeflash_parallel.behavior.session import (
     BASELINE_RECORDING,
     Guest,
@@ -232,7 +231,6 @@ class Preflight:
             asked_expected=asked,
             quarantined=quarantined,
             executing=tuple(test for test in draft.executing if test in expected),
-            touched=touched_targets([first, second.report]),
             cpu_ns=second.exit.cpu_ns,
             wall_ns=second.exit.wall_ns,
             rss_bytes=second.exit.max_rss_bytes,

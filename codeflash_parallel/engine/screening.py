@@ -7,9 +7,7 @@ going to be asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from codeflash_parallel.behavior.baseline import Baseline
@@ -21,7 +19,6 @@ from codeflash_parallel.engine.changes import Changes
 from codeflash_parallel.engine.context import RunContext
 from codeflash_parallel.engine.kills import Kills
 from codeflash_parallel.engine.ledger import Entry, Ledger
-from codeflash_parallel.engine.narrowing import Narrowing
 from codeflash_parallel.engine.shrinking import Shrinking
 from codeflash_parallel.engine.trial import trial
 from codeflash_parallel.engine.watched import Watched
@@ -62,12 +59,11 @@ class Screening:
         self.watched = Watched(context, changes)
         self._shrinking = Shrinking(context, context.baseline)
         self._selected = frozenset(context.baseline.selected)
-        self._narrowing = _narrowing_of(context, changes, ledger.warn)
         self._tried: set[str] = set()
         self._trusted: set[str] = set()
 
-    async def prepare(self, entry: Entry, slot: Slot, /) -> None:
-        """Make the slot's servers ready and try out new killers and selections on the unchanged snapshot."""
+    async def prepare(self, slot: Slot, /) -> None:
+        """Make the slot's servers ready and try out new killers on the unchanged snapshot."""
         servers = await self._context.fleet.prepare(slot)
         for warning in self._context.fleet.warnings():
             self._ledger.warn(warning)
@@ -76,8 +72,6 @@ class Screening:
             self._tried.update(new)
             self._trusted |= await trial(self._context.plan, slot.workspace, new, servers)
             await slot.discard()
-        if self._narrowing is not None:
-            await self._narrowing.prepare(entry.staged, slot, servers)
 
     def _deadliest(self) -> tuple[str, ...]:
         """Return the killers that are worth an order of their own."""
@@ -110,7 +104,7 @@ class Screening:
 
     def _plan(self, entry: Entry) -> CheckPlan:
         killers = tuple(test for test in self._deadliest() if test in self._trusted)
-        plan = self._context.plan if self._narrowing is None else self._narrowing.plan(entry.staged)
+        plan = self._context.plan
         by_edits = self._changes.known_serving(entry.staged)
         unkept, loosens = self._context.fleet.unkept, self._changes.loosens(entry.staged)
         rules = replace(plan.rules, unkept=unkept, loosens=loosens)
@@ -134,14 +128,6 @@ class Screening:
         if not has_xdist:
             self._ledger.warn("The suite is long and pytest-xdist is not installed: idle cores stay idle.")
         return workers
-
-
-def _narrowing_of(context: RunContext, changes: Changes, warn: Callable[[str], None]) -> Narrowing | None:
-    """Return what narrows the selection to what a candidate changes; `None` where no shortcut is wanted."""
-    if context.settings.no_select or context.settings.new_process:
-        return None
-    path = Path(context.baseline.inputs).parent / "narrowing.json"
-    return Narrowing(context.plan, path, changes.serving, warn)
 
 
 def _with_evidence(outcome: CheckOutcome, more: CheckOutcome) -> CheckOutcome:

@@ -214,8 +214,6 @@ async def test_calls_are_watched_in_forks(lab: ServingLab) -> None:
                 run = await lab.fork(server, wrap=wrap)
                 plain = await lab.fork(server)
             expected = by_kind(new_process.essence)
-            # Captures, which tell what each test executes, are made in processes of their own.
-            expected.pop("touched", None)
             assert by_kind(run.essence) == expected
             assert run.executed == {("test_f", 0): 2}
             assert not plain.named("executed")

@@ -49,7 +49,6 @@ BASELINE = Baseline(
     order_sensitive=False,
     asked=("a", "b", "c"),
     asked_expected={"a": "passed", "b": "passed", "c": "skipped"},
-    spawning=("b",),
     third_party=("numpy",),
     durations_ns={"a": 2_000_000_000, "b": 500_000_000},
     calls={0: CALL},

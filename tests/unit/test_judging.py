@@ -71,7 +71,7 @@ class Examination:
         self._breaks = breaks
         self.prepared: list[int] = []
 
-    async def prepare(self, entry: Any, slot: Any, /) -> None:
+    async def prepare(self, slot: Any, /) -> None:
         assert slot.staged == []
         self.prepared.append(slot.number)
 

@@ -17,7 +17,7 @@ from codeflash_parallel.model.outcome import Code, Ended
 from codeflash_parallel.model.workspace import Exit
 
 KINDS = (
-    *("hello", "config", "collected", "error", "end", "passed", "phase", "executed", "touched", "call"),
+    *("hello", "config", "collected", "error", "end", "passed", "phase", "executed", "call"),
     *("unencodable", "answer", "unreplayable", "globals", "derived", "deriving", "source", "outside"),
     *("timing", "spawned", "modules", "served", "unswappable"),
 )

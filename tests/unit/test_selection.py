@@ -18,17 +18,12 @@ from codeflash_parallel.behavior.selection import (
     called_at_import,
     executing_tests,
     longest_first,
-    needed_tests,
-    pays,
     rejection_needs,
     screening,
     selected_tests,
     tolerated,
-    touched_targets,
-    unambiguous,
     unselected,
 )
-from codeflash_parallel.model.target import Target
 
 IDS = st.sampled_from([f"{file}.py::{test}" for file in "abc" for test in "xyz"])
 ORDERS = st.lists(IDS, unique=True)
@@ -152,73 +147,3 @@ def test_what_is_left_out_and_what_says_nothing() -> None:
 def test_an_order_is_told_only_where_it_differs() -> None:
     assert Screening(tests=("a", "b")).in_changed_order(("a", "b")) == ()
     assert Screening(tests=("b", "a")).in_changed_order(("a", "b")) == ("b", "a")
-
-
-#: Which targets each test executes, nested calls too.
-TOUCHED = {"a": (0,), "b": (0, 1), "c": (1,), "d": (2,), "e": ()}
-
-
-def several(**fields: object) -> Baseline:
-    return baseline(("b", "a", "c", "d", "e"), touched=TOUCHED, **fields)
-
-
-def test_only_tests_that_execute_what_is_changed_or_start_processes_are_needed() -> None:
-    assert needed_tests(several(), {0}) == ("a", "b")
-    assert needed_tests(several(), {0, 2}) == ("a", "b", "d")
-    assert needed_tests(several(spawning=("e",)), {1}) == ("b", "c", "e")
-
-
-def test_all_tests_are_needed_where_it_is_not_known_who_depends_on_what() -> None:
-    every = ("a", "b", "c", "d", "e")
-    assert needed_tests(several(), ()) == every
-    assert needed_tests(several(), {0, 3}) == every
-    assert needed_tests(several(order_sensitive=True), {0}) == every
-    assert needed_tests(several(spawning=("",)), {0}) == every
-    shared = replace(several(), touched={**TOUCHED, "": (1,)})
-    assert needed_tests(shared, {1}) == needed_tests(shared, {0, 1}) == every
-    assert needed_tests(shared, {0}) == ("a", "b")
-    assert needed_tests(replace(several(), touched={}), {0}) == every
-
-
-def test_what_any_run_has_seen_counts() -> None:
-    one = GuestReport(touched={"a": frozenset({2, 0}), "": frozenset({1})})
-    two = GuestReport(touched={"a": frozenset({1}), "b": frozenset({0})})
-    assert touched_targets([one, two]) == {"a": (0, 1, 2), "": (1,), "b": (0,)}
-    assert touched_targets([GuestReport()]) == {}
-
-
-def test_a_trial_pays_once_it_would_have_saved_more_than_it_costs() -> None:
-    known = several(durations_ns={"a": 10_000_000, "d": 20_000_000})
-    assert not pays(known, ("a", "b"), ("c", "d", "e"), 1)
-    assert pays(known, ("a", "b"), ("c", "d", "e"), 2)
-    assert not pays(known, ("a",), (), 1000)
-
-
-def test_functions_whose_executions_are_not_all_counted() -> None:
-    text = b"""
-def plain(): pass
-class Shop:
-    def __del__(self): pass
-    @property
-    def price(self): pass
-    @price.setter
-    def price(self, value): pass
-"""
-    names = ("plain", "Shop.__del__", "Shop.price", "gone")
-    targets = [Target(path="m.py", qualname=name) for name in names]
-    assert unambiguous(targets, {"m.py": text}) == {0}
-    assert unambiguous(targets, {"m.py": b"def plain(:"}) == unambiguous(targets, {}) == frozenset()
-
-
-@given(ORDERS, st.lists(IDS), st.lists(IDS, unique=True))
-def test_screening_runs_the_same_tests_those_in_front_first(
-    order: list[str], killers: list[str], wanted: list[str]
-) -> None:
-    front = [test for test in order if test in wanted]
-    screened = screening(baseline(order), killers, 0, front)
-    assert sorted(screened.tests) == sorted(order)
-    if front:
-        assert set(screened.tests[: len(front)]) == set(front)
-        assert list(screened.tests[len(front) :]) == [test for test in order if test not in front]
-        moved = screened.tests[: len(front)] != tuple(front)
-        assert screened.killers == (set(killers) & set(front) if moved else set(front))
