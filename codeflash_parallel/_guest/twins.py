@@ -298,6 +298,8 @@ class _Change:
             found = self._sequence(value, path)
         elif kind is dict:
             self._mapping(value, path)
+        elif kind is bytearray:  # changed as bytes of the same signs elsewhere in the call are
+            value[:] = self._atom(bytes(value), path)
         elif kind.__module__ == "numpy" and hasattr(value, "dtype"):
             self._array(value)
         elif kind.__module__ != "builtins" and not isinstance(value, type):

@@ -55,6 +55,16 @@ def test_words_of_the_source_may_be_kept_and_the_others_change():
     assert text != "coding: spam"
 
 
+def test_a_buffer_is_changed_as_other_bytes_of_the_call_are():
+    calls = [((bytearray(b"--%s 1" % word), word), {}) for word in (b"spam", b"eggs")]
+
+    (buffer, word), _, broken = changed(*calls)
+
+    assert word != b"eggs"
+    assert word in buffer
+    assert (type(buffer), broken) == (bytearray, "")
+
+
 def test_what_always_has_one_value_stays():
     calls = [((f"text{n}abc",), {"mode": "strict", "flag": True}) for n in range(5)]
 
