@@ -9,6 +9,7 @@ they gain by being fast.
 
 import functools
 import gc
+import itertools
 import random
 import re
 import string
@@ -48,6 +49,8 @@ _MEMORY_BYTES = 1 << 30
 #: Seconds that one call may wait: for a core mostly, on a busy machine.
 _WAIT_S = 10.0
 _WORD = re.compile(r"[^\W_]+")
+#: Compiled patterns are looked for in about so many parts of a call.
+_MOST_PARTS = 1_000
 
 
 def run(spec, channel):
@@ -280,6 +283,7 @@ class _Change:
 
     def of(self, args, kwargs):
         """Return other (args, kwargs); objects and containers of the given ones are changed in place."""
+        self._sought = {word for pattern in _patterns(args, kwargs) for word in _words_in(pattern)}
         for summary in self._places.values():
             self._kept.update(summary.closed or (), summary.keys or ())
         changed = tuple(self._value(value, (place,)) for place, value in enumerate(args))
@@ -370,17 +374,40 @@ class _Change:
     def _text(self, text):
         if self._level != "moved":
             return _WORD.sub(self._word, text)
-        others = [word for word in _WORD.findall(text) if word.lower() not in self._words]
+        others = [word for word in _WORD.findall(text) if not self._stays(word)]
         self._chance.shuffle(others)
-        return _WORD.sub(lambda word: word[0] if word[0].lower() in self._words else others.pop(), text)
+        return _WORD.sub(lambda word: word[0] if self._stays(word[0]) else others.pop(), text)
+
+    def _stays(self, word):
+        return word in self._sought or word.lower() in self._words
 
     def _word(self, match):
         word = match.group()
-        if self._level == "none" or (self._level == "unknown" and word.lower() in self._words):
+        if word in self._sought or self._level == "none":
+            return word
+        if self._level == "unknown" and word.lower() in self._words:
             return word
         if self._level == "half" and hash((word, self._factor)) % 2:
             return word
         return word.translate(self._signs)
+
+
+def _patterns(args, kwargs):
+    """Return the compiled patterns in a call: they stay, and so does what they look for."""
+    parts = [args, kwargs]
+    for part in parts:  # it grows meanwhile
+        if len(parts) < _MOST_PARTS:
+            state = getattr(part, "__dict__", None)
+            inner = (
+                part if type(part) in _SEQUENCES else (part if type(part) is dict else state or {}).values()
+            )
+            parts += itertools.islice(inner, _MOST_PARTS)
+    return [part for part in parts if type(part) is re.Pattern]
+
+
+def _words_in(pattern):
+    source = pattern.pattern
+    return _WORD.findall(source if type(source) is str else source.decode("latin-1"))
 
 
 def _permutation(chance):

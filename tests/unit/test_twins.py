@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import exp
 from random import Random
@@ -63,6 +64,22 @@ def test_a_buffer_is_changed_as_other_bytes_of_the_call_are():
     assert word != b"eggs"
     assert word in buffer
     assert (type(buffer), broken) == (bytearray, "")
+
+
+class Decoder:
+    def __init__(self, boundary):
+        self.boundary, self.buffer = boundary, bytearray(b"name --%s value" % boundary)
+        self.pattern = re.compile(b"--" + re.escape(boundary))
+
+
+@pytest.mark.parametrize("way", range(len(twins._WAYS)))
+def test_what_a_pattern_of_the_call_looks_for_stays(way):
+    calls = [((Decoder(word),), {}) for word in (b"spam", b"e-g")]
+
+    (decoder,), _, _ = changed(*calls, way=way)
+
+    assert decoder.boundary == b"e-g"
+    assert decoder.pattern.search(decoder.buffer)
 
 
 def test_what_always_has_one_value_stays():
