@@ -1,4 +1,4 @@
-"""What the baseline is known to do: everything a candidate is held against."""
+"""The baseline: everything that candidates are compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How candidates of a run are checked, and what a check finds."""
+"""The plan of a run's checks, and the outcome of a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guest reported, as frozen values: a pure reading of its records.
+"""The report of a guest, as frozen values: a pure reading of its records.
 
 Everything in here is a *claim* of the candidate's process; `compare` holds it against the baseline.
 """

@@ -20,9 +20,6 @@ from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
 from codeflash_parallel.benchmark.scales import SLOW_FACTOR, Scale
 from codeflash_parallel.benchmark.unit import GRAIN_S, SECOND, SMALL_S, Ending, Job, Unit
 
-#: Of a group's blocks of twins so many: whether they are equal is known by then.
-CHECKED_TWINS = 1 / 2
-
 #: In so many of a group's rounds all outcomes of a checked block are encoded, where that is dear; else some.
 #: Who is wrong in one call only, and only where it is timed, is found by that.
 FULL_CHECKS = 1 / 8
@@ -155,12 +152,9 @@ class _Play:
         await self.block(arm, first, scale)
 
     async def meet_twins(self, group: int, scale: Scale, random: Random) -> None:
-        """Let every arm make calls that nobody has seen: a block, drawn by lot; all are checked, or none."""
+        """Let every arm make calls that it has not seen: one block of twins, drawn by lot."""
         start = random.randrange(scale.twin_blocks) * scale.twin_calls
-        is_checked = random.random() < CHECKED_TWINS
-        twins = Job(
-            kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start, is_checked=is_checked
-        )
+        twins = Job(kind=BlockKind.TWIN, group=group, calls=scale.twin_calls, start=start)
         await self.once(twins, scale, random)
         if not scale.is_lean:
             await self.block(BASELINE, replace(twins, kind=BlockKind.KNOWN, is_checked=False), scale)

@@ -1,4 +1,4 @@
-"""Who may race, and who may be announced: all tests that were asked for, and a clean process.
+"""Admission to the race and to the verdict: all tests that were asked for, in a clean process.
 
 Screening runs the tests that can notice a change of the targets, in forks of warm servers. A candidate that
 changes more than the bodies of the targets has to pass all other tests, too, before it is called equivalent

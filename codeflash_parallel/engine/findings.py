@@ -1,4 +1,4 @@
-"""What the baseline's runs say, put together. Pure: reports in, findings out."""
+"""Findings from the reports of the baseline's runs. Pure."""
 
 from __future__ import annotations
 

@@ -47,6 +47,9 @@ _SLOWER = 3
 #: Text of a file that cannot be imported.
 _RAISING = b"raise SystemExit('codeflash-parallel looks whether this file is run')\n"
 _NO_TWINS = "Gains were not held against unseen inputs: there are no other values of the same shape."
+#: And where there are some for less than this part of the time.
+_MOST_OF_IT = 0.5
+_FEW_TWINS = "Gains were held against unseen inputs for {share:.0%} of the time only: there are no others."
 #: Calls that are timed inside their tests take so long on average, and so many of a group are timed at most.
 LEAST_WINDOW_NS = 20_000
 MOST_WINDOWS = 200
@@ -206,9 +209,18 @@ async def with_twins(context: RunContext, workload: Workload) -> Workload:
     guest, baseline = _ground(context, workload)
     inputs, workspace = Path(baseline.inputs), context.pool.baseline.workspace
     groups = await twinned(guest, workspace, workload.groups, inputs, path)
+    found = replace(workload, notes=(*workload.notes, *missing_twins(groups)))
     if not any(group.twins for group in groups):
-        return replace(workload, notes=(*workload.notes, _NO_TWINS))
-    return replace(workload, groups=groups, fields={**workload.fields, "twins": str(path)})
+        return found
+    return replace(found, groups=groups, fields={**workload.fields, "twins": str(path)})
+
+
+def missing_twins(groups: Sequence[Group]) -> tuple[str, ...]:
+    """Return what a person should know of calls without twins, sentences."""
+    share = sum(group.ns for group in groups if group.twins) / sum(group.ns for group in groups)
+    if share >= _MOST_OF_IT:
+        return ()
+    return (_FEW_TWINS.format(share=share) if share else _NO_TWINS,)
 
 
 def _ground(context: RunContext, workload: Workload) -> tuple[Guest, Baseline]:

@@ -11,7 +11,7 @@ from codeflash_parallel.behavior.baseline import Baseline
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.benchmark.plan import Group, Work
 from codeflash_parallel.engine.race_terms import race_plan
-from codeflash_parallel.engine.workload import Workload, budget_ns, captured_calls, comparing
+from codeflash_parallel.engine.workload import Workload, budget_ns, captured_calls, comparing, missing_twins
 from codeflash_parallel.model.settings import Compare, Settings
 
 SECOND = 1_000_000_000
@@ -111,3 +111,10 @@ def test_it_is_said_what_is_timed_and_why(work: Work, costs_ns: tuple[int, ...],
     assert timed.summary == f"workload {work.value}: {size}, because it is there"
     assert timed.sentence.startswith(f"{size}, because it is there")
     assert ("--benchmark" in timed.sentence) == (work is not Work.COMMAND)
+
+
+def test_a_person_is_told_where_little_of_the_time_has_twins() -> None:
+    short, long = workload(1000, 9000).groups
+    assert "no other values" in missing_twins([short, long])[0]
+    assert "10% of the time only" in missing_twins([replace(short, twins=((0,),)), long])[0]
+    assert missing_twins([short, replace(long, twins=((0,),))]) == ()
