@@ -10,7 +10,7 @@ import threading
 import types
 import weakref
 
-from . import relocating
+from . import constants, relocating
 
 #: Readable by every Python that we support.
 _PROTOCOL = 4
@@ -50,6 +50,9 @@ class _Pickler(pickle.Pickler):
         kind = type(obj)
         if kind is types.FunctionType:
             return NotImplemented if _is_named(obj) else self._function(obj)
+        place = constants.place_of(obj)
+        if place is not None:
+            return constants.find, place
         reducer = _REDUCERS.get(kind)
         return _attributes(obj) if reducer is None else reducer(obj)
 

@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import suppress
 
-from . import importing, inputs, instrument, pickling, relations
+from . import constants, importing, inputs, instrument, pickling, relations
 from .allowance import TooSlow, awaited, limit_memory, limited
 from .callwork import Raised, batch_of
 from .naming import type_name
@@ -306,7 +306,7 @@ class _Change:
             value[:] = self._atom(bytes(value), path)
         elif kind.__module__ == "numpy" and hasattr(value, "dtype"):
             self._array(value)
-        elif kind.__module__ != "builtins" and not isinstance(value, type):
+        elif kind.__module__ != "builtins" and not isinstance(value, type) and not constants.place_of(value):
             state = getattr(value, "__dict__", None)
             if type(state) is dict:
                 for name, part in list(state.items()):
