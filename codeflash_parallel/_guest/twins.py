@@ -3,8 +3,9 @@
 In a twin letters and digits are exchanged for others (one permutation for the whole call, so that what was
 equal, contained or sorted alike stays so), numbers move a little, and items change places. An argument or
 attribute that always has one value, or a key of a record, stays. A twin keeps all relations of the observed
-calls, ends as its call does and takes about as long. Candidates cannot know twins; what they gain on them
-they gain by being fast.
+calls, ends as its call does and takes about as long, the first time too where that can be had: an argument by
+which the project keeps something stays. Candidates cannot know twins; what they gain on them they gain by
+being fast.
 """
 
 import functools
@@ -29,6 +30,8 @@ from .targets import Settler, Targets, items_read
 _MOST_OBSERVED = 300
 #: A twin's time on the baseline, as a multiple of its call's, and what a clock errs by in so short calls.
 _LEAST_RATIO, _MOST_RATIO, _GRAIN_NS = 0.7, 1.4, 5_000
+#: By how many times the first call may exceed the others of the same input.
+_COLD = 2
 #: Calls shorter than this are made several times; the fastest counts.
 _SHORT_NS, _TIMES = 1_000_000, 4
 #: Calls that take so much of their group's time have twins, or there are no more of the others either.
@@ -78,7 +81,8 @@ class _Maker:
         self._random = random.Random(spec["seed"])
         self._seen = {call.blob for call in calls.values()}
         self._left_ns, self._room, self._next = None, _ALL_BYTES, 0
-        self._known, self._ways = {}, {}
+        # Of targets: relations, the way that did last, and whether all ways meet the project's own caches.
+        self._known, self._ways, self._cold = {}, {}, set()
 
     def close(self):
         """Let go of the event loop."""
@@ -124,7 +128,7 @@ class _Maker:
         with suppress(Exception, TooSlow):
             call = self._calls[index]
             seed = _Seed(call, self._targets.function(call.meta), self._relations(call.meta["target"]))
-            seed.kind, seed.ns = self._ended(call.blob, seed)
+            seed.kind = self._ended(call.blob, seed)[0]
             seed.ns = self._ended(call.blob, seed)[1]
             return seed
         return None
@@ -145,49 +149,67 @@ class _Maker:
     def _twin(self, seed, end_ns):
         """Return (meta, blob) of a new twin; None if none is found in time.
 
-        Calls of one target begin with the way that did for the one before.
+        Calls of one target begin with the way that did for the one before. A twin that costs the project much
+        more the first time (it compiles a format, say, and keeps it) says little: one that does not is looked
+        for first, and where no way leads to one, others will do for this target.
         """
-        target = seed.call.meta["target"]
+        target, cold = seed.call.meta["target"], None
         if seed.way is None:
             seed.way = self._ways.get(target, 0)
+        began = seed.way
         while seed.way < len(_WAYS) and time.process_time_ns() < end_ns:
             # What went well before fails by chance.
             for _ in range(_TRIES if self._ways.get(target) != seed.way else 4 * _TRIES):
-                blob = self._drawn(seed)
-                if blob is not None:
+                blob, is_cold = self._drawn(seed)
+                if blob is None:
+                    continue
+                if not is_cold or target in self._cold:
                     self._ways[target] = seed.way
-                    self._seen.add(blob)
-                    self._room -= len(blob)
-                    self._next += 1
-                    meta = seed.call.meta
-                    return dict(meta, i=self._next, base=meta["i"], test=""), blob
+                    return self._taken(seed, blob)
+                cold = cold or (blob, seed.way)
             seed.way += 1
-        return None
+        if target in self._cold or (cold is None and began == 0):
+            return None
+        self._cold.add(target)
+        if cold is None:  # there are no more of the others
+            seed.way = 0
+            return self._twin(seed, end_ns)
+        blob, seed.way = cold
+        self._ways[target] = seed.way
+        return self._taken(seed, blob)
+
+    def _taken(self, seed, blob):
+        self._seen.add(blob)
+        self._room -= len(blob)
+        self._next += 1
+        meta = seed.call.meta
+        return dict(meta, i=self._next, base=meta["i"], test=""), blob
 
     def _drawn(self, seed):
+        """Return the pickle of a twin, or None, and whether it cost more the first time."""
+        nothing = None, False
         try:
             args, kwargs = inputs.load(seed.call)
             args, kwargs = _Change(seed, self._random).of(args, kwargs)
             if seed.known.broken(args, kwargs):
-                return None
+                return nothing
             blob = pickling.dumps((args, kwargs), _ALL_BYTES)
             if blob in self._seen:
-                return None
-            kind, ns = self._ended(blob, seed)
+                return nothing
+            kind, ns, first_ns = self._ended(blob, seed)
             if kind != seed.kind:
-                return None
+                return nothing
             if not _is_like(ns, seed.ns):  # the machine may have become faster or slower since
                 seed.ns = self._ended(seed.call.blob, seed)[1]
         except (Exception, TooSlow):  # objects of the project may object to whatever was changed
-            return None
-        return blob if _is_like(ns, seed.ns) else None
+            return nothing
+        return (blob, first_ns > _COLD * ns + _GRAIN_NS) if _is_like(ns, seed.ns) else nothing
 
     def _ended(self, blob, seed):
-        """Return how a call ends, and its CPU time; of a short one the least of some."""
-        kind, least_ns = self._made(blob, seed)
-        for _ in range(_TIMES - 1 if _GRAIN_NS < least_ns < _SHORT_NS else 0):
-            least_ns = min(least_ns, self._made(blob, seed)[1])
-        return kind, least_ns
+        """Return how a call ends, its CPU time (of a short one the least of some), and that of the first."""
+        kind, first_ns = self._made(blob, seed)
+        again = _TIMES - 1 if _GRAIN_NS < first_ns < _SHORT_NS else 0
+        return kind, min([first_ns, *(self._made(blob, seed)[1] for _ in range(again))]), first_ns
 
     def _made(self, blob, seed):
         meta, call = seed.call.meta, inputs.Call(seed.call.meta, blob)
@@ -262,8 +284,10 @@ def _words_of(module):
 
 
 #: What is done to the words of texts, the most telling first: letters are exchanged in all of them, in those
-#: that the source does not have, in one half; they change places; nothing (but to numbers and orders).
-_WAYS = tuple((level, reach) for level in ("all", "unknown", "half", "moved", "none") for reach in _REACHES)
+#: that the source does not have, in one half; they change places; nothing (but to numbers and orders); in all
+#: of them, but the argument at this place stays.
+_LEVELS = ("all", "unknown", "half", "moved", "none", 0, 1, 2)
+_WAYS = tuple((level, reach) for level in _LEVELS for reach in _REACHES)
 _SEQUENCES = (list, tuple, set, frozenset)
 
 
@@ -275,6 +299,7 @@ class _Change:
         self._flags = seed.flags
         self._level, reach = _WAYS[seed.way]
         self._signs = str.maketrans(_permutation(chance))
+        self._codes = bytes([0, *chance.sample(range(1, 256), 255)])
         self._changed, self._walked, self._kept = {}, {}, set()
         # Equal steps keep orders and distances; jitter does not.
         self._shift = None if reach is None else chance.randint(1, reach)
@@ -286,8 +311,12 @@ class _Change:
         self._sought = {word for pattern in _patterns(args, kwargs) for word in _words_in(pattern)}
         for summary in self._places.values():
             self._kept.update(summary.closed or (), summary.keys or ())
-        changed = tuple(self._value(value, (place,)) for place, value in enumerate(args))
-        return changed, {name: self._value(value, (name,)) for name, value in kwargs.items()}
+        arguments = [*enumerate(args), *kwargs.items()]
+        changed = [
+            value if self._level == number else self._value(value, (name,))
+            for number, (name, value) in enumerate(arguments)
+        ]
+        return tuple(changed[: len(args)]), dict(zip(kwargs, changed[len(args) :], strict=True))
 
     def _value(self, value, path):
         kind = type(value)
@@ -361,6 +390,8 @@ class _Change:
         if type(value) is str:
             return self._text(value)
         if type(value) is bytes:
+            if 0 in value and self._level not in ("half", "moved", "none"):  # no text
+                return value.translate(self._codes)
             return self._text(value.decode("latin-1")).encode("latin-1")
         summary = self._places.get(path)
         low, high = (summary.low, summary.high) if summary and summary.low is not None else (value, value)

@@ -82,6 +82,18 @@ def test_what_a_pattern_of_the_call_looks_for_stays(way):
     assert decoder.pattern.search(decoder.buffer)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_argument_may_stay_while_the_others_change(place):
+    way = next(number for number, (level, _) in enumerate(twins._WAYS) if level == place)
+
+    arguments, _, _ = changed((("H: spam", b"\0a"), {}), (("L: eggs", b"\0bc"), {}), way=way)
+
+    assert [one == old for one, old in zip(arguments, ("L: eggs", b"\0bc"), strict=True)] == [
+        place == 0,
+        place == 1,
+    ]
+
+
 def test_what_always_has_one_value_stays():
     calls = [((f"text{n}abc",), {"mode": "strict", "flag": True}) for n in range(5)]
 
@@ -94,20 +106,53 @@ def test_what_always_has_one_value_stays():
 PLAN = RacePlan(groups=(Group(name="a", ns=3, twins=((0,), (1,))), Group(name="b", ns=1)))
 
 
+def maker_and_seed(ns):
+    """Return a maker of twins, and a call of two texts that takes so long, as far as is known."""
+    call = inputs.Call({"i": 3, "target": 0}, pickling.dumps((("some text", "of 2"), {}), 1_000))
+    known = relations.infer([(("some text", "of 2"), {}), (("another one", "by 5"), {})])
+    seed = SimpleNamespace(
+        call=call, known=known, flags=set(), words=frozenset(), way=None, kind="returns int", ns=ns
+    )
+    return twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {}), seed
+
+
+def arguments_of(twin):
+    return inputs.load(inputs.Call(*twin))[0]
+
+
 @pytest.mark.parametrize("first_ns", [10**9, 1_000_000])
 def test_a_call_whose_first_timing_was_disturbed_has_twins_all_the_same(monkeypatch, first_ns):
-    call = inputs.Call({"i": 3, "target": 0}, pickling.dumps((("some text",), {}), 1_000))
-    known = relations.infer([(("some text",), {}), (("another one",), {})])
-    seed = SimpleNamespace(
-        call=call, known=known, flags=set(), words=frozenset(), way=None, kind="returns int", ns=first_ns
-    )
-    maker = twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {})
-    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 100_000))
+    maker, seed = maker_and_seed(first_ns)
+    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 100_000, 100_000))
 
-    meta, blob = maker._twin(seed, 10**18)
+    twin = maker._twin(seed, 10**18)
 
-    assert meta["base"] == 3
-    assert inputs.load(inputs.Call(meta, blob))[0] != ("some text",)
+    assert twin[0]["base"] == 3
+    assert arguments_of(twin)[0] != "some text"
+
+
+def test_what_the_project_keeps_by_one_argument_is_not_made_anew_for_twins(monkeypatch):
+    maker, seed = maker_and_seed(100_000)
+
+    def ended(blob, seed):
+        kept = arguments_of((seed.call.meta, blob))[0] == "some text"
+        return "returns int", 100_000, 100_000 if kept else 900_000
+
+    monkeypatch.setattr(maker, "_ended", ended)
+
+    first, second = (arguments_of(maker._twin(seed, 10**18)) for _ in range(2))
+
+    assert first[0] == second[0] == "some text"
+    assert len({"of 2", first[1], second[1]}) == 3
+
+
+def test_where_the_project_keeps_all_it_was_asked_twins_are_such_as_it_has_not_seen(monkeypatch):
+    maker, seed = maker_and_seed(100_000)
+    monkeypatch.setattr(maker, "_ended", lambda _blob, _seed: ("returns int", 100_000, 900_000))
+
+    first, second = (arguments_of(maker._twin(seed, 10**18)) for _ in range(2))
+
+    assert len({"some text", first[0], second[0]}) == 3
 
 
 def round_of(number, arm, known, unseen, digest="same"):
