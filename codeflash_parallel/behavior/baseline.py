@@ -45,7 +45,8 @@ class Baseline:
         third_party: names of modules from outside the repository that the tests import.
         calls: stable outcomes of captured calls by index: what candidates are held against.
         repeats: tests of more captured calls, by index: each repeats some of `calls` and is not compared.
-        costs_ns: CPU time of each call of `calls` and `repeats`, the least of all observed, for cost groups.
+        costs_ns: CPU time of each call of `calls` and `repeats` (where there are none, of `unstable`), the
+            least of all observed, for cost groups.
         copies_ns: CPU time of making the inputs of each of these calls again.
         inputs_of: by index of those, what calls of one target with equal inputs share.
         derived: stable outcomes of calls with derived inputs by index, in the order in which they are made.
@@ -58,7 +59,7 @@ class Baseline:
         manners: how values told what they hold in these calls, and what was still to come after them.
         aside: what lies elsewhere while calls are made again: the tests, relative to the workspace's root.
         sheltered: calls that need something of it, derived ones as well: they are made with all of it there.
-        unstable: captured calls whose outcome the baseline itself does not repeat.
+        unstable: tests of the captured calls whose outcome the baseline itself does not repeat, by index.
         uncaptured: reason → number of calls that could not be captured.
         observed: outcomes inside the tests, for tests with calls that cannot be replayed.
         cpu_ns, wall_ns, rss_bytes: of one baseline run of the selected tests.
@@ -107,7 +108,7 @@ class Baseline:
     manners: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     sheltered: tuple[int, ...] = ()
-    unstable: int = 0
+    unstable: Mapping[int, str] = field(default_factory=dict)
     uncaptured: Mapping[str, int] = field(default_factory=dict)
     observed: Mapping[TestKey, Outcomes] = field(default_factory=dict)
     cpu_ns: int = 0
@@ -195,7 +196,7 @@ class Baseline:
             changed_globals=self.changed_globals,
             manners=frozenset(self.manners),
             repeated=len(self.repeats),
-            unstable=self.unstable,
+            unstable=len(self.unstable),
             uncaptured=self.uncaptured,
         )
 

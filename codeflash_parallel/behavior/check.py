@@ -288,7 +288,7 @@ class _Work:
         counts = found.counts
         if found.code is not Code.OK or counts.uncaptured:
             return counts
-        return replace(counts, uncaptured=self._baseline.uncaptured, unstable=self._baseline.unstable)
+        return replace(counts, uncaptured=self._baseline.uncaptured, unstable=len(self._baseline.unstable))
 
 
 def _packages(workspace: Workspace, candidate: Candidate) -> frozenset[str]:

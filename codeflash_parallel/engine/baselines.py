@@ -20,7 +20,7 @@ from codeflash_parallel.worktrees.layout import cache_faults
 from codeflash_parallel.worktrees.locks import Lock, try_lock
 
 #: Version of the file; one of another version is made anew.
-SCHEMA = 8
+SCHEMA = 9
 #: Files of guests that a baseline is worth nothing without.
 _BESIDE = ("inputs", "derived")
 #: How often it is looked whether another process has found out what we want to know, in seconds.

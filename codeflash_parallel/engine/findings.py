@@ -180,15 +180,24 @@ class Stability:
     Attributes:
         calls: outcomes of those that were replayed and are the same each time, by index.
         repeats: tests of the calls that were left out since they repeat one of `calls`, by index.
-        unstable: how many give something else from replay to replay.
+        unstable: tests of those that give something else from replay to replay, by index.
         bound: why others are not compared: they cannot be replayed, give another outcome than inside their
             test, or one that cannot be encoded; by index.
     """
 
     calls: Mapping[int, CallOutcome]
     repeats: Mapping[int, str]
-    unstable: int
+    unstable: Mapping[int, str]
     bound: Mapping[int, str]
+
+    @property
+    def timed(self) -> Mapping[int, str]:
+        """Return the tests of calls that can be timed, by index: what they give need not be the same.
+
+        Those that are not stable are timed only where there are no others: nothing they give is compared.
+        """
+        stable = {index: call.test for index, call in self.calls.items()}
+        return {**stable, **self.repeats} or self.unstable
 
 
 def stable(
@@ -205,12 +214,12 @@ def stable(
     calls: dict[int, CallOutcome] = {}
     repeats: dict[int, str] = {}
     bound: dict[int, str] = {}
-    unstable = 0
+    unstable: dict[int, str] = {}
     for index, seen in captured.items():
         found = [replay.get(repeated.get(index, index)) for replay in answers]
         outcome = _replayed(seen, found[0], found[-1])
         if outcome is None:
-            unstable += 1
+            unstable[index] = seen.test
         elif isinstance(outcome, str):
             bound[index] = outcome
         elif index in repeated:

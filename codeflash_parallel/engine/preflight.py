@@ -259,7 +259,7 @@ class Preflight:
         found = got.found
         uncaptured.update(found.bound.values())
         uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)
-        sound = {*found.calls, *found.repeats}
+        timed, sound = found.timed, {*found.calls, *found.repeats}
         outside = [c for c in recorded if c.index not in sound]
         inside = observed({(c.test, c.target) for c in outside}, first, second)
         settled = replace(
@@ -276,7 +276,7 @@ class Preflight:
             costs_ns=got.costs_ns(captured),
             copies_ns=got.copies_ns(captured),
             # The target's number first: two targets may be given the same.
-            inputs_of={i: f"{c.target} {c.inputs}" for i, c in captured.items() if i in sound and c.inputs},
+            inputs_of={i: f"{captured[i].target} {captured[i].inputs}" for i in timed if captured[i].inputs},
             unstable=found.unstable,
             uncaptured=dict(uncaptured),
             observed=inside,

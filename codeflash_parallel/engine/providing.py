@@ -184,7 +184,7 @@ class Providing:
 
     async def _profile_in(self, workspace: Workspace, name: str, prove: Sequence[str]) -> LineProfile | None:
         context = self._context
-        if not context.baseline.calls:
+        if not context.baseline.costs_ns:
             self._ledger.warn("There is no line profile: none of the targets' calls could be captured.")
             return None
         key, journal = name_of(name, *prove), context.journal

@@ -49,7 +49,7 @@ class Replayed:
         return frozenset(name for replay in self._all for name in replay.replaced)
 
     def costs_ns(self, captured: Mapping[int, CallOutcome]) -> dict[int, int]:
-        """Return the CPU time of each call that is held against candidates: the least that was seen.
+        """Return the CPU time of each call that can be timed: the least that was seen.
 
         One look is not enough: a collection or a page fault in one short call makes its test a heavy one,
         which is then raced by itself.
@@ -68,7 +68,7 @@ class Replayed:
         """Return what all replays say of each such call, or of that which it repeats, by index."""
         repeated = repetitions(captured)
         replays = [{call.index: call for call in replay.calls} for replay in self._all]
-        numbers = {index: repeated.get(index, index) for index in (*self.found.calls, *self.found.repeats)}
+        numbers = {index: repeated.get(index, index) for index in self.found.timed}
         return {
             index: [replay[number] for replay in replays if number in replay]
             for index, number in sorted(numbers.items())

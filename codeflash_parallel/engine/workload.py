@@ -62,6 +62,7 @@ _UNKNOWN_NS = 1
 
 #: Why calls of the targets are not timed by themselves.
 _NOT_AGAIN = "most calls of the targets cannot be made again outside their tests, or only by dear copies"
+_VARYING = "; what they give differs from process to process and is not compared"
 #: Work that the user has not named, and what is said of it.
 _CHOSEN = frozenset({Work.CALLS, Work.IN_PLACE, Work.TESTS, Work.BENCHMARKS})
 _INSTEAD = " (other work: --benchmark FILE::FUNCTION or --benchmark-command COMMAND)"
@@ -165,10 +166,11 @@ async def choose_workload(context: RunContext) -> Workload:
 async def without_callers(context: RunContext) -> Workload:
     """Return the targets' own calls: made again, or inside their tests; else whole tests."""
     baseline = context.baseline
-    is_again = baseline.calls and (context.settings.accept or _is_made_again(baseline))
+    some = baseline.calls if context.settings.accept else baseline.costs_ns
+    is_again = some and (context.settings.accept or _is_made_again(baseline))
     if not is_again and (found := await _in_place(context)):
         return found
-    return captured_calls(baseline) if baseline.calls else _whole_tests(baseline)
+    return captured_calls(baseline) if some else _whole_tests(baseline)
 
 
 def _is_made_again(baseline: Baseline) -> bool:
@@ -176,20 +178,27 @@ def _is_made_again(baseline: Baseline) -> bool:
     others = sum(n for why, n in baseline.uncaptured.items() if not why.startswith("in part: "))
     costs, copies = baseline.costs_ns, baseline.copies_ns
     cheap_ns = sum(ns for index, ns in costs.items() if copies.get(index, 0) <= DEAR_COPY * ns)
-    return len(costs) >= others + baseline.unstable and cheap_ns >= LEFT_SHARE * sum(costs.values())
+    untimed = len(baseline.unstable) if baseline.calls else 0
+    return len(costs) >= others + untimed and cheap_ns >= LEFT_SHARE * sum(costs.values())
 
 
 def captured_calls(baseline: Baseline) -> Workload:
-    """Return the calls that the tests make, one of those with equal inputs; there must be some."""
-    callers = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
+    """Return the calls that the tests make, one of those with equal inputs; there must be some.
+
+    Where all give something else in each process (hashes, say), what they give is not compared.
+    """
+    stable = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
+    callers = stable or baseline.unstable
     inputs, copies_ns = baseline.inputs_of, baseline.copies_ns
     calls = [
         CallCost(index, callers[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
         for index, ns in baseline.costs_ns.items()
         if index in callers
     ]
-    why = "they are the calls that the tests make"
-    return Workload(work=Work.CALLS, why=why, groups=cost_groups(calls))
+    groups = cost_groups(calls)
+    unsteady = () if stable else tuple(group.name for group in groups)
+    why = "they are the calls that the tests make" + _VARYING * bool(unsteady)
+    return Workload(work=Work.CALLS, why=why, groups=groups, unsteady=unsteady)
 
 
 async def with_twins(context: RunContext, workload: Workload) -> Workload:
@@ -392,8 +401,8 @@ def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
     if settings.accept:
         compared = "judged" if workload.work is Work.CALLS else "returns"
         return {"compare": compared, "unsteady": workload.unsteady}
-    alone = workload.work in {Work.CALLABLE, Work.COMMAND}
-    lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
+    all_or_none = workload.work in {Work.CALLS, Work.CALLABLE, Work.COMMAND}
+    lenient = settings.compare is Compare.PASS_FAIL or (all_or_none and workload.unsteady)
     exact = "values" if settings.strict or workload.work is not Work.CALLS else "rounded"
     near = "floatless" if settings.rtol or settings.atol else exact
     return {"compare": "returns" if lenient else near, "unsteady": workload.unsteady}

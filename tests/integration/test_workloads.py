@@ -246,6 +246,30 @@ def test_calls_that_can_be_made_again_where_the_others_are_little_of_their_tests
     assert result.candidates[0].status is Status.WON, result.candidates[0].reason
 
 
+#: Hashes of texts are others in each process.
+HASHING = """
+def total(values):
+    result = 0
+    for value in values:
+        for step in range(300):
+            result = result + step - step
+        result += hash(str(value))
+    return result
+"""
+
+
+def test_calls_are_timed_whose_results_differ_from_process_to_process(tmp_path: Path) -> None:
+    tests = "from shop.sums import total\n\n\ndef test_total():\n    assert total([5]) == hash('5')\n"
+    project = project_at(tmp_path, tests__test_sums_py=tests, shop__sums_py=HASHING)
+    fast = "def total(values):\n    return sum(hash(str(value)) for value in values)\n"
+    wrong = HASHING.replace("return result", "return str(result)")
+    result, phases = run(project, tmp_path / "cache", fast, wrong, time_budget=PLENTY_S)
+    assert "; what they give differs from process to process and is not compared; budget" in race_of(phases)
+    best, other = result.candidates
+    assert (best.status, best.values.compared, best.values.unstable) == (Status.WON, 0, 1)
+    assert other.code is Code.TESTS_FAILED
+
+
 def test_whole_tests_where_calls_are_too_short_to_be_timed_inside(tmp_path: Path) -> None:
     # One call that is disturbed does not make fifty long.
     often = '        assert [sums.total(int(n) for n in "12") for _ in range(50)] == [3] * 50\n'

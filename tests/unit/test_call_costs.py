@@ -14,7 +14,7 @@ def call(index: int, ns: int, inputs: str = "") -> CallOutcome:
 
 def found(*indices: int, repeats: tuple[int, ...] = ()) -> Stability:
     calls = {index: call(index, 0) for index in indices}
-    return Stability(calls=calls, repeats=dict.fromkeys(repeats, "t"), unstable=0, bound={})
+    return Stability(calls=calls, repeats=dict.fromkeys(repeats, "t"), unstable={}, bound={})
 
 
 def test_a_call_costs_the_least_that_it_was_seen_to_take():

@@ -84,6 +84,7 @@ def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> N
         ({"strict": True}, Work.CALLS, (), "values"),
         ({"rtol": 1e-9}, Work.CALLS, (), "floatless"),
         ({"compare": Compare.PASS_FAIL}, Work.CALLS, (), "returns"),
+        ({}, Work.CALLS, ("g0",), "returns"),
         ({}, Work.COMMAND, ("g0",), "returns"),
         ({}, Work.BENCHMARKS, ("t0",), "values"),
         ({"accept": "judge.py::f"}, Work.CALLS, (), "judged"),
