@@ -1,6 +1,7 @@
 """Objects taken apart by what they give to be copied: their maker, its arguments, their state and items."""
 
 import copyreg
+import functools
 import types
 from collections import Counter
 
@@ -92,6 +93,8 @@ def _without_anonymous_factory(name, args):
 
 def _state(walk, cls, state):
     """Write the attributes of an object in the order of their names; any other state as it is."""
+    if issubclass(cls, functools.partial) and type(state) is tuple and state[-1:] == ({},):
+        state = (*state[:-1], None)  # its attributes begin to exist when somebody looks at them
     parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
     if not all(part is None or _is_by_name(part) for part in parts):
         yield state

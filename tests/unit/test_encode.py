@@ -279,6 +279,14 @@ def test_attributes_are_compared_by_name_not_by_order() -> None:
     assert encode(one).full == encode(other).full
 
 
+def test_that_a_partial_function_was_looked_at_is_not_seen() -> None:
+    fresh, seen, other = (functools.partial(int, base=2) for _ in range(3))
+    text = rendering.render(seen)
+    other.note = 1
+    assert "base" in text
+    assert encode(fresh) == encode(seen) != encode(other)
+
+
 def test_classes_of_one_name_are_told_from_builtins() -> None:
     fake = type("int", (int,), {"__module__": "builtins"})
     assert encode(fake(1)).full != encode(1).full
