@@ -47,6 +47,8 @@ _SEED_NS, _SMALLER, _SEED_CALL_S, _SEEDING = 5_000_000, 60, 0.5, 0.2
 _MANY_TIMES, _LEAST_CALL_S = 10, 0.005
 #: What a call costs that was ended while it waited.
 _WAITED_NS = 500_000_000
+#: Of the budget of a check, what longer inputs than the observed ones may take.
+_LONG = 1 / 3
 #: What a replay adds to each call: looks at the outcome, and at what is left behind.
 _LOOK_NS = 50_000
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
@@ -185,8 +187,8 @@ class _Trial:
         mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
         self._crossover = Crossover([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
-        self._spend(partial(make, constant, offset) for offset in _OFFSETS for constant in constants)
-        self._spend(itertools.repeat(partial(make, None, None), _TRIES * sum(self._wanted.values())))
+        self._spend(partial(make, *placing) for placing in _placings(constants))
+        self._spend(itertools.repeat(partial(make, None, None, False), _TRIES * sum(self._wanted.values())))
         send((None, self.told))
 
     def take(self, sent):
@@ -260,12 +262,13 @@ class _Trial:
     def _wants(self, outside):
         return len(self._kept[outside]) < self._wanted[outside]
 
-    def _one(self, known, mutator, chance, calls, constant, offset):
+    def _one(self, known, mutator, chance, calls, constant, offset, as_size):
         base = chance.choice(calls)
         try:
             others = self._options.given(*inputs.load(chance.choice(calls)))
             with limited(_SEED_CALL_S), awaited(), mortal(_SEED_CALL_S):  # constructors of the project run
-                made = mutator.mutate(*self._options.given(*inputs.load(base)), others, constant, offset)
+                given = self._options.given(*inputs.load(base))
+                made = mutator.mutate(*given, others, constant, offset, as_size=as_size)
             if made is None:
                 return
             found = positions(*made)
@@ -349,19 +352,38 @@ class _Trial:
     def affordable(self, budget_ns):
         """Return (meta, blob) of the inputs that are kept, those inside first, the smallest first.
 
-        Where not all can be, the quickest and those that came first are kept in turns: large ones are slow.
+        Where not all can be, the quickest and those that came first are kept in turns; longer ones than those
+        that were observed are slow, and have a part of the budget for themselves.
         """
         chosen = []
         for outside in (False, True):
-            room, within, kept = budget_ns / 4 if outside else budget_ns, [], self._kept[outside]
-            quickest = sorted(range(len(kept)), key=lambda at: kept[at][0])
-            for at in dict.fromkeys(itertools.chain.from_iterable(zip(quickest, range(len(kept))))):
-                cost_ns, *one = kept[at]
-                if cost_ns + _LOOK_NS <= room:
-                    room -= cost_ns + _LOOK_NS
-                    within.append(one)
+            kept, left_ns = self._kept[outside], budget_ns / 4 if outside else budget_ns
+            is_long = [meta["size"] > self.told["seen"] for _, _, meta, _ in kept]
+            long, others = ([at for at, one in enumerate(is_long) if one is kind] for kind in (True, False))
+            within, spent_ns = _in_turns(kept, long, left_ns * _LONG)
+            within += _in_turns(kept, others, left_ns - spent_ns)[0]
             chosen += [(meta, blob) for _, meta, blob in sorted(within, key=lambda one: one[0])]
         return chosen
+
+
+def _in_turns(kept, places, room_ns):
+    """Return as many (length, meta, blob) as may be made in so many nanoseconds, and what they take."""
+    quickest, left_ns, found = sorted(places, key=lambda at: kept[at][0]), room_ns, []
+    for at in dict.fromkeys(itertools.chain.from_iterable(zip(quickest, places))):
+        cost_ns, *one = kept[at]
+        if cost_ns + _LOOK_NS <= left_ns:
+            left_ns -= cost_ns + _LOOK_NS
+            found.append(one)
+    return found, room_ns - left_ns
+
+
+def _placings(constants):
+    """Yield each constant, what is added to it, and whether it is to be a size: numbers are both."""
+    for offset in _OFFSETS:
+        for constant in constants:
+            yield constant, offset, False
+            if offset is not None and type(constant) is int:
+                yield constant, offset, True
 
 
 class _Options:

@@ -28,6 +28,8 @@ _DEPTH = 4
 _GROWTH, _MOST_ITEMS, _MOST_SIGNS = 100, 2_000, 100_000
 #: More items than these are repeated.
 _MADE_ITEMS = 200
+#: How many inputs are longer: at the least, an argument by chance is a part of it mostly.
+_SIZES = 0.15
 #: How many inputs are left as they come: no order is restored in them.
 _WILD = 0.15
 #: How many inputs have keywords in another order, and, where any will do, more of these.
@@ -62,7 +64,7 @@ class Mutator:
         self._constant, self._offset, self._wild, self._odd = None, None, False, False
         self.is_made = True
 
-    def mutate(self, args, kwargs, others, constant=None, offset=None):
+    def mutate(self, args, kwargs, others, constant=None, offset=None, *, as_size=False):
         """Return other (args, kwargs), or None where two arguments are one object.
 
         Args:
@@ -70,6 +72,7 @@ class Mutator:
             others: (args, kwargs) of another captured call, to take whole arguments from.
             constant: a number or text to be put in; None: whatever comes.
             offset: what is added to a number, which then is a value or a size as it stands; None: drawn.
+            as_size: it is the size of an argument.
         """
         places = [*range(len(args)), *kwargs]
         if not places or _share(args, kwargs):
@@ -77,11 +80,23 @@ class Mutator:
         args, kwargs = list(args), dict(kwargs)
         self._wild, self._constant, self._offset = self._chance.random() < _WILD, constant, offset
         self._odd, self.is_made = constant is None and self._chance.random() < _MISTYPED, True
-        count = self._chance.choice((1, 1, 1, 2, 3)) if offset is None else 1
-        for top in self._chance.choices(places, k=count):
-            holder = kwargs if type(top) is str else args
-            holder[top] = self._argument(holder[top], top, others)
-            self._constant = None
+        holders = {**dict.fromkeys(range(len(args)), args), **dict.fromkeys(kwargs, kwargs)}
+        sizes = {top: len(holder[top]) for top, holder in holders.items() if _is_sized(holder[top])}
+        if any(sizes.values()) and (as_size or (constant is None and self._chance.random() < _SIZES)):
+            # Options are short; what they are for is longer.
+            top = self._chance.choices(list(sizes), list(sizes.values()))[0]
+            wanted = constant + offset if as_size else self._grown(sizes[top])
+            if not 0 <= wanted <= _MOST_SIGNS:
+                return None
+            value = self._of_size(holders[top][top], (top,), wanted)
+            holders[top][top] = self._ordered(value, (top,))
+        elif as_size:
+            return None
+        else:
+            count = self._chance.choice((1, 1, 1, 2, 3)) if offset is None else 1
+            for top in self._chance.choices(places, k=count):
+                holders[top][top] = self._argument(holders[top][top], top, others)
+                self._constant = None
         if not self._wild:
             self._match_lengths(args)
         return tuple(args), self._keywords(args, kwargs)
@@ -220,7 +235,7 @@ class Mutator:
         if text and self._chance.random() < 0.3:
             return text.replace(self._chance.choice(text), sign)
         count = self._grown(len(text)) if self._chance.random() < 0.1 else 1
-        return self._inserted(text, sign * count)
+        return self._inserted(text, (sign * count)[: _MOST_SIGNS - len(text)])
 
     # ---- sizes and orders
 
@@ -260,29 +275,30 @@ class Mutator:
             return rebuilt(type(value), [parts[at] for at in kept])
         is_text = type(value) is str
         wanted = min(wanted, _MOST_SIGNS if is_text else _MOST_ITEMS)
-        made = min(wanted, size + _MADE_ITEMS)
+        made, kinds = min(wanted, size + _MADE_ITEMS), {str} if is_text else set(map(type, value))
         if is_text and size and self._chance.random() < 0.4:
             glue = self._chance.choice(("", *(sign for sign in value if not sign.isalnum())))
             return (value + glue) * (wanted // size) + value[: wanted % size]
         parts += [
-            self._chance.choice(value) if is_text and value else self._item(path, is_text)
+            self._chance.choice(value) if is_text and value else self._item(path, kinds)
             for _ in range(size, made)
         ]
         parts = (parts * (wanted // max(1, made) + 1))[:wanted]
         return rebuilt(type(value), parts)
 
-    def _item(self, path, is_text):
-        if is_text:
-            return "a"
+    def _item(self, path, kinds):
+        """Return one more item for a text or container, of one of the types that are in it."""
         place = self._known.places.get((*path, ITEMS))
         if place is None:
-            return 0
-        item = copy.deepcopy(self._chance.choice(place.pool))
+            return "a" if kinds == {str} else 0
+        alike = [item for item in place.pool if type(item) in kinds]
+        item = copy.deepcopy(self._chance.choice(alike or place.pool))
         if self._chance.random() < 0.5:
             return item
         changed = self._changed(copy.deepcopy(item), (*path, ITEMS), 1)
         # One of a thousand items would break the relation of all.
-        return changed if self._wild or not broken_by(place, changed) else item
+        fits = type(changed) is type(item) and not broken_by(place, changed)
+        return changed if self._wild or fits else item
 
     def _mapping(self, value, path, wanted):
         items = list(value.items())
@@ -435,6 +451,10 @@ def _of_kind(value, text):
 def _is_free(value):
     """Say whether a value may stand in another call as well: it knows no other objects of its own."""
     return isinstance(value, _CALLABLES) or is_plain(value)
+
+
+def _is_sized(value):
+    return type(value) in SIZED and not is_fields(value)
 
 
 def _is_array(value):

@@ -230,6 +230,28 @@ def test_texts_come_in_another_case_and_far_beyond_the_observed_length(text: Any
     assert max(map(len, found)) <= 100_000
 
 
+def test_a_number_of_the_code_becomes_the_length_of_what_was_long() -> None:
+    observed = [call(["a", "bc", "d"], sep=","), call(["e", "f"], sep=";")]
+    mutator = Mutator(relations.infer(observed), random.Random(1), [])
+    lengths, signs = set(), set()
+    for _ in range(60):
+        (items,), options = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], 40, 1, as_size=True)
+        lengths.add(len(items))
+        signs.add(len(options["sep"]))
+    assert lengths == {3, 41}
+    assert 41 in signs
+    assert mutator.mutate((7,), {}, observed[1], 40, 0, as_size=True) is None
+    assert mutator.mutate(([1],), {}, observed[1], 10**9, 0, as_size=True) is None
+
+
+def test_a_longer_list_holds_what_it_held() -> None:
+    observed = [call(["a", "bc", "d"]), call([1, 2]), call([None, []])]
+    mutator = Mutator(relations.infer(observed), random.Random(1), [])
+    for _ in range(20):
+        (items,), _ = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], 40, 0, as_size=True)
+        assert {*map(type, items)} == {str}
+
+
 def test_texts_come_with_their_markup_escaped() -> None:
     """Who decodes a text before its tags are taken out, and not after, loses what is no tag."""
     found = {args[0] for args in inside([call("<em>Foo &amp; Bar</em>"), call("a <b>c</b>")], count=400)}
