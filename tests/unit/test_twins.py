@@ -113,7 +113,7 @@ def maker_and_seed(ns):
     seed = SimpleNamespace(
         call=call, known=known, flags=set(), words=frozenset(), way=None, kind="returns int", ns=ns
     )
-    return twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {}), seed
+    return twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {3: call}), seed
 
 
 def arguments_of(twin):
