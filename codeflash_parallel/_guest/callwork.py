@@ -23,6 +23,8 @@ VALUES, FLOATLESS, RETURNS, JUDGED = "values", "floatless", "returns", "judged"
 #: All of them, but of twins, which no test has made, floats to so many digits: without `--strict` a check
 #: rejects nobody for rounding on such inputs.
 ROUNDED, _DIGITS = "rounded", "%.9g"
+#: Their types, and which of them are equal: of values that are others in each process (hashes, say).
+ALIKE = "alike"
 
 #: Results of these types need no forcing; more are added as they are met.
 _EAGER = {int, float, bool, str, bytes, list, tuple, dict, set, type(None)}
@@ -216,12 +218,17 @@ class Batch:
         raised = bool(self.raised())
         if lot:
             self.results = [self.results[place] for place in _drawn(len(self.results), lot, most)]
-        self._outcomes = []
+        self._outcomes, firsts = [], {}
         for result in self.results:
             # Encoded in any case: what a result leaves for later is worked off, and charged.
             found = outcome(result, self._compare)
             self._outcomes.append(found)
-            if self._compare == RETURNS:
+            if self._compare == ALIKE and type(result) is not Raised:
+                found = "returns %s, like %d" % (
+                    type_name(type(result)),
+                    firsts.setdefault(found, len(firsts)),
+                )
+            elif self._compare == RETURNS:
                 found = "raises" if type(result) is Raised else "returns"
             elif self._compare == JUDGED and type(result) is not Raised:
                 found = "returns"

@@ -194,7 +194,7 @@ class Stability:
     def timed(self) -> Mapping[int, str]:
         """Return the tests of calls that can be timed, by index: what they give need not be the same.
 
-        Those that are not stable are timed only where there are no others: nothing they give is compared.
+        Those that are not stable are timed only where there are no others.
         """
         stable = {index: call.test for index, call in self.calls.items()}
         return {**stable, **self.repeats} or self.unstable

@@ -62,7 +62,7 @@ _UNKNOWN_NS = 1
 
 #: Why calls of the targets are not timed by themselves.
 _NOT_AGAIN = "most calls of the targets cannot be made again outside their tests, or only by dear copies"
-_VARYING = "; what they give differs from process to process and is not compared"
+_VARYING = "; what they give is another in each process: only its type, and what is equal, is compared"
 #: Work that the user has not named, and what is said of it.
 _CHOSEN = frozenset({Work.CALLS, Work.IN_PLACE, Work.TESTS, Work.BENCHMARKS})
 _INSTEAD = " (other work: --benchmark FILE::FUNCTION or --benchmark-command COMMAND)"
@@ -185,7 +185,7 @@ def _is_made_again(baseline: Baseline) -> bool:
 def captured_calls(baseline: Baseline) -> Workload:
     """Return the calls that the tests make, one of those with equal inputs; there must be some.
 
-    Where all give something else in each process (hashes, say), what they give is not compared.
+    Where all give something else in each process (hashes, say), only types are compared, and what is equal.
     """
     stable = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
     callers = stable or baseline.unstable
@@ -401,8 +401,10 @@ def comparing(settings: Settings, workload: Workload) -> dict[str, Any]:
     if settings.accept:
         compared = "judged" if workload.work is Work.CALLS else "returns"
         return {"compare": compared, "unsteady": workload.unsteady}
-    all_or_none = workload.work in {Work.CALLS, Work.CALLABLE, Work.COMMAND}
-    lenient = settings.compare is Compare.PASS_FAIL or (all_or_none and workload.unsteady)
+    alone = workload.work in {Work.CALLABLE, Work.COMMAND}
+    lenient = settings.compare is Compare.PASS_FAIL or (alone and workload.unsteady)
+    if workload.work is Work.CALLS and workload.unsteady and not lenient:
+        return {"compare": "alike", "unsteady": workload.unsteady}
     exact = "values" if settings.strict or workload.work is not Work.CALLS else "rounded"
     near = "floatless" if settings.rtol or settings.atol else exact
     return {"compare": "returns" if lenient else near, "unsteady": workload.unsteady}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest.callwork import FLOATLESS, ROUNDED, VALUES, outcome
+from codeflash_parallel._guest.callwork import ALIKE, FLOATLESS, ROUNDED, VALUES, batch_of, outcome
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,14 @@ def test_twins_may_not_differ_by_more(one: Any, other: Any) -> None:
 
 def test_where_a_distance_is_tolerated_floats_are_the_checks_business() -> None:
     assert outcome([1.0, 2], FLOATLESS) == outcome([1.5, 2], FLOATLESS) != outcome([1.5, 3], FLOATLESS)
+
+
+def test_of_hashes_it_is_compared_which_are_equal() -> None:
+    def digest_of(*values: object) -> str:
+        entries = [(lambda value=value: value, (), {}, 0) for value in values]
+        batch = batch_of(entries, len(values), (), None, compare=ALIKE)
+        batch.run()
+        return str(batch.check()["digest"])
+
+    assert digest_of(71, 12, 71) == digest_of(5, -4, 5) != digest_of(5, 5, 5)
+    assert digest_of(71, 12) != digest_of("a", "b")
