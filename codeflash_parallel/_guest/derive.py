@@ -383,7 +383,7 @@ def _placings(constants):
     for offset in _OFFSETS:
         for constant in constants:
             yield constant, offset, False
-            if offset is not None and type(constant) is int:
+            if offset == 0 and type(constant) is int:
                 yield constant, offset, True
 
 

@@ -29,7 +29,7 @@ _GROWTH, _MOST_ITEMS, _MOST_SIGNS = 100, 2_000, 100_000
 #: More items than these are repeated.
 _MADE_ITEMS = 200
 #: How many inputs are longer: at the least, an argument by chance is a part of it mostly.
-_SIZES = 0.15
+_SIZES = 0.1
 #: How many inputs are left as they come: no order is restored in them.
 _WILD = 0.15
 #: How many inputs have keywords in another order, and, where any will do, more of these.
@@ -264,7 +264,7 @@ class Mutator:
         return self._of_size(value, path, wanted)
 
     def _of_size(self, value, path, wanted):
-        """Return a container or text of a size: some parts left out, or others behind them."""
+        """Return a container or text of a size: some parts left out, or others behind or before them."""
         if type(value) is dict:
             return self._mapping(value, path, wanted)
         if type(value) is bytes:
@@ -275,19 +275,21 @@ class Mutator:
             return rebuilt(type(value), [parts[at] for at in kept])
         is_text = type(value) is str
         wanted = min(wanted, _MOST_SIGNS if is_text else _MOST_ITEMS)
-        made, kinds = min(wanted, size + _MADE_ITEMS), {str} if is_text else set(map(type, value))
+        # Lists of one type, and of several: some code is only right for those.
+        kinds = {str} if is_text else set(map(type, value)) if self._chance.random() < 0.5 else ()
         if is_text and size and self._chance.random() < 0.4:
             glue = self._chance.choice(("", *(sign for sign in value if not sign.isalnum())))
             return (value + glue) * (wanted // size) + value[: wanted % size]
-        parts += [
+        more = [
             self._chance.choice(value) if is_text and value else self._item(path, kinds)
-            for _ in range(size, made)
+            for _ in range(min(wanted - size, _MADE_ITEMS))
         ]
-        parts = (parts * (wanted // max(1, made) + 1))[:wanted]
-        return rebuilt(type(value), parts)
+        more = (more * ((wanted - size) // len(more) + 1))[: wanted - size]
+        # Who looks at the beginning only is not found by what comes behind what counts.
+        return rebuilt(type(value), more + parts if self._chance.random() < 0.5 else parts + more)
 
     def _item(self, path, kinds):
-        """Return one more item for a text or container, of one of the types that are in it."""
+        """Return one more item for a text or container, of one of some types where there are such items."""
         place = self._known.places.get((*path, ITEMS))
         if place is None:
             return "a" if kinds == {str} else 0
@@ -297,7 +299,7 @@ class Mutator:
             return item
         changed = self._changed(copy.deepcopy(item), (*path, ITEMS), 1)
         # One of a thousand items would break the relation of all.
-        fits = type(changed) is type(item) and not broken_by(place, changed)
+        fits = (type(changed) is type(item) or not kinds) and not broken_by(place, changed)
         return changed if self._wild or fits else item
 
     def _mapping(self, value, path, wanted):
