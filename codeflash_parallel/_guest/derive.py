@@ -32,6 +32,8 @@ _MOST_OBSERVED = 300
 _TRIES = 12
 #: What is added to a constant of the code in the inputs that are made for it; None: drawn.
 _OFFSETS = (0, 1, -1, None, None, None)
+#: How often a number is tried as a size: not every input shows that it is one.
+_SIZE_TRIES = 3
 #: Numbers and texts of a module's tables that are tried, signs of such a text, and what tables are.
 _MOST_WORDS, _MOST_SIGNS, _TABLES = 32, 60, (list, tuple, set, frozenset, dict)
 #: Observed generators that are read further.
@@ -187,8 +189,8 @@ class _Trial:
         mutator = Mutator(known, chance, constants, any_keyword=self._options.any_keyword)
         self._crossover = Crossover([made for _, made in observed])
         make = partial(self._one, known, mutator, chance, self._seeds(calls, chance))
-        self._spend(partial(make, *placing) for placing in _placings(constants))
-        self._spend(itertools.repeat(partial(make, None, None, False), _TRIES * sum(self._wanted.values())))
+        self._spend(partial(make, *change) for change in _changes(constants))
+        self._spend(itertools.repeat(make, _TRIES * sum(self._wanted.values())))
         send((None, self.told))
 
     def take(self, sent):
@@ -263,13 +265,13 @@ class _Trial:
     def _wants(self, outside):
         return len(self._kept[outside]) < self._wanted[outside]
 
-    def _one(self, known, mutator, chance, calls, constant, offset, as_size):
+    def _one(self, known, mutator, chance, calls, constant=None, offset=None, size=None):
         base = chance.choice(calls)
         try:
             others = self._options.given(*inputs.load(chance.choice(calls)))
             with limited(_SEED_CALL_S), awaited(), mortal(_SEED_CALL_S):  # constructors of the project run
                 given = self._options.given(*inputs.load(base))
-                made = mutator.mutate(*given, others, constant, offset, as_size=as_size)
+                made = mutator.mutate(*given, others, constant, offset, size)
             if made is None:
                 return
             found = positions(*made)
@@ -378,13 +380,11 @@ def _in_turns(kept, places, room_ns):
     return found, room_ns - left_ns
 
 
-def _placings(constants):
-    """Yield each constant, what is added to it, and whether it is to be a size: numbers are both."""
-    for offset in _OFFSETS:
-        for constant in constants:
-            yield constant, offset, False
-            if offset == 0 and type(constant) is int:
-                yield constant, offset, True
+def _changes(constants):
+    """Yield (constant, what is added to it, size) for inputs that are made for the constants of the code."""
+    sizes = [constant for constant in constants if type(constant) is int]
+    yield from ((None, None, size) for size in sizes * _SIZE_TRIES)
+    yield from ((constant, offset, None) for offset in _OFFSETS for constant in constants)
 
 
 class _Options:

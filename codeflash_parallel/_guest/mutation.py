@@ -28,8 +28,8 @@ _DEPTH = 4
 _GROWTH, _MOST_ITEMS, _MOST_SIGNS = 100, 2_000, 100_000
 #: More items than these are repeated.
 _MADE_ITEMS = 200
-#: How many inputs are longer: at the least, an argument by chance is a part of it mostly.
-_SIZES = 0.1
+#: How many inputs have a longer argument and no other change; elsewhere mostly a part of one is changed.
+_LONGER = 0.1
 #: How many inputs are left as they come: no order is restored in them.
 _WILD = 0.15
 #: How many inputs have keywords in another order, and, where any will do, more of these.
@@ -64,15 +64,15 @@ class Mutator:
         self._constant, self._offset, self._wild, self._odd = None, None, False, False
         self.is_made = True
 
-    def mutate(self, args, kwargs, others, constant=None, offset=None, *, as_size=False):
-        """Return other (args, kwargs), or None where two arguments are one object.
+    def mutate(self, args, kwargs, others, constant=None, offset=None, size=None):
+        """Return other (args, kwargs); None where two arguments are one object, or none has a size.
 
         Args:
             args, kwargs: of a captured call, loaded for this: objects in them are changed.
             others: (args, kwargs) of another captured call, to take whole arguments from.
             constant: a number or text to be put in; None: whatever comes.
             offset: what is added to a number, which then is a value or a size as it stands; None: drawn.
-            as_size: it is the size of an argument.
+            size: that one of the arguments gets, with no other change; None: whatever comes.
         """
         places = [*range(len(args)), *kwargs]
         if not places or _share(args, kwargs):
@@ -82,16 +82,13 @@ class Mutator:
         self._odd, self.is_made = constant is None and self._chance.random() < _MISTYPED, True
         holders = {**dict.fromkeys(range(len(args)), args), **dict.fromkeys(kwargs, kwargs)}
         sizes = {top: len(holder[top]) for top, holder in holders.items() if _is_sized(holder[top])}
-        if any(sizes.values()) and (as_size or (constant is None and self._chance.random() < _SIZES)):
+        if size is not None and not (any(sizes.values()) and 0 <= size <= _MOST_SIGNS):
+            return None
+        if size is not None or (constant is None and any(sizes.values()) and self._chance.random() < _LONGER):
             # Options are short; what they are for is longer.
             top = self._chance.choices(list(sizes), list(sizes.values()))[0]
-            wanted = constant + offset if as_size else self._grown(sizes[top])
-            if not 0 <= wanted <= _MOST_SIGNS:
-                return None
-            value = self._of_size(holders[top][top], (top,), wanted)
-            holders[top][top] = self._ordered(value, (top,))
-        elif as_size:
-            return None
+            wanted = self._grown(sizes[top]) if size is None else size
+            holders[top][top] = self._ordered(self._of_size(holders[top][top], (top,), wanted), (top,))
         else:
             count = self._chance.choice((1, 1, 1, 2, 3)) if offset is None else 1
             for top in self._chance.choices(places, k=count):
@@ -269,12 +266,11 @@ class Mutator:
             return self._mapping(value, path, wanted)
         if type(value) is bytes:
             return self._of_size(value.decode("latin-1"), path, wanted).encode("latin-1")
-        parts, size = list(value), len(value)
+        parts, size, is_text = list(value), len(value), type(value) is str
+        wanted = min(wanted, _MOST_SIGNS if is_text else _MOST_ITEMS)
         if wanted <= size:
             kept = sorted(self._chance.sample(range(size), wanted))
             return rebuilt(type(value), [parts[at] for at in kept])
-        is_text = type(value) is str
-        wanted = min(wanted, _MOST_SIGNS if is_text else _MOST_ITEMS)
         # Lists of one type, and of several: some code is only right for those.
         kinds = {str} if is_text else set(map(type, value)) if self._chance.random() < 0.5 else ()
         if is_text and size and self._chance.random() < 0.4:

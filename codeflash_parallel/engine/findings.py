@@ -190,14 +190,11 @@ class Stability:
     unstable: Mapping[int, str]
     bound: Mapping[int, str]
 
-    @property
-    def timed(self) -> Mapping[int, str]:
-        """Return the tests of calls that can be timed, by index: what they give need not be the same.
 
-        Those that are not stable are timed only where there are no others.
-        """
-        stable = {index: call.test for index, call in self.calls.items()}
-        return {**stable, **self.repeats} or self.unstable
+def timed_calls(found: Stability | Baseline) -> Mapping[int, str]:
+    """Return the tests of calls that can be timed, by index: unstable ones only where there are no others."""
+    stable = {index: call.test for index, call in found.calls.items()}
+    return {**stable, **found.repeats} or found.unstable
 
 
 def stable(

@@ -64,6 +64,7 @@ from codeflash_parallel.engine.findings import (
     recorded_calls,
     saw_failure,
     stable_globals,
+    timed_calls,
     wider,
 )
 from codeflash_parallel.engine.sheltering import replayed, warnings_of
@@ -259,7 +260,7 @@ class Preflight:
         found = got.found
         uncaptured.update(found.bound.values())
         uncaptured.update(f"in part: {call.opaque}" for call in found.calls.values() if call.opaque)
-        timed, sound = found.timed, {*found.calls, *found.repeats}
+        timed, sound = timed_calls(found), {*found.calls, *found.repeats}
         outside = [c for c in recorded if c.index not in sound]
         inside = observed({(c.test, c.target) for c in outside}, first, second)
         settled = replace(

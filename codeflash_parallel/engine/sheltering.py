@@ -13,7 +13,14 @@ from typing import NamedTuple
 from codeflash_parallel.behavior.outcomes import CallOutcome
 from codeflash_parallel.behavior.report import GuestReport
 from codeflash_parallel.engine.derivation import First, Replays
-from codeflash_parallel.engine.findings import SURROUNDINGS, Stability, repetitions, stable, without_unkept
+from codeflash_parallel.engine.findings import (
+    SURROUNDINGS,
+    Stability,
+    repetitions,
+    stable,
+    timed_calls,
+    without_unkept,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +75,7 @@ class Replayed:
         """Return what all replays say of each such call, or of that which it repeats, by index."""
         repeated = repetitions(captured)
         replays = [{call.index: call for call in replay.calls} for replay in self._all]
-        numbers = {index: repeated.get(index, index) for index in self.found.timed}
+        numbers = {index: repeated.get(index, index) for index in timed_calls(self.found)}
         return {
             index: [replay[number] for replay in replays if number in replay]
             for index, number in sorted(numbers.items())

@@ -23,6 +23,7 @@ from codeflash_parallel.benchmark.probe import Probed, Unfit, probe
 from codeflash_parallel.benchmark.starting import Bench
 from codeflash_parallel.engine.callers import Callers, callers_of
 from codeflash_parallel.engine.context import RunContext
+from codeflash_parallel.engine.findings import timed_calls
 from codeflash_parallel.engine.jury import jury_of
 from codeflash_parallel.engine.naming import named_callable
 from codeflash_parallel.engine.twins import twinned
@@ -166,11 +167,11 @@ async def choose_workload(context: RunContext) -> Workload:
 async def without_callers(context: RunContext) -> Workload:
     """Return the targets' own calls: made again, or inside their tests; else whole tests."""
     baseline = context.baseline
-    some = baseline.calls if context.settings.accept else baseline.costs_ns
-    is_again = some and (context.settings.accept or _is_made_again(baseline))
+    timed = baseline.calls if context.settings.accept else timed_calls(baseline)
+    is_again = timed and (context.settings.accept or _is_made_again(baseline))
     if not is_again and (found := await _in_place(context)):
         return found
-    return captured_calls(baseline) if some else _whole_tests(baseline)
+    return captured_calls(baseline) if timed else _whole_tests(baseline)
 
 
 def _is_made_again(baseline: Baseline) -> bool:
@@ -187,8 +188,7 @@ def captured_calls(baseline: Baseline) -> Workload:
 
     Where all give something else in each process (hashes, say), only types are compared, and what is equal.
     """
-    stable = {index: call.test for index, call in baseline.calls.items()} | dict(baseline.repeats)
-    callers = stable or baseline.unstable
+    callers = timed_calls(baseline)
     inputs, copies_ns = baseline.inputs_of, baseline.copies_ns
     calls = [
         CallCost(index, callers[index], ns, inputs.get(index, ""), copies_ns.get(index, 0))
@@ -196,7 +196,7 @@ def captured_calls(baseline: Baseline) -> Workload:
         if index in callers
     ]
     groups = cost_groups(calls)
-    unsteady = () if stable else tuple(group.name for group in groups)
+    unsteady = tuple(group.name for group in groups) if callers is baseline.unstable else ()
     why = "they are the calls that the tests make" + _VARYING * bool(unsteady)
     return Workload(work=Work.CALLS, why=why, groups=groups, unsteady=unsteady)
 

@@ -235,13 +235,20 @@ def test_a_number_of_the_code_becomes_the_length_of_what_was_long() -> None:
     mutator = Mutator(relations.infer(observed), random.Random(1), [])
     lengths, signs = set(), set()
     for _ in range(60):
-        (items,), options = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], 40, 1, as_size=True)
+        (items,), options = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], size=41)
         lengths.add(len(items))
         signs.add(len(options["sep"]))
     assert lengths == {3, 41}
     assert 41 in signs
-    assert mutator.mutate((7,), {}, observed[1], 40, 0, as_size=True) is None
-    assert mutator.mutate(([1],), {}, observed[1], 10**9, 0, as_size=True) is None
+    assert mutator.mutate((7,), {}, observed[1], size=40) is None
+    assert mutator.mutate(([1],), {}, observed[1], size=10**9) is None
+
+
+@pytest.mark.parametrize("observed", [list(range(3_000)), list(range(2_000)), "ab" * 60_000])
+def test_what_is_as_long_as_may_be_does_not_grow(observed: Any) -> None:
+    made = derived([call(observed), call(observed[:20])], count=60)
+    assert len(made) == 60
+    assert max(len(args[0]) for args, _, _ in made if type(args[0]) is type(observed)) <= len(observed)
 
 
 def test_a_longer_list_holds_what_it_held_and_at_times_items_of_other_types() -> None:
@@ -249,7 +256,7 @@ def test_a_longer_list_holds_what_it_held_and_at_times_items_of_other_types() ->
     mutator = Mutator(relations.infer(observed), random.Random(1), [])
     kinds, first = [], set()
     for _ in range(40):
-        (items,), _ = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], 40, 0, as_size=True)
+        (items,), _ = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], size=40)
         kinds.append({*map(type, items)})
         first.add(items[:3] == ["a", "bc", "d"])
     assert 10 < kinds.count({str}) < 35
