@@ -20,17 +20,19 @@ _MOST_BYTES = 64 << 20
 _OWN_WAYS = ("__reduce__", "__reduce_ex__", "__getstate__")
 
 
-def completed(calls):
-    """Return captured calls in which objects of classes beside the targets have what constructors set now.
+def completed(calls, captured):
+    """Return calls in which objects of classes beside the targets have what constructors set now.
 
     Args:
         calls: what they go to is imported.
+        captured: path of the file of all captured calls; these tell what objects of the baseline have,
+            however few of them are made here.
     """
     classes = {}
     for name in {call.meta["module"] for call in calls}:
         with contextlib.suppress(Exception):  # a module that cannot be imported: the replay says so
             kinds = [kind for kind in list(vars(sys.modules[name]).values()) if isinstance(kind, type)]
-            classes.update({kind: _new(kind, calls) for kind in kinds if kind.__module__ == name})
+            classes.update({kind: _new(kind, captured) for kind in kinds if kind.__module__ == name})
     classes = {kind: new for kind, new in classes.items() if new}
     if not classes:
         return calls
@@ -46,7 +48,7 @@ def completed(calls):
                 del kind.__setstate__
 
 
-def _new(kind, calls):
+def _new(kind, captured):
     """Return the private attributes that a class's constructor sets and that no captured object has."""
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     is_plain = not hasattr(kind, "__setstate__") and all(
@@ -54,7 +56,7 @@ def _new(kind, calls):
     )
     names = _stored(code) if code is not None and is_plain else ()
     word = kind.__name__.encode()
-    blobs = [call.blob for call in calls if word in call.blob] if names else []
+    blobs = [call.blob for call in inputs.read_calls(captured) if word in call.blob] if names else []
     return {name for name in names if blobs and not any(name.encode() in blob for blob in blobs)}
 
 

@@ -65,7 +65,8 @@ class CallWork:
         targets.resolve(captured)
         twins = inputs.read_calls(spec["twins"]) if spec.get("twins") else []
         calls, twins = (
-            {call.meta["i"]: call for call in added_attributes.completed(some)} for some in (captured, twins)
+            {call.meta["i"]: call for call in added_attributes.completed(some, spec["inputs"])}
+            for some in (captured, twins)
         )
         self._groups = [self._usable(targets, calls, group["calls"]) for group in spec["groups"]]
         self._twins = [self._usable(targets, twins, group.get("twins", ())) for group in spec["groups"]]

@@ -75,7 +75,7 @@ def _derived(spec):
     wanted = spec.get("derived_calls")
     if not wanted:
         return []
-    found = added_attributes.completed(inputs.read_calls(spec["derived"], wanted))
+    found = added_attributes.completed(inputs.read_calls(spec["derived"], wanted), spec["inputs"])
     calls = {call.meta["i"]: call for call in found}
     return [calls[number] for number in wanted if number in calls]
 
@@ -94,7 +94,7 @@ def _calls(spec, session, proof, channel):
         calls = _wanted(spec, calls, path)
         session.resolve(calls)
     channel.write("timing", name="import", ns=time.perf_counter_ns() - started)
-    return added_attributes.completed(calls)
+    return added_attributes.completed(calls, spec["inputs"])
 
 
 def _wanted(spec, calls, path):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from codeflash_parallel._guest import added_attributes
 from codeflash_parallel._guest.added_attributes import completed
-from codeflash_parallel._guest.inputs import Call, load
+from codeflash_parallel._guest.inputs import Call, load, write_call
 
 PLAIN = "class Thing:\n    def __init__(self, size=1):\n        self.size = size\n"
 KEPT = PLAIN + "        self._twice = 2 * size\n"
@@ -19,19 +20,27 @@ SLOTS = PLAIN.replace(":\n    def", ":\n    __slots__ = ('size', '_twice')\n    
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[Call]]:
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], list[Call]]:
     """Capture an object of one text's class, and complete it under another text's."""
     monkeypatch.setattr(added_attributes, "ADDED", {})
 
-    def make(before: str, after: str, count: int = 1) -> list[Call]:
+    def make(before: str, after: str, count: int = 1, **of_another: object) -> list[Call]:
         module = ModuleType("added_thing")
         monkeypatch.setitem(sys.modules, "added_thing", module)
         exec(before, module.__dict__)
-        blob = pickle.dumps(((module.__dict__["Thing"](3),), {}))
+        value, blobs = module.__dict__["Thing"](3), []
+        for attributes in ({}, of_another):
+            for name, part in attributes.items():
+                setattr(value, name, part)
+            blobs.append(pickle.dumps(((value,), {})))
+        blob, meta = blobs[0], {"module": "added_thing"}
+        with (tmp_path / "captured").open("wb") as file:
+            for number, captured in enumerate(blobs):
+                write_call(file, {**meta, "i": number}, captured)
         module.__dict__.clear()
         module.__dict__.update(__name__="added_thing")
         exec(after, module.__dict__)
-        return completed([Call({"module": "added_thing"}, blob)] * count)
+        return completed([Call(meta, blob)] * count, str(tmp_path / "captured"))
 
     return make
 
@@ -46,6 +55,13 @@ def test_what_only_the_new_constructor_sets_is_there_and_is_not_compared(made):
     assert vars(value) == {"size": 3, "_twice": 6}
     assert dict(added_attributes.ADDED) == {type(value): {"_twice"}}
     assert not hasattr(type(value), "__setstate__")
+
+
+def test_what_another_captured_object_has_is_not_new(made):
+    """A method that the constructor calls meets objects without what the constructor sets after it."""
+    value = thing(made(PLAIN, KEPT, _twice=6))
+    assert vars(value) == {"size": 3}
+    assert added_attributes.ADDED == {}
 
 
 def test_slots(made):
