@@ -315,8 +315,8 @@ class Mutator:
         if array.ndim == 1 and self._chance.random() < 0.3:
             kept = [at for at in flat if self._chance.random() < 0.7] or flat
             return array[kept].copy()
-        if self._chance.random() < 0.5:
-            self._chance.shuffle(flat)
+        if self._chance.random() < 0.5 or len(set(array.ravel().tolist())) == array.size:
+            self._chance.shuffle(flat)  # what is distinct stays so
         else:
             flat = [self._chance.choice(flat) for _ in flat]
         return array.ravel()[flat].reshape(array.shape).copy() if flat else array

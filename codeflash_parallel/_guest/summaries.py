@@ -15,11 +15,11 @@ _FIXED = 4
 _SIGNS, ONE_SIGN = 10, "one sign"
 
 #: What is known of one position. `low`, `high`: of numbers, or None; `decimals`: of floats, or None;
-#: `length`: the only one that there is, or None; `foreign`: signs of texts beyond ASCII; `closed`: the only
-#: values, where one seems to choose; `keys`: of dicts, or None; `names`: properties; `pool`: values;
-#: `may_be_empty`: the code itself expects that.
+#: `length`: the only one that there is, or None; `fields`: types of the items of lists that are records, or
+#: None; `foreign`: signs of texts beyond ASCII; `closed`: the only values, where one seems to choose; `keys`:
+#: of dicts, or None; `names`: properties; `pool`: values; `may_be_empty`: the code itself expects that.
 Summary = namedtuple(  # noqa: PYI024 - typing is slow to import
-    "Summary", "types low high decimals length foreign closed keys names pool may_be_empty"
+    "Summary", "types low high decimals length fields foreign closed keys names pool may_be_empty"
 )
 
 
@@ -37,6 +37,7 @@ def summary_of(values, many, *, may_be_empty=False):
         high=max(numbers, default=None),
         decimals=_decimals([v for v in numbers if type(v) is float]),
         length=_length(values, many),
+        fields=_fields(values),
         foreign=frozenset().union(*map(_foreign, values)),
         closed=_closed(values, many),
         keys=_keys([v for v in values if type(v) is dict]),
@@ -66,6 +67,13 @@ def _length(values, many):
         return None
     is_short = many and max(lengths) <= _FIXED and all(type(v) in (list, tuple) for v in values)
     return lengths.pop() if is_short or any(map(is_fields, values)) or _are_signs(values) else None
+
+
+def _fields(values):
+    """Return the types of the items of lists like [1, 2, 0.5]: alike in all, and more than one."""
+    kinds = {tuple(map(type, v)) if type(v) is list else () for v in values}
+    (first, *others) = kinds or {()}
+    return first if not others and len(values) > 1 and len(set(first)) > 1 else None
 
 
 def _are_signs(values):
@@ -112,9 +120,10 @@ def _broken_container(summary, value):
         return "length" if kind is not str else ONE_SIGN
     if not summary.foreign.issuperset(_foreign(value)):
         return "signs beyond ASCII"
-    if kind is dict and summary.keys is not None and frozenset(value) != summary.keys:
-        return "key set"
-    return ""
+    if kind is list:
+        return "" if summary.fields in (None, tuple(map(type, value))) else "types of fields"
+    has_other_keys = kind is dict and summary.keys not in (None, frozenset(value))
+    return "key set" if has_other_keys else ""
 
 
 def _broken_number(summary, value):

@@ -25,7 +25,7 @@ class Rules:
         watched: the calls are of watched functions: another state of their arguments is a hint.
         judge: place of the user's judge, which is asked about other results; empty: there is none.
         loosens: the patch swallows exceptions, or drops checks: where it returns and the baseline raises by
-            accident, that counts.
+            accident, that counts, unless there is a judge.
         unkept: names of traces that the baseline itself does not repeat: they are not compared.
     """
 

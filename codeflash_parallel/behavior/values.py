@@ -172,11 +172,13 @@ def _is_beyond(one: Differing, known: Known, rules: Rules) -> bool:
     """Say whether a difference lies outside of what the observed calls can vouch for.
 
     For candidates that return where the baseline raises: what the project's own code raises is an outcome on
-    any input; what a builtin complains about is one where the patch swallows exceptions, or drops checks.
+    any input; what a builtin complains about is one where the patch swallows exceptions, or drops checks, and
+    no judge of the user's says what is right: it is not asked about what raises.
     """
     broken = known.breaks.get(one.index)
     if broken:
-        return broken != OBJECTED and not (broken == ACCIDENT and rules.loosens)
+        counts_accidents = rules.loosens and not rules.judge
+        return broken != OBJECTED and not (broken == ACCIDENT and counts_accidents)
     return one.code is Code.FLOAT_DIFFERS and one.gap is not None and one.gap.relative <= ROUNDING
 
 

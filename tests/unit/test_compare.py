@@ -253,21 +253,22 @@ def test_what_the_projects_own_code_raises_is_an_outcome(broken: str, of_another
 
 
 @pytest.mark.parametrize(
-    ("other", "loosens", "code", "hints"),
+    ("other", "rules", "code", "hints"),
     [
-        ("return", True, Code.VALUE_DIFFERS, 0),
-        ("return", False, Code.OK, 1),
-        ("raise", True, Code.OK, 0),
+        ("return", Rules(loosens=True), Code.VALUE_DIFFERS, 0),
+        ("return", Rules(loosens=True, judge="checks.py::accept"), Code.OK, 1),
+        ("return", Rules(), Code.OK, 1),
+        ("raise", Rules(loosens=True), Code.OK, 0),
     ],
 )
 def test_where_nobody_means_to_raise_who_returns_gives_a_hint(
-    other: str, loosens: bool, code: Code, hints: int
+    other: str, rules: Rules, code: Code, hints: int
 ) -> None:
     raises = call(index=3, kind="raise", type="builtins.TypeError", digest="")
     baseline = replace(known({0: call()}), derived={3: raises}, breaks={3: ACCIDENT})
     answers = {"return": call(index=3), "raise": replace(raises, type="builtins.KeyError")}
     got = GuestReport(finished=True, calls=(call(), answers[other]))
-    compared = compare_calls(baseline, got, Rules(loosens=loosens))
+    compared = compare_calls(baseline, got, rules)
     assert (compared.code, len(compared.hints)) == (code, hints)
 
 

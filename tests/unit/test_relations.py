@@ -90,6 +90,10 @@ def test_what_is_made_is_plain_and_leaves_the_observed_alone(observed: list[Made
             [call([(1, 3), (2, 9)]), call([(0, 4)])],
             lambda v: all(isinstance(row, tuple) and len(row) == 2 for row in v),
         ),
+        (
+            [call([[0, 1, 2.5], [1, 2, 0.5]]), call([[0, 2, 1.25], [1, 3, 4.0], [2, 3, 0.75]])],
+            lambda v: all(list(map(type, row)) == [int, int, float] for row in v),
+        ),
         ([call({"a": 1, "b": 2}), call({"a": 4, "b": 0})], lambda v: v.keys() == {"a", "b"}),
         ([call({1: [2], 2: [], 3: [1, 2]})], lambda v: all(n in v for row in v.values() for n in row)),
         ([call([3, 0, 1, 2])], lambda v: len(v) < 2 or max(v) - len(v) in {-1, 0}),
@@ -261,6 +265,13 @@ def test_a_longer_list_holds_what_it_held_and_at_times_items_of_other_types() ->
         first.add(items[:3] == ["a", "bc", "d"])
     assert 10 < kinds.count({str}) < 35
     assert first == {True, False}  # what is new comes behind and before it
+
+
+def test_distinct_items_of_an_array_stay_distinct() -> None:
+    numpy = pytest.importorskip("numpy")
+    found = inside([call(numpy.arange(8.0).reshape(4, 2) / 8)])
+    assert found
+    assert all(len(set(array.ravel().tolist())) == array.size for (array,) in found)
 
 
 def test_texts_come_with_their_markup_escaped() -> None:
