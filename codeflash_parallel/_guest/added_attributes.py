@@ -7,6 +7,7 @@ constructor makes of the same arguments; and it is not compared, because the bas
 """
 
 import contextlib
+import functools
 import opcode
 import sys
 
@@ -28,11 +29,13 @@ def completed(calls, captured):
         captured: path of the file of all captured calls; these tell what objects of the baseline have,
             however few of them are made here.
     """
+    # The file is read once, and only where a constructor sets private attributes.
+    blobs = functools.lru_cache(None)(lambda: [call.blob for call in inputs.read_calls(captured)])
     classes = {}
     for name in {call.meta["module"] for call in calls}:
         with contextlib.suppress(Exception):  # a module that cannot be imported: the replay says so
             kinds = [kind for kind in list(vars(sys.modules[name]).values()) if isinstance(kind, type)]
-            classes.update({kind: _new(kind, captured) for kind in kinds if kind.__module__ == name})
+            classes.update({kind: _new(kind, blobs) for kind in kinds if kind.__module__ == name})
     classes = {kind: new for kind, new in classes.items() if new}
     if not classes:
         return calls
@@ -48,7 +51,7 @@ def completed(calls, captured):
                 del kind.__setstate__
 
 
-def _new(kind, captured):
+def _new(kind, blobs):
     """Return the private attributes that a class's constructor sets and that no captured object has."""
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     is_plain = not hasattr(kind, "__setstate__") and all(
@@ -56,8 +59,8 @@ def _new(kind, captured):
     )
     names = _stored(code) if code is not None and is_plain else ()
     word = kind.__name__.encode()
-    blobs = [call.blob for call in inputs.read_calls(captured) if word in call.blob] if names else []
-    return {name for name in names if blobs and not any(name.encode() in blob for blob in blobs)}
+    held = [blob for blob in blobs() if word in blob] if names else []
+    return {name for name in names if held and not any(name.encode() in blob for blob in held)}
 
 
 def _again(call, classes):
