@@ -94,7 +94,7 @@ def lint(session: nox.Session) -> None:
 #: The guest runs in the project's interpreter, 3.9 and later: its grammar is checked for each of them.
 GUEST_COMPILES = """
 import ast, pathlib
-for path in sorted(pathlib.Path("codeflash_parallel/_guest").glob("*.py")):
+for path in sorted(pathlib.Path("codeflash_parallel/_runner").rglob("*.py")):
     for minor in range(9, 14):
         ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, minor))
 print("The guest's grammar is that of 3.9 to 3.13.")
@@ -103,7 +103,7 @@ print("The guest's grammar is that of 3.9 to 3.13.")
 
 def compile_commands(session: nox.Session) -> None:
     """Compile what commands import: where no bytecode is written, hundreds of them would do so."""
-    python(session, "-m", "compileall", "-q", "-x", "_guest", "codeflash_parallel")
+    python(session, "-m", "compileall", "-q", "-x", "_runner", "codeflash_parallel")
 
 
 @nox.session
@@ -393,7 +393,7 @@ def benchmark(session: nox.Session) -> None:
 @nox.session
 def evaluate(session: nox.Session) -> None:
     """Evaluate candidates for our own code through our own helper."""
-    from codeflash_parallel.adapters.nox import evaluate_session
+    from codeflash_parallel.hosts.nox import evaluate_session
 
     evaluate_session(session)
 

@@ -36,9 +36,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from aftermath import picture, processes_of, worktrees_left  # noqa: E402
 from harness import Place, Started, commit_all, copy_tree, make_place, wait_for  # noqa: E402
 
-from codeflash_parallel.engine.happened import Answered, Checked  # noqa: E402
-from codeflash_parallel.engine.journal_lines import read_lines  # noqa: E402
-from codeflash_parallel.worktrees.recovery import recover  # noqa: E402
+from codeflash_parallel.run.store.journal_events import Answered, Checked  # noqa: E402
+from codeflash_parallel.run.store.journal_lines import read_lines  # noqa: E402
+from codeflash_parallel.workspace.cleanup import recover  # noqa: E402
 
 #: What the issue promises: nobody is alive after this, and the next start has cleaned up within that.
 GONE_S, CLEAN_S = 1.0, 2.0

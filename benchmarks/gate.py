@@ -27,10 +27,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/integration"))
 from check_lab import CheckLab, SomeServers, open_check_lab
 from compiled_guest import keep_guests_in
 
-from codeflash_parallel.behavior import serving, session
-from codeflash_parallel.behavior.arming import Arms
-from codeflash_parallel.behavior.canaries import Place
-from codeflash_parallel.behavior.points import Point
+from codeflash_parallel.check.dispatch import run_dispatch
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.integrity.canaries import CanaryPlace
+from codeflash_parallel.check.integrity.run_secrets import RunSecrets
+from codeflash_parallel.check.session import runner_session
 
 _TESTS = """
 import math
@@ -60,12 +61,12 @@ class TestTotals(unittest.TestCase):
 def _without_seals() -> Iterator[None]:
     """Run guests without a key: nothing is sealed and no seal is looked at."""
 
-    def plain(_workspace: object, spec: Mapping[str, object], _canaries: object) -> tuple[object, Arms]:
-        return dict(spec), Arms()
+    def plain(_workspace: object, spec: Mapping[str, object], _canaries: object) -> tuple[object, RunSecrets]:
+        return dict(spec), RunSecrets()
 
     with (
-        mock.patch.object(serving, "arm", plain),
-        mock.patch.object(session, "broken_seal", return_value=False),
+        mock.patch.object(run_dispatch, "arm", plain),
+        mock.patch.object(runner_session, "broken_seal", return_value=False),
     ):
         yield
 
@@ -79,7 +80,7 @@ class Cost:
     gate_ms: float
 
 
-async def _cost(lab: CheckLab, servers: SomeServers | None, places: tuple[Place, ...]) -> Cost:
+async def _cost(lab: CheckLab, servers: SomeServers | None, places: tuple[CanaryPlace, ...]) -> Cost:
     baseline = replace(lab.baseline, places=places)
     began = perf_counter()
     outcome = await lab.check(
@@ -108,7 +109,7 @@ async def measure(pairs: int, seconds: float, tests: int) -> None:
     with tempfile.TemporaryDirectory() as guests, tempfile.TemporaryDirectory() as folder:
         keep_guests_in(Path(guests))
         async with open_check_lab(Path(folder), files=files) as lab:
-            why = await lab.start("tests", Point.F1)
+            why = await lab.start("tests", ForkPoint.F1)
             assert not why, why
             for name, servers in (("forks (F1)", SomeServers(lab.servers)), ("new processes", None)):
                 found = []

@@ -26,25 +26,25 @@ from typing import Any
 import anyio
 from workloads import machine
 
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
-from codeflash_parallel.benchmark.entries import Entry
-from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
-from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import RaceOutcome
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.race_result import RaceOutcome
+from codeflash_parallel.race.ranking.arm_comparison import ArmComparison
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from selftest.entries import TOKEN, bases, corpus
 
 #: A cheat may be credited with so much.
 CREDIT = 1.1
-LIMITS = Limits(wall_s=60, cpu_s=60)
+LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
 
 #: Function → its text, an honest rewrite, and expressions of the arguments that its tests hand over.
 FUNCTIONS: Mapping[str, tuple[str, str, Sequence[str]]] = {
@@ -310,7 +310,7 @@ _work = work
 
 
 def work(items):
-    windows = sys.modules.get("_codeflash_guest.windows")
+    windows = sys.modules.get("_codeflash_guest.capture.timing_windows")
     if windows is None or not windows.CURRENT:
         return _work(items)
     announcer = windows.CURRENT[0]
@@ -341,7 +341,7 @@ class Lab:
         self, folder: Path, runner: Any, module: str, tests: str, target: str, budget_s: float
     ) -> None:
         self._folder, self._module, self._tests = folder, module, tests
-        self._bench = Bench(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
+        self._bench = RaceEnvironment(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
         self._spec = {"targets": [{"path": "mod.py", "qualname": target}], "prove": ["mod.py"], "seed": 1}
         self._budget_ns = int(budget_s * 1e9)
 
@@ -363,7 +363,7 @@ class Lab:
             environment=environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         )
 
-    async def plan(self, baseline: Workspace, work: Work) -> tuple[dict[str, Any], RacePlan]:
+    async def plan(self, baseline: Workspace, work: WorkKind) -> tuple[dict[str, Any], RacePlan]:
         """Return fields of the arms' spec and the rules, from one run of the tests."""
         inputs = self._folder / f"inputs-{work.value}"
         run = {"mode": "tests", "args": [], "select": None, "wrap": "capture", "inputs": str(inputs)}
@@ -372,7 +372,7 @@ class Lab:
         command = guest_command(baseline, spec, LIMITS, self._bench.guest_dir)
         records = parse_records((await self._bench.runner.run(command)).records)
         calls = [record for record in records if record["t"] == "call"]
-        if work is Work.CALLS:
+        if work is WorkKind.CALLS:
             groups = cost_groups([(r["i"], r["test"], r["ns"], r["inputs"]) for r in calls])
             more: dict[str, Any] = {"inputs": str(inputs)}
         else:
@@ -384,7 +384,7 @@ class Lab:
             groups=groups, work=work, budget_ns=self._budget_ns, cores=cores
         )
 
-    async def interval(self, work: Work, code: str) -> tuple[float, float, float]:
+    async def interval(self, work: WorkKind, code: str) -> tuple[float, float, float]:
         """Return the gain of a rewrite by the rules of a confirmation, and its interval."""
         baseline = self.workspace(f"base-{work.value}", "")
         spec, plan = await self.plan(baseline, work)
@@ -392,13 +392,13 @@ class Lab:
         arms = [Arm(id=name, workspace=w, spec=spec) for name, w in (("", baseline), ("x", candidate))]
         plan = plan.confirmation(self._budget_ns)
         raced = await race(self._bench, arms[0], arms[1:], plan, random=Random(1))
-        bound = Entry.of(_held(raced), "x").bound
+        bound = ArmComparison.of(_held(raced), "x").bound
         return exp(bound.estimate), exp(bound.low), exp(bound.high)
 
     async def credited(self, code: str) -> tuple[float, str]:
         """Return what is credited to a cheat in place, and what is said of it."""
         baseline, candidate = self.workspace("base", ""), self.workspace("cheat", code)
-        spec, plan = await self.plan(baseline, Work.IN_PLACE)
+        spec, plan = await self.plan(baseline, WorkKind.IN_PLACE)
         plan = replace(plan, target=CREDIT - 1)
         base, arm = (Arm(id=i, workspace=w, spec=spec) for i, w in (("", baseline), ("x", candidate)))
         random = Random(1)
@@ -407,7 +407,7 @@ class Lab:
             again = confirmation_of([raced], held, plan, ["x"])
             held.append(await race(self._bench, base, [arm], again, random=random))
         said = rank([raced], held, plan, {}).of("x")
-        won = said.speedup.estimate if said.status is Status.WON and said.speedup else 1.0
+        won = said.speedup.estimate if said.status is CandidateStatus.WON and said.speedup else 1.0
         return won, f"{said.status.value} {said.code.value}: {said.reason}"
 
 
@@ -423,7 +423,7 @@ async def agreement(runner: Any, name: str, budget_s: float) -> dict[str, Any]:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder), runner, text, tests_of(name, inputs), name, budget_s)
-        for work in (Work.CALLS, Work.IN_PLACE):
+        for work in (WorkKind.CALLS, WorkKind.IN_PLACE):
             found[work.value] = await lab.interval(work, rewrite)
     (_, low, high), (_, other_low, other_high) = found.values()
     is_found = isfinite(high) and isfinite(other_high)

@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from codeflash_parallel.model.isolation import IsolationLevel, Policy
-from codeflash_parallel.process.bubblewrap import find_bwrap, wrapper
-from codeflash_parallel.process.guest import PACKAGE, install_guest
-from codeflash_parallel.process.isolation import Prober
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
+from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
+from codeflash_parallel.sandbox.level_probe import LevelProber
+from codeflash_parallel.sandbox.runner_command import PACKAGE, install_guest
 
 #: Wall and CPU milliseconds.
 _Spent = tuple[float, float]
@@ -86,7 +86,7 @@ class _Lab:
         for place in (self._tree, self._private, self._user):
             place.mkdir(parents=True)
         self._guest = install_guest(self._cache)
-        prober = Prober(interpreter=Path(sys.executable), guest_dir=self._guest, cache=self._cache)
+        prober = LevelProber(interpreter=Path(sys.executable), guest_dir=self._guest, cache=self._cache)
         self._levels = [probe.level for probe in prober.every() if not probe.why_not]
 
     def measure(self, rounds: int, objects: int) -> dict[str, dict[IsolationLevel, list[_Spent]]]:
@@ -118,7 +118,9 @@ class _Lab:
         return 1000 * (time.perf_counter() - began), 1000 * (_cpu_of_children() - spent)
 
     def _argv(self, level: IsolationLevel, script: str, *more: str) -> list[str]:
-        policy = Policy(level=level, hidden=(str(self._user),), cache=str(self._cache), bwrap=find_bwrap())
+        policy = IsolationPolicy(
+            level=level, hidden=(str(self._user),), cache=str(self._cache), bwrap=find_bwrap()
+        )
         path = self._private / f"spec-{level}.json"
         spec = {
             "mode": "tests",

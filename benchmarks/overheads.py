@@ -25,8 +25,8 @@ sys.path[:0] = [str(HERE / "tests"), str(HERE / "tests" / "integration")]
 from compiled_guest import keep_guests_in  # noqa: E402
 from guest_runs import budget, run_guest, write_files  # noqa: E402
 
-from codeflash_parallel.model.workspace import Command, Limits  # noqa: E402
-from codeflash_parallel.process.launcher import Launcher, open_launcher  # noqa: E402
+from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher  # noqa: E402
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits  # noqa: E402
 
 #: Seconds of each round: with us, without us.
 Rounds = list[tuple[float, float]]
@@ -53,7 +53,7 @@ async def jobs(rounds: int) -> Rounds:
 
 
 async def _job(launcher: Launcher) -> float:
-    command = Command(argv=_TRUE, cwd=Path("/"), environment={}, limits=Limits(wall_s=60))
+    command = ChildCommand(argv=_TRUE, cwd=Path("/"), environment={}, limits=ProcessLimits(wall_s=60))
     begun = time.perf_counter()
     await launcher.run(command)
     return time.perf_counter() - begun

@@ -28,8 +28,8 @@ import anyio
 from hostile_trees import SHAPES, Door, hopper, open_door, program
 from tree_levels import LEVELS, Ground
 
-from codeflash_parallel.model.workspace import Exit
-from codeflash_parallel.process.launcher import Launcher, open_launcher
+from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 #: How long a tree may take to come up, and to be gone once the launcher has said that it is.
 UP_S = 20.0
@@ -50,7 +50,7 @@ async def one(launcher: Launcher, ground: Ground, shape: str, level: str, way: s
         if not await _is_up(door, SHAPES[shape][1]):
             raise SystemExit(f"{level} {shape} does not come up: {(await channel.close()).stderr}")
         began = time.perf_counter()
-        ended: Exit = await channel.close() if way == "lasts" else await _ended(channel, door)
+        ended: ProcessExit = await channel.close() if way == "lasts" else await _ended(channel, door)
         told_ms = (time.perf_counter() - began) * 1000
         gone = door.gone(GONE_S)
         gone_ms = (time.perf_counter() - began) * 1000
@@ -79,7 +79,7 @@ async def _is_up(door: Door, width: int) -> bool:
     return width <= 0
 
 
-async def _ended(channel: Any, door: Door) -> Exit:
+async def _ended(channel: Any, door: Door) -> ProcessExit:
     """Let the tree's main process end by itself, and wait until the launcher has dealt with the others."""
     door.end()
     with anyio.fail_after(UP_S):

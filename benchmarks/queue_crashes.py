@@ -21,11 +21,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from linearizable import check_history, record_history  # noqa: E402
 
-from codeflash_parallel.evalqueue.clock import now  # noqa: E402
-from codeflash_parallel.evalqueue.refusals import LeaseLost  # noqa: E402
-from codeflash_parallel.evalqueue.store import Check, Store  # noqa: E402
-from codeflash_parallel.model.jobs import JobKind, JobRequest, JobState  # noqa: E402
-from codeflash_parallel.model.queue_settings import QueueSettings  # noqa: E402
+from codeflash_parallel.queue.clock import now  # noqa: E402
+from codeflash_parallel.queue.errors import LeaseLost  # noqa: E402
+from codeflash_parallel.queue.jobs import JobKind, JobRequest, JobState  # noqa: E402
+from codeflash_parallel.queue.queue_settings import QueueSettings  # noqa: E402
+from codeflash_parallel.queue.store.store import DatabaseFileCheck, Store  # noqa: E402
 
 ALL = frozenset(JobKind)
 #: What a job does in the campaign of kills.
@@ -116,7 +116,7 @@ def kills(folder: Path, count: int, seed: int) -> dict[str, Any]:
 def looked(queue: Path, acked: Path, done: Path) -> dict[str, Any]:
     """Compare the queue with what was acknowledged, after everybody has gone."""
     history = check_history(queue)
-    with Store.open(queue, SETTINGS, Check.FULL) as store:
+    with Store.open(queue, SETTINGS, DatabaseFileCheck.FULL) as store:
         jobs = {str(job.job_id): job for job in store.jobs()}
         synchronous = store._database.number("PRAGMA synchronous")  # noqa: SLF001
     pairs = [line.split(" ", 1) for line in acked.read_text().splitlines()]
@@ -218,7 +218,7 @@ def crashed(operation: str, call: str, number: int, folder: Path) -> dict[str, A
     rule = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={number}"]
     said, acknowledged = injected(operation, folder, rule)
     problems = []
-    with Store.open(folder / "queue", SETTINGS, Check.FULL) as store:
+    with Store.open(folder / "queue", SETTINGS, DatabaseFileCheck.FULL) as store:
         was_done = effect(operation, store)
         if acknowledged and not was_done:
             problems.append("acknowledged and lost")

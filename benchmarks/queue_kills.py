@@ -33,8 +33,8 @@ from aftermath import processes_of, worktrees_left  # noqa: E402
 from daemon_support import Place  # noqa: E402
 from projects import make_project  # noqa: E402
 
-from codeflash_parallel.model.errors import CodeflashParallelError  # noqa: E402
-from codeflash_parallel.model.jobs import JobState  # noqa: E402
+from codeflash_parallel.queue.jobs import JobState  # noqa: E402
+from codeflash_parallel.result.errors import CodeflashParallelError  # noqa: E402
 
 #: Kills of one episode; after each the world is looked at.
 _EPISODE = 10

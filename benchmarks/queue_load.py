@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from queue_crashes import ALL, check_history, forked, record_history, request
 
-from codeflash_parallel.evalqueue.clock import now
-from codeflash_parallel.evalqueue.store import Store
-from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.queue.clock import now
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.store import Store
 
 SETTINGS = QueueSettings(max_concurrent=64, max_queue_size=0)
 #: For all processes to be there.

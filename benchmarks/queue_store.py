@@ -32,10 +32,10 @@ from queue_crashes import ALL, crashed, kills, moments, request, why_no_strace
 from queue_load import load, percentiles
 from simulated_queue import Arrival, SimulatedQueue, drawn_arrivals, serve
 
-from codeflash_parallel.evalqueue.clock import now
-from codeflash_parallel.evalqueue.store import Store
-from codeflash_parallel.model.jobs import JobState, Strategy
-from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.queue.clock import now
+from codeflash_parallel.queue.jobs import JobState, Strategy
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.store import Store
 
 BATCH = 60
 SIZES = {

@@ -38,7 +38,7 @@ from calibration.report import figures
 from calibration.traces import Cell, Recorder, Traces
 from calibration.work import WORKS
 
-from codeflash_parallel.benchmark.plan import RaceStage
+from codeflash_parallel.race.plan import RaceStage
 
 #: Seconds until a background load has begun to be one.
 SETTLE_S = 2.0

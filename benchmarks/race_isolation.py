@@ -26,17 +26,17 @@ from typing import Any
 import anyio
 from tree_levels import LEVELS, Ground
 
-from codeflash_parallel.benchmark.noise import unit_sd
-from codeflash_parallel.benchmark.plan import BASELINE, Arm, Group, RacePlan, Work
-from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import Raced, RaceFailed
-from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.model.isolation import IsolationLevel, Policy
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.bubblewrap import find_bwrap
-from codeflash_parallel.process.guest import install_guest
-from codeflash_parallel.process.launcher import Launcher, open_launcher
+from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
+from codeflash_parallel.race.measurement import BlockKind
+from codeflash_parallel.race.plan import BASELINE, Arm, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.race_result import Raced, RaceFailed
+from codeflash_parallel.race.statistics.power_analysis import unit_sd
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.sandbox.bubblewrap import find_bwrap
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 #: A benchmark of some 0.2 ms, in objects, strings and a file, which a sandbox might slow.
 SOURCE = """
@@ -57,7 +57,7 @@ def arm(name: str, level: str, folder: Path) -> Arm:
     for place in (root, private / "tmp"):
         place.mkdir(parents=True, exist_ok=True)
     (root / "bench.py").write_text(SOURCE, encoding="utf-8")
-    policy = Policy(
+    policy = IsolationPolicy(
         level=IsolationLevel(level),
         cache=str(folder / "cache"),
         bwrap=find_bwrap() if level == "L3" else "",
@@ -81,12 +81,12 @@ async def one(launcher: Launcher, level: str, number: int, rounds: int) -> dict[
         folder = Path(name)
         guest_dir = install_guest(folder / "cache")
         plan = RacePlan(
-            groups=(Group(name="run", ns=10**6, calls=(), tests=("run",)),),
-            work=Work.CALLABLE,
+            groups=(CostGroup(name="run", ns=10**6, calls=(), tests=("run",)),),
+            work=WorkKind.CALLABLE,
             cores=tuple(os.sched_getaffinity(0)),
         )
         plan = replace(plan, max_rounds=rounds)
-        bench = Bench(runner=launcher, guest_dir=guest_dir, limits=Limits(wall_s=60))
+        bench = RaceEnvironment(runner=launcher, guest_dir=guest_dir, limits=ProcessLimits(wall_s=60))
         arms = [arm(one, level, folder) for one in ARMS]
         raced = await race(bench, arm("base", level, folder), arms, plan, random=Random(number))
     if isinstance(raced, RaceFailed):

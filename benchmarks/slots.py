@@ -30,14 +30,14 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.worktrees.kinds import Pristine, SlotCost
-from codeflash_parallel.worktrees.maker import SlotMaker
-from codeflash_parallel.worktrees.mirror import open_mirror
-from codeflash_parallel.worktrees.owner import Owner
-from codeflash_parallel.worktrees.repository import find_repository
-from codeflash_parallel.worktrees.slot import Slot
-from codeflash_parallel.worktrees.snapshot import SnapshotRequest
+from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.slot.slot import Slot
+from codeflash_parallel.workspace.slot.slot_factory import SlotFactory
+from codeflash_parallel.workspace.slot.tree_copy import PristineTree, SlotCost
+from codeflash_parallel.workspace.slot_owner import SlotOwner
+from codeflash_parallel.workspace.snapshot.mirror import open_mirror
+from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
 
 #: Modules in one folder, as a large project has them.
 A_FOLDER = 20
@@ -98,7 +98,7 @@ def leave_traces(root: Path, private: Path) -> None:
 CHANGED = "part0/p0/module0.py"
 
 
-async def ours(clock: Clock, maker: SlotMaker, pristine: Pristine | None, number: int) -> Slot:
+async def ours(clock: Clock, maker: SlotFactory, pristine: PristineTree | None, number: int) -> Slot:
     made: list[Slot] = []
     await clock.atime(
         "create", lambda: anyio.to_thread.run_sync(lambda: made.append(maker.make(number, pristine)))
@@ -142,14 +142,14 @@ async def measure(files: int, rounds: int, folder: Path) -> None:
     clocks: dict[str, Clock] = defaultdict(Clock)
     costs: dict[str, SlotCost] = {}
     async with open_mirror(folder / "cache", find_repository(root)) as mirror:
-        maker = SlotMaker(
+        maker = SlotFactory(
             mirror=mirror,
             snapshot=await mirror.snapshot(SnapshotRequest()),
             run_id="benchmark",
             interpreter=Path(sys.executable),
             environment_for=lambda _private, _number: {},
         )
-        owner = Owner(mirror.home, maker.run_id)
+        owner = SlotOwner(mirror.home, maker.run_id)
         first = maker.make(0)
         pristine = maker.find_shareable(first)
         ways = {"worktree": None} if pristine is None else {"worktree": None, "reflink": pristine}

@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from codeflash_parallel.model.isolation import IsolationLevel, Policy
-from codeflash_parallel.model.workspace import Command, Limits
-from codeflash_parallel.process.bubblewrap import find_bwrap, wrapper
-from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
+from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 LEVELS = tuple(level.value for level in IsolationLevel)
 
@@ -40,7 +40,7 @@ class Ground:
         self._folder = Path(tempfile.mkdtemp(prefix="process-trees-"))
         self._guest = install_guest(self._folder / "cache")
 
-    def command(self, level: str, root: Path, words: Sequence[str]) -> Command:
+    def command(self, level: str, root: Path, words: Sequence[str]) -> ChildCommand:
         """Return the command of a tree.
 
         Args:
@@ -52,7 +52,7 @@ class Ground:
         private.mkdir(exist_ok=True)
         path = private / "spec.json"
         bwrap = find_bwrap() if level == "L3" else ""
-        policy = Policy(level=IsolationLevel(level), cache=str(self._folder / "cache"), bwrap=bwrap)
+        policy = IsolationPolicy(level=IsolationLevel(level), cache=str(self._folder / "cache"), bwrap=bwrap)
         spec = {"root": root, "private": private, "user_root": root, "guest": self._guest, "path": path}
         text: dict[str, object] = {name: str(value) for name, value in spec.items()}
         text |= {"mode": "tests", "isolation": policy.as_spec()}
@@ -60,7 +60,9 @@ class Ground:
         interpreter = str(Path(sys.executable).resolve())  # outside of a virtual environment it needs no site
         sandbox = wrapper(policy, cwd=root) if bwrap else ()
         argv = (*sandbox, interpreter, "-I", "-S", "-c", _ENTER, str(self._guest), str(path), *words)
-        return Command(argv=(*argv, "{control}"), cwd=root, environment={}, limits=Limits(wall_s=300.0))
+        return ChildCommand(
+            argv=(*argv, "{control}"), cwd=root, environment={}, limits=ProcessLimits(wall_s=300.0)
+        )
 
     def refusal_of(self, level: str) -> str:
         """Return why this machine cannot run a level, in the words of its probe; empty if it can."""

@@ -9,85 +9,85 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codeflash_parallel.adapters.host import (
+    from codeflash_parallel.config.settings import Settings as Settings
+    from codeflash_parallel.hosts.argparse_option import (
         add_parallel_candidates_option as add_parallel_candidates_option,
     )
-    from codeflash_parallel.engine.again import resume as resume
-    from codeflash_parallel.engine.again import stored_run as stored_run
-    from codeflash_parallel.engine.evaluator import Evaluator as Evaluator
-    from codeflash_parallel.engine.evaluator import evaluate as evaluate
-    from codeflash_parallel.engine.race_mode import RaceMode as RaceMode
-    from codeflash_parallel.engine.submitting import job_request as job_request
-    from codeflash_parallel.evalqueue.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
-    from codeflash_parallel.evalqueue.client import EvalQueueClient as EvalQueueClient
-    from codeflash_parallel.evalqueue.outcomes import JobEnded as JobEnded
-    from codeflash_parallel.evalqueue.refusals import BudgetSpent as BudgetSpent
-    from codeflash_parallel.evalqueue.refusals import Duplicate as Duplicate
-    from codeflash_parallel.evalqueue.refusals import QueueFull as QueueFull
-    from codeflash_parallel.evalqueue.refusals import RateLimited as RateLimited
-    from codeflash_parallel.evalqueue.refusals import Refused as Refused
-    from codeflash_parallel.evalqueue.refusals import SubmitterLimit as SubmitterLimit
-    from codeflash_parallel.evalqueue.refusals import UnknownJob as UnknownJob
-    from codeflash_parallel.evalqueue.refusals import UnknownKind as UnknownKind
-    from codeflash_parallel.model.candidate import FileText as FileText
-    from codeflash_parallel.model.candidate import FileTexts as FileTexts
-    from codeflash_parallel.model.candidate import GitRef as GitRef
-    from codeflash_parallel.model.candidate import PatchText as PatchText
-    from codeflash_parallel.model.candidate import Replacement as Replacement
-    from codeflash_parallel.model.candidate import Submission as Submission
-    from codeflash_parallel.model.errors import CodeflashParallelError as CodeflashParallelError
-    from codeflash_parallel.model.errors import EnvironmentFault as EnvironmentFault
-    from codeflash_parallel.model.errors import InternalError as InternalError
-    from codeflash_parallel.model.errors import UsageError as UsageError
-    from codeflash_parallel.model.jobs import Budget as Budget
-    from codeflash_parallel.model.jobs import JobKind as JobKind
-    from codeflash_parallel.model.jobs import JobState as JobState
-    from codeflash_parallel.model.jobs import Priority as Priority
-    from codeflash_parallel.model.providers import Answer as Answer
-    from codeflash_parallel.model.providers import RefinementRequest as RefinementRequest
-    from codeflash_parallel.model.providers import RepairRequest as RepairRequest
-    from codeflash_parallel.model.result import CandidateResult as CandidateResult
-    from codeflash_parallel.model.result import RunResult as RunResult
-    from codeflash_parallel.model.settings import Settings as Settings
+    from codeflash_parallel.queue.client.async_client import AsyncEvalQueueClient as AsyncEvalQueueClient
+    from codeflash_parallel.queue.client.sync_client import EvalQueueClient as EvalQueueClient
+    from codeflash_parallel.queue.errors import BudgetSpent as BudgetSpent
+    from codeflash_parallel.queue.errors import Duplicate as Duplicate
+    from codeflash_parallel.queue.errors import QueueFull as QueueFull
+    from codeflash_parallel.queue.errors import RateLimited as RateLimited
+    from codeflash_parallel.queue.errors import Refused as Refused
+    from codeflash_parallel.queue.errors import SubmitterLimit as SubmitterLimit
+    from codeflash_parallel.queue.errors import UnknownJob as UnknownJob
+    from codeflash_parallel.queue.errors import UnknownKind as UnknownKind
+    from codeflash_parallel.queue.jobs import Budget as Budget
+    from codeflash_parallel.queue.jobs import JobKind as JobKind
+    from codeflash_parallel.queue.jobs import JobState as JobState
+    from codeflash_parallel.queue.jobs import Priority as Priority
+    from codeflash_parallel.queue.protocol.job_result import JobEnded as JobEnded
+    from codeflash_parallel.queue.submission.job_builder import job_request as job_request
+    from codeflash_parallel.repair.provider_protocol import Answer as Answer
+    from codeflash_parallel.repair.provider_protocol import RefinementRequest as RefinementRequest
+    from codeflash_parallel.repair.provider_protocol import RepairRequest as RepairRequest
+    from codeflash_parallel.result.candidate.candidate_model import FileText as FileText
+    from codeflash_parallel.result.candidate.candidate_model import FileTexts as FileTexts
+    from codeflash_parallel.result.candidate.candidate_model import GitRef as GitRef
+    from codeflash_parallel.result.candidate.candidate_model import PatchText as PatchText
+    from codeflash_parallel.result.candidate.candidate_model import Replacement as Replacement
+    from codeflash_parallel.result.candidate.candidate_model import Submission as Submission
+    from codeflash_parallel.result.errors import CodeflashParallelError as CodeflashParallelError
+    from codeflash_parallel.result.errors import EnvironmentFault as EnvironmentFault
+    from codeflash_parallel.result.errors import InternalError as InternalError
+    from codeflash_parallel.result.errors import UsageError as UsageError
+    from codeflash_parallel.result.result_model import CandidateResult as CandidateResult
+    from codeflash_parallel.result.result_model import RunResult as RunResult
+    from codeflash_parallel.run.evaluator import Evaluator as Evaluator
+    from codeflash_parallel.run.evaluator import evaluate as evaluate
+    from codeflash_parallel.run.run_resumption import resume as resume
+    from codeflash_parallel.run.run_resumption import stored_run as stored_run
+    from codeflash_parallel.run.state.race_mode import RaceMode as RaceMode
 
 __version__ = "0.1.0"
 
 #: Public name → the module it lives in.
 _HOMES = {
-    "add_parallel_candidates_option": "adapters.host",
-    "Evaluator": "engine.evaluator",
-    "RaceMode": "engine.race_mode",
-    "evaluate": "engine.evaluator",
-    "job_request": "engine.submitting",
-    "AsyncEvalQueueClient": "evalqueue.async_client",
-    "EvalQueueClient": "evalqueue.client",
-    "JobEnded": "evalqueue.outcomes",
+    "add_parallel_candidates_option": "hosts.argparse_option",
+    "Evaluator": "run.evaluator",
+    "RaceMode": "run.state.race_mode",
+    "evaluate": "run.evaluator",
+    "job_request": "queue.submission.job_builder",
+    "AsyncEvalQueueClient": "queue.client.async_client",
+    "EvalQueueClient": "queue.client.sync_client",
+    "JobEnded": "queue.protocol.job_result",
     **dict.fromkeys(
         (
             *("BudgetSpent", "Duplicate", "QueueFull", "RateLimited", "Refused"),
             *("SubmitterLimit", "UnknownJob", "UnknownKind"),
         ),
-        "evalqueue.refusals",
+        "queue.errors",
     ),
-    "resume": "engine.again",
-    "stored_run": "engine.again",
-    "FileText": "model.candidate",
-    "FileTexts": "model.candidate",
-    "GitRef": "model.candidate",
-    "PatchText": "model.candidate",
-    "Replacement": "model.candidate",
-    "Submission": "model.candidate",
-    "CodeflashParallelError": "model.errors",
-    "EnvironmentFault": "model.errors",
-    "InternalError": "model.errors",
-    "UsageError": "model.errors",
-    **dict.fromkeys(("Budget", "JobKind", "JobState", "Priority"), "model.jobs"),
-    "Answer": "model.providers",
-    "RefinementRequest": "model.providers",
-    "RepairRequest": "model.providers",
-    "CandidateResult": "model.result",
-    "RunResult": "model.result",
-    "Settings": "model.settings",
+    "resume": "run.run_resumption",
+    "stored_run": "run.run_resumption",
+    "FileText": "result.candidate.candidate_model",
+    "FileTexts": "result.candidate.candidate_model",
+    "GitRef": "result.candidate.candidate_model",
+    "PatchText": "result.candidate.candidate_model",
+    "Replacement": "result.candidate.candidate_model",
+    "Submission": "result.candidate.candidate_model",
+    "CodeflashParallelError": "result.errors",
+    "EnvironmentFault": "result.errors",
+    "InternalError": "result.errors",
+    "UsageError": "result.errors",
+    **dict.fromkeys(("Budget", "JobKind", "JobState", "Priority"), "queue.jobs"),
+    "Answer": "repair.provider_protocol",
+    "RefinementRequest": "repair.provider_protocol",
+    "RepairRequest": "repair.provider_protocol",
+    "CandidateResult": "result.result_model",
+    "RunResult": "result.result_model",
+    "Settings": "config.settings",
 }
 
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names of the table above

@@ -18,21 +18,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.cli import queue_config
-from codeflash_parallel.cli.config import KINDS, SWITCH, flag_of, variable_of
-from codeflash_parallel.cli.exits import BY_FAMILY, BY_SIGNAL, ExitCode
+from codeflash_parallel.cli.exit_codes import BY_FAMILY, BY_SIGNAL, ExitCode
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_command
 from codeflash_parallel.cli.options import make_parser, opposite_of
-from codeflash_parallel.cli.project_file import QUEUE_TABLE, TABLE
-from codeflash_parallel.cli.run_exits import BY_VERDICT
-from codeflash_parallel.cli.setting_sources import key_of
-from codeflash_parallel.evalqueue import refusals
-from codeflash_parallel.model.jobs import JobKind, JobState, Waiting
-from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
-from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
-from codeflash_parallel.model.settings import SETTING_NAMES, Settings
-from codeflash_parallel.report.document import schema
-from codeflash_parallel.report.queue_document import queue_schema
+from codeflash_parallel.cli.run_support.verdict_exit_codes import BY_VERDICT
+from codeflash_parallel.config.pyproject import QUEUE_TABLE, TABLE
+from codeflash_parallel.config.settings import SETTING_NAMES, Settings
+from codeflash_parallel.config.settings_reader import KINDS, SWITCH, flag_of, variable_of
+from codeflash_parallel.config.sources import key_of
+from codeflash_parallel.queue import errors, settings_reader
+from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.report.json_document import schema
+from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 
 PAGES = Path(__file__).parent / "reference"
 
@@ -202,9 +201,9 @@ def _queue_settings() -> str:
     rows = (
         (
             f"`{key_of(field.name)}`",
-            f"`{queue_config.flag_of(field.name)}`",
-            f"`{queue_config.variable_of(field.name)}`",
-            queue_config.KINDS[field.name].words,
+            f"`{settings_reader.flag_of(field.name)}`",
+            f"`{settings_reader.variable_of(field.name)}`",
+            settings_reader.KINDS[field.name].words,
             _shown(getattr(QueueSettings(), field.name)),
             field.metadata["help"],
         )
@@ -290,7 +289,7 @@ def json_page() -> str:
                 _fields(definition),
             ]
     vocabularies: tuple[tuple[str, type[StrEnum]], ...] = (
-        ("Verdicts", Verdict), ("Statuses", Status), ("Codes", Code), ("Levels", Level),
+        ("Verdicts", Verdict), ("Statuses", CandidateStatus), ("Codes", Code), ("Levels", Level),
         ("Flags", FlagKind),
     )  # fmt: skip
     for title, members in vocabularies:
@@ -306,7 +305,7 @@ def json_page() -> str:
     ):
         rows = ((f"`{member.value}`", documented(member)) for member in members)
         parts += [f"### {title}", table(("value", "meaning"), rows)]
-    rows = ((f"`{member.name}`", member.value, documented(member)) for member in Waiting)
+    rows = ((f"`{member.name}`", member.value, documented(member)) for member in WaitReason)
     parts += ["### Reasons", table(("reason", "says", "meaning"), rows)]
     parts += ["### Refusals", _REFUSALS, table(("code", "meaning", "figures"), _refusals())]
     return "\n\n".join(parts) + "\n"
@@ -329,10 +328,10 @@ _REFUSALS = "What is not taken ends with exit code `2`, or `4` where the machine
 
 def _refusals() -> Iterator[tuple[str, str, str]]:
     """Yield code, meaning and figures of every refusal, as their module draws them."""
-    for name, code, meaning in re.findall(r"── (\w+) +([A-Z_]{6,}) *(.*)", refusals.__doc__ or ""):
-        figures = list(inspect.signature(getattr(refusals, name)).parameters)
+    for name, code, meaning in re.findall(r"── (\w+) +([A-Z_]{6,}) *(.*)", errors.__doc__ or ""):
+        figures = list(inspect.signature(getattr(errors, name)).parameters)
         told = [f"`{figure}`" for figure in figures if figure not in {"job", "folder", "path"}]
-        yield f"`{code}`", meaning.strip() or (getattr(refusals, name).__doc__ or ""), ", ".join(told)
+        yield f"`{code}`", meaning.strip() or (getattr(errors, name).__doc__ or ""), ", ".join(told)
 
 
 _JSONL = """`--output-format jsonl` writes one event a line while it happens. Every line has `run_id`, `seq` (from 0), `event`

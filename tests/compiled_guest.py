@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from codeflash_parallel.process import guest, isolation
+from codeflash_parallel.sandbox import level_probe, runner_command
 
 #: Where pytest keeps this session's files; `conftest` says it. A worker of xdist ends without its last rites, or is
 #: killed: what lies there is removed all the same, by a later session.
@@ -29,13 +29,13 @@ def keep_guests_in(folder: Path) -> None:
 @functools.cache
 def shared_guest() -> Path:
     """Return an installed and compiled guest for all tests of this process: none of them changes it."""
-    home = guest.install_guest(_SESSION[0])
+    home = runner_command.install_guest(_SESSION[0])
     assert compileall.compile_dir(home, quiet=1)
     interpreter = Path(sys.executable)
-    guest.compiled_mark(interpreter, home).touch()
+    runner_command.compiled_mark(interpreter, home).touch()
     # The level that commands take unless another is named; what is found is kept beside the guest.
-    prober = isolation.Prober(interpreter=interpreter, guest_dir=home, cache=_SESSION[0])
-    isolation.choose("auto", "", prober)
+    prober = level_probe.LevelProber(interpreter=interpreter, guest_dir=home, cache=_SESSION[0])
+    level_probe.choose("auto", "", prober)
     return home
 
 

@@ -15,7 +15,7 @@ from effort import FEW, TIMES
 from hypothesis import settings
 from mounts import READ_ONLY, kept_read_only
 
-from codeflash_parallel.process.environment import QUIET_VARIABLE
+from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 
 # Examples that failed are worth a test of their own; a database on disk is not writable for every user.
 # Every run draws other examples: fifty of each in the gate, more in a campaign.
@@ -63,10 +63,14 @@ def _handlers_of_signals() -> Iterator[None]:
 @pytest.fixture(autouse=READ_ONLY)
 def _repositories_are_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mount the user's repository read-only: while an evaluator has it open, else while a snapshot is taken."""
-    from codeflash_parallel.engine import surroundings
-    from codeflash_parallel.worktrees import materialise, mirror
+    from codeflash_parallel.run.setup import evaluator_resources
+    from codeflash_parallel.workspace.snapshot import candidate_builder, mirror
 
-    opened, taken, compared = surroundings.open_mirror, mirror.Mirror._take, materialise._patch_of_ref
+    opened, taken, compared = (
+        evaluator_resources.open_mirror,
+        mirror.Mirror._take,
+        candidate_builder._patch_of_ref,
+    )
 
     @asynccontextmanager
     async def open_mirror(cache: Path, repository: Any) -> AsyncIterator[Any]:
@@ -82,9 +86,9 @@ def _repositories_are_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
         with kept_read_only(the_mirror.repository.root, the_mirror.repository.common_dir):
             return compared(the_mirror, *arguments)
 
-    monkeypatch.setattr(surroundings, "open_mirror", open_mirror)
+    monkeypatch.setattr(evaluator_resources, "open_mirror", open_mirror)
     monkeypatch.setattr(mirror.Mirror, "_take", take)
-    monkeypatch.setattr(materialise, "_patch_of_ref", patch_of_ref)
+    monkeypatch.setattr(candidate_builder, "_patch_of_ref", patch_of_ref)
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from codeflash_parallel._guest.naming import type_name
-from codeflash_parallel._guest.shapes import EXHAUST
-from codeflash_parallel._guest.walk import Walk
+from codeflash_parallel._runner.values.type_handlers import EXHAUST
+from codeflash_parallel._runner.values.type_names import type_name
+from codeflash_parallel._runner.values.value_walk import Walk
 
 Digests = namedtuple("Digests", "full floatless typeless type")  # noqa: PYI024 - compared and sliced
 

@@ -11,10 +11,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.result.outcome_codes import Code
 
 BEHAVIOR = "codeflash_parallel.behavior"
-MATERIALISE = "codeflash_parallel.worktrees.materialise"
+MATERIALISE = "codeflash_parallel.workspace.snapshot.candidate_builder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ MUTATIONS = (
     ),
     Mutation(
         check="calls of watched functions",
-        seams=("codeflash_parallel.engine.watched:with_watched",),
+        seams=("codeflash_parallel.run.check_phase.watched_functions:with_watched",),
         made=lambda _original: lambda outcome, _got, _uncompared: outcome,
         attack="right_only_for_its_test",
     ),
@@ -184,7 +184,7 @@ MUTATIONS = (
     ),
     Mutation(
         check="what is left in the slot",
-        seams=("codeflash_parallel.engine.judging:with_trace",),
+        seams=("codeflash_parallel.run.check_phase.candidate_examiner:with_trace",),
         made=lambda _original: lambda outcome, *_left: outcome,
         attack="module_for_the_next_one",
     ),

@@ -26,7 +26,7 @@ from compiled_guest import put_into
 from expectations import assert_known
 from mounts import READ_ONLY, mounting, read_only
 
-from codeflash_parallel.process.environment import QUIET_VARIABLE
+from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 
 __all__ = [
     "Finished",
@@ -224,7 +224,7 @@ def reasons_in(text: str) -> str:
 
 def assert_sound(data: dict[str, Any]) -> None:
     """Hold a document against the schema that ships, and against the rules between fields."""
-    from codeflash_parallel.report.document import check_invariants
+    from codeflash_parallel.report.json_document import check_invariants
 
     _validator().validate(data)
     assert check_invariants(data) == []
@@ -233,7 +233,7 @@ def assert_sound(data: dict[str, Any]) -> None:
 @functools.cache
 def _validator() -> jsonschema.Draft202012Validator:
     """Made once a process: to hold the schema itself against its own costs more than most documents."""
-    from codeflash_parallel.report.document import schema
+    from codeflash_parallel.report.json_document import schema
 
     return jsonschema.Draft202012Validator(schema())
 

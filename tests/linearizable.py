@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codeflash_parallel.evalqueue.database import NAME
+from codeflash_parallel.queue.database.connection import NAME
 
 FINAL = {"done", "cancelled", "expired", "dropped", "dead"}
 

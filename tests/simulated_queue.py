@@ -12,19 +12,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from codeflash_parallel.evalqueue.accounts import share_of
-from codeflash_parallel.evalqueue.policy import (
+from codeflash_parallel.queue.jobs import JobKind, Priority, Strategy
+from codeflash_parallel.queue.policy.position import WaitingJob, lanes_before, others_before
+from codeflash_parallel.queue.policy.scheduling_policy import (
     FIRST_GUESS_US,
-    Account,
+    ConcurrencyLimits,
+    CostAccount,
     Lane,
-    Limits,
-    Picture,
+    PolicyInputs,
     pick,
     ticks,
     urgency_of,
 )
-from codeflash_parallel.evalqueue.position import Standing, lanes_before, others_before
-from codeflash_parallel.model.jobs import JobKind, Priority, Strategy
+from codeflash_parallel.queue.store.accounts import share_of
 
 ALL = frozenset(JobKind)
 
@@ -115,10 +115,10 @@ class SimulatedQueue:
             known = [figures for who, figures in self.submitters.items() if who[0] == entry.share]
             _come_back(self.submitters[own], mates, known, entry.number)
 
-    def account(self, who: tuple[str, str]) -> Account:
+    def account(self, who: tuple[str, str]) -> CostAccount:
         figures = self.submitters[who]
         guess = figures.cost_us if figures.measured else self.overall.cost_us or FIRST_GUESS_US
-        return Account(
+        return CostAccount(
             vtime=figures.vtime,
             since=figures.since,
             step=ticks(guess, self.weights.get(who[1], 1.0)),
@@ -128,16 +128,18 @@ class SimulatedQueue:
     def weight(self, share: str) -> float:
         return self.weights.get(share.partition(" ")[2], 1.0)
 
-    def picture(self) -> Picture:
+    def picture(self) -> PolicyInputs:
         counts: dict[tuple[str, str], int] = defaultdict(int)
         for entry in self.running.values():
             counts[entry.submitter, entry.kind] += 1
-        return Picture(
+        return PolicyInputs(
             lanes=tuple(_lane(key, lane) for key, lane in self.waiting.items()),
-            shares={name: Account(vtime=f.vtime, since=f.since) for name, f in self.shares.items()},
+            shares={name: CostAccount(vtime=f.vtime, since=f.since) for name, f in self.shares.items()},
             submitters={who: self.account(who) for who in self.submitters},
             running=counts,
-            limits=Limits(slots=self.slots, submitter=self.per_submitter_running, kinds=self.kind_limits),
+            limits=ConcurrencyLimits(
+                slots=self.slots, submitter=self.per_submitter_running, kinds=self.kind_limits
+            ),
             strategy=self.strategy,
         )
 
@@ -192,7 +194,7 @@ class SimulatedQueue:
 
     def position(self, entry: Entry) -> int:
         picture = self.picture()
-        job = Standing(
+        job = WaitingJob(
             share=entry.share,
             submitter=entry.submitter,
             kind=entry.kind,

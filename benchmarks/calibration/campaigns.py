@@ -17,16 +17,16 @@ from math import log
 from random import Random
 
 from calibration.traces import Layout
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.benchmark.decide import Looks, look
-from codeflash_parallel.benchmark.plan import NULL, RacePlan, RaceStage
-from codeflash_parallel.benchmark.raced import Raced, RaceOutcome
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.ranking import Ranking
-from codeflash_parallel.benchmark.samples import Clock
-from codeflash_parallel.benchmark.together import counting
-from codeflash_parallel.benchmark.tracks import Track, track
-from codeflash_parallel.benchmark.unseen import claimed
+from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.plan import NULL, RacePlan, RaceStage
+from codeflash_parallel.race.race_result import Raced, RaceOutcome
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
+from codeflash_parallel.race.ranking.ranking_result import RaceRanking
+from codeflash_parallel.race.statistics.concurrent_calls import counting
+from codeflash_parallel.race.statistics.held_out_inputs import claimed
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
+from codeflash_parallel.race.statistics.sequential_test import InterimState, look
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,7 +126,7 @@ class Stretch:
         wall_s: of all of them, the start of their processes included.
     """
 
-    tracks: Mapping[str, Track]
+    tracks: Mapping[str, ArmLogRatios]
     counted: int
     rounds: int
     wall_s: float
@@ -152,7 +152,7 @@ def stretches(layouts: Sequence[Layout]) -> list[Stretch]:
     plan, arms = layouts[0].raced.plan, layouts[0].raced.candidates
     rounds = [round_ for layout in layouts for round_ in layout.raced.rounds]
     whole = {arm: track(rounds, arm, plan) for arm in arms}
-    used = {id(round_) for round_ in counting([r for r in rounds if not r.void], Clock.CPU)}
+    used = {id(round_) for round_ in counting([r for r in rounds if not r.void], DecidingClock.CPU)}
     found, start = [], 0
     for layout in layouts:
         counted = sum(id(round_) in used for round_ in layout.raced.rounds)
@@ -169,7 +169,7 @@ def stretches(layouts: Sequence[Layout]) -> list[Stretch]:
     return found
 
 
-def _cut(whole: Track, start: int, end: int) -> Track:
+def _cut(whole: ArmLogRatios, start: int, end: int) -> ArmLogRatios:
     groups = tuple(values[start:end] for values in whole.groups)
     known, unseen = whole.known[start:end], whole.unseen[start:end]
     return replace(whole, total=whole.total[start:end], groups=groups, known=known, unseen=unseen)
@@ -188,7 +188,7 @@ def campaign(pool: Pool, gains: Mapping[str, float], random: Random) -> Campaign
     return concluded(gains, ranking, [*races, *confirmations])
 
 
-def concluded(gains: Mapping[str, float], ranking: Ranking, outcomes: Sequence[RaceOutcome]) -> Campaign:
+def concluded(gains: Mapping[str, float], ranking: RaceRanking, outcomes: Sequence[RaceOutcome]) -> Campaign:
     """Return what came of a campaign, drawn or live."""
     raced = [outcome for outcome in outcomes if isinstance(outcome, Raced)]
     others = [name for name in ranking.tie_set if name != ranking.winner]
@@ -202,7 +202,7 @@ def concluded(gains: Mapping[str, float], ranking: Ranking, outcomes: Sequence[R
     )
 
 
-def claims(gains: Mapping[str, float], ranking: Ranking) -> Iterator[Claim]:
+def claims(gains: Mapping[str, float], ranking: RaceRanking) -> Iterator[Claim]:
     """Yield the bounds of confirmed candidates; figures of the race itself claim nothing."""
     for ranked in ranking.candidates:
         found = ranked.speedup
@@ -218,7 +218,7 @@ def rounds_of(raced: Raced) -> int:
 def hold(layouts: Sequence[Stretch], gains: Mapping[str, float], plan: RacePlan, random: Random) -> Raced:
     """Draw one race or confirmation, with a look after every round."""
     drawn = _Drawn(layouts, gains, plan)
-    state = Looks(candidates=tuple(gains))
+    state = InterimState(candidates=tuple(gains))
     while not state.decided and drawn.count < plan.max_rounds and drawn.wall_ns < plan.budget_ns:
         for _ in drawn.layout(state.living, random):
             state = look(state, drawn.tracks(state.living), plan)
@@ -235,7 +235,8 @@ class _Drawn:
         groups = len(plan.groups)
         null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
         self._tracks = {
-            name: Track(total=(), groups=((),) * groups, clock=Clock.CPU) for name in (*gains, *null)
+            name: ArmLogRatios(total=(), groups=((),) * groups, clock=DecidingClock.CPU)
+            for name in (*gains, *null)
         }
         self._null = null
         self.count = 0
@@ -270,10 +271,10 @@ class _Drawn:
             cast[name] = free.pop()
         return cast
 
-    def tracks(self, living: Sequence[str]) -> dict[str, Track]:
+    def tracks(self, living: Sequence[str]) -> dict[str, ArmLogRatios]:
         return {name: claimed(self._tracks, name, self._plan) for name in living}
 
-    def raced(self, state: Looks) -> Raced:
+    def raced(self, state: InterimState) -> Raced:
         return Raced(
             plan=self._plan,
             candidates=tuple(self._gains),
@@ -287,7 +288,7 @@ class _Drawn:
         )
 
 
-def longer(track: Track, recorded: Track, number: int, gain: float) -> Track:
+def longer(track: ArmLogRatios, recorded: ArmLogRatios, number: int, gain: float) -> ArmLogRatios:
     """Return a track with one recorded round more, in which the arm was faster by a log-ratio."""
     return replace(
         track,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibration.work import LIMITS, WORKS, Course, has_package
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.engine.alone import machine_alone
-from codeflash_parallel.process.guest import install_guest
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.quiet import host_quiet
+from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +22,7 @@ class Ground:
     """Made by `ground`."""
 
     folder: Path
-    bench: Bench
+    bench: RaceEnvironment
     interpreter: Path
 
     def course(self, label: str, work: str, tests: int) -> Course:
@@ -41,7 +41,9 @@ async def ground(interpreter: Path) -> AsyncIterator[Ground]:
     """Have the host to ourselves, and a launcher, inside the block."""
     with tempfile.TemporaryDirectory(prefix="race-calibration-") as name:
         async with machine_alone(host_quiet(os.environ)), open_launcher() as runner:
-            bench = Bench(runner=runner, guest_dir=install_guest(Path(name) / "cache"), limits=LIMITS)
+            bench = RaceEnvironment(
+                runner=runner, guest_dir=install_guest(Path(name) / "cache"), limits=LIMITS
+            )
             yield Ground(folder=Path(name), bench=bench, interpreter=interpreter)
 
 

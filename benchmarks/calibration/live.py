@@ -7,11 +7,11 @@ from random import Random
 
 from calibration.campaigns import Campaign, concluded
 from calibration.work import Course
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.benchmark.plan import Arm, RacePlan
-from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import RaceOutcome
-from codeflash_parallel.benchmark.rank import rank
+from codeflash_parallel.race.plan import Arm, RacePlan
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.race_result import RaceOutcome
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
 
 
 class Contest:

@@ -28,8 +28,8 @@ from calibration.page import (
 )
 from calibration.traces import Cell, Layout, Traces
 from calibration.work import WORKS
-from codeflash_parallel.benchmark.noise import unit_sd
-from codeflash_parallel.benchmark.plan import RaceStage
+from codeflash_parallel.race.plan import RaceStage
+from codeflash_parallel.race.statistics.power_analysis import unit_sd
 
 
 def figures(state: Path) -> str:

@@ -16,18 +16,18 @@ from random import Random
 
 from calibration.kept import Kept
 from calibration.work import Course
-from codeflash_parallel.benchmark.decide import Looks
-from codeflash_parallel.benchmark.field import open_field
-from codeflash_parallel.benchmark.plan import BASELINE, Arm, RacePlan, RaceStage
-from codeflash_parallel.benchmark.quiet import judged
-from codeflash_parallel.benchmark.race import HASH_SEEDS
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.record import RaceRecord, from_json, to_json
-from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
-from codeflash_parallel.benchmark.samples import Round
-from codeflash_parallel.benchmark.scales import calibrate
-from codeflash_parallel.benchmark.together import may_run_together
 from codeflash_parallel.process.machine import read_machine
+from codeflash_parallel.race.calibration import calibrate
+from codeflash_parallel.race.measurement import Round
+from codeflash_parallel.race.plan import BASELINE, Arm, RacePlan, RaceStage
+from codeflash_parallel.race.race import HASH_SEEDS
+from codeflash_parallel.race.race_record import RaceRecord, from_json, to_json
+from codeflash_parallel.race.race_result import Raced
+from codeflash_parallel.race.round import RoundContext, run_round
+from codeflash_parallel.race.statistics.concurrent_calls import may_run_together
+from codeflash_parallel.race.statistics.round_validity import judged
+from codeflash_parallel.race.statistics.sequential_test import InterimState
+from codeflash_parallel.race.worker.arm_pool import open_field
 
 #: Candidates of a campaign at most.
 RACING = 8
@@ -153,7 +153,7 @@ class Recorder:
                 core = random.choice(plan.cores)
                 free_bytes = read_machine().memory_bytes
                 together = may_run_together(rounds, field.templates.keys(), plan, free_bytes)
-                place = RoundPlace(
+                place = RoundContext(
                     number=number, layout=layout, core=core, stage=plan.stage, together=together
                 )
                 rounds.append(judged(rounds, await run_round(field, scales, place, random)))
@@ -166,7 +166,7 @@ class Recorder:
             candidates=tuple(arm.id for arm in arms),
             rounds=tuple(rounds[len(earlier) :]),
             tracks={},
-            looks=Looks(candidates=()),
+            looks=InterimState(candidates=()),
             out={},
             wall_ns=wall_ns,
             round_ns=wall_ns // plan.layout_rounds,

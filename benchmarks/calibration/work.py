@@ -8,20 +8,20 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.session import Guest
-from codeflash_parallel.benchmark.groups import cost_groups
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.engine.twins import twinned
-from codeflash_parallel.engine.workload import Workload, budget_ns
-from codeflash_parallel.model.settings import Settings
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Limits, Workspace
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.session.pytest_arguments import TestRequest
+from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import private_folders, project_environment
-from codeflash_parallel.process.guest import guest_command, parse_records
+from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.workload.cost_groups import cost_groups
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.run.race_phase.twin_calls import twinned
+from codeflash_parallel.run.race_phase.workload import Workload, budget_ns
+from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
 
-LIMITS = Limits(wall_s=600, cpu_s=600)
+LIMITS = ProcessLimits(wall_s=600, cpu_s=600)
 TARGET = {"targets": [{"path": "mod.py", "qualname": "work"}], "prove": ["mod.py"], "seed": 1}
 
 COMPUTING = """
@@ -115,7 +115,7 @@ class Course:
     folder: Path
     work: TimedWork
     tests: int
-    bench: Bench
+    bench: RaceEnvironment
     interpreter: Path = Path(sys.executable)
 
     def workspace(self, label: str, gain: float = 1.0) -> Workspace:
@@ -171,7 +171,7 @@ class Course:
         if not calls:
             raise SystemExit(f"No call of {self.work.name} was captured: {done.stderr[-500:]}")
         groups = cost_groups([(r["i"], r["test"], r["ns"]) for r in calls])
-        guest = Guest(
+        guest = RunnerConfig(
             runner=self.bench.runner,
             directory=self.bench.guest_dir,
             targets=(Target(path="mod.py", qualname="work"),),
@@ -180,5 +180,5 @@ class Course:
         )
         groups = await twinned(guest, baseline.workspace, groups, self.inputs, self.twins)
         plan = RacePlan(groups=groups, cores=tuple(sorted(os.sched_getaffinity(0))))
-        workload = Workload(work=Work.CALLS, why="", groups=groups)
+        workload = Workload(work=WorkKind.CALLS, why="", groups=groups)
         return replace(plan, budget_ns=budget_ns(Settings(), workload, done.cpu_ns))

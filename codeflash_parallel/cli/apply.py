@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.places import add_run, find_places
+from codeflash_parallel.cli.run_support.run_finder import add_run, find_places
 from codeflash_parallel.cli.show import candidate_of
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.outcome import Status
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.outcome_codes import CandidateStatus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,10 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Apply the winner, or the candidate that is named; all of its files or none."""
-    from codeflash_parallel.cli.writing import write_edits
-    from codeflash_parallel.engine.store import load_document, load_edits
-    from codeflash_parallel.engine.stored import stored_result
-    from codeflash_parallel.report.text import one_line
+    from codeflash_parallel.report.safe_text import one_line
+    from codeflash_parallel.run.store.run_folder import load_document, load_edits
+    from codeflash_parallel.run.store.stored_result import stored_result
+    from codeflash_parallel.workspace.apply.tree_writer import write_edits
 
     places = find_places(args)
     run_dir = places.run_dir(args.run_name)
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     candidate = candidate_of(result, name)
     lines = write_edits(places.repository.root, load_edits(run_dir, name))
     output.write("".join(f"{one_line(line)}\n" for line in lines))
-    if candidate.status in {Status.REJECTED, Status.LOST, Status.UNDECIDED}:
+    if candidate.status in {CandidateStatus.REJECTED, CandidateStatus.LOST, CandidateStatus.UNDECIDED}:
         output.write(
             one_line(f"{name} is {candidate.status.value} {candidate.code.value}: {candidate.reason}") + "\n"
         )

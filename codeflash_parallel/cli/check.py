@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.evaluation import add_arguments_without_race as add_arguments
-from codeflash_parallel.cli.evaluation import evaluate
 from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.run_support.evaluation import add_arguments_without_race as add_arguments
+from codeflash_parallel.cli.run_support.evaluation import evaluate
 
 __all__ = ["add_arguments", "run"]
 

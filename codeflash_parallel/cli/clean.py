@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from codeflash_parallel.cli.config import read_settings
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
+from codeflash_parallel.config.settings_reader import read_settings
 
 _DAY_S = 24 * 60 * 60
 
@@ -38,9 +38,9 @@ def _days(text: str) -> float:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Remove results, baselines, mirrors and slots of all repositories that are not in use."""
-    from codeflash_parallel.engine.places import cache_root
-    from codeflash_parallel.report.text import one_line
-    from codeflash_parallel.worktrees.recovery import CleanMode, clean
+    from codeflash_parallel.config.cache_paths import cache_root
+    from codeflash_parallel.report.safe_text import one_line
+    from codeflash_parallel.workspace.cleanup import CleanMode, clean
 
     settings = read_settings(Path(args.project), os.environ, vars(args)).settings
     mode = CleanMode.DRY_RUN if args.dry_run else CleanMode.REMOVE

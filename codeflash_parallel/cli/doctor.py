@@ -13,18 +13,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from codeflash_parallel.cli.config import Configured, read_settings
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.doctor_checks.interpreter_probe import PROBE_S, versions, why_not_warm
+from codeflash_parallel.cli.doctor_checks.queue_check import (
+    queue_configured,
+    queue_data,
+    queue_rows,
+    state_of_queue,
+)
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.probes import PROBE_S, versions, why_not_warm
-from codeflash_parallel.cli.queue_config import QueueConfigured
-from codeflash_parallel.cli.queue_findings import queue_configured, queue_data, queue_rows, state_of_queue
-from codeflash_parallel.cli.setting_sources import key_of
-from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
-from codeflash_parallel.model.settings import SETTING_NAMES, Parallel, Settings
+from codeflash_parallel.config.settings import SETTING_NAMES, Parallel, Settings
+from codeflash_parallel.config.settings_reader import SettingsWithSources, read_settings
+from codeflash_parallel.config.sources import key_of
+from codeflash_parallel.queue.settings_reader import QueueSettingsWithSources
+from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
 if TYPE_CHECKING:
-    from codeflash_parallel.cli.racecheck import RaceCheck
+    from codeflash_parallel.cli.doctor_checks.race_check import RaceCheck
 
 #: Less than this is not enough for a mirror and slots of a middling project.
 _LEAST_FREE_BYTES = 1 << 30
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _findings(project: Path, settings: Settings) -> Iterator[Finding]:
     from codeflash_parallel import __version__
-    from codeflash_parallel.engine.places import cache_root
+    from codeflash_parallel.config.cache_paths import cache_root
 
     yield Finding(name="codeflash-parallel", value=f"{__version__}, Python {platform.python_version()}")
     yield Finding(name="system", value=f"{platform.system()} {platform.release()}")
@@ -88,10 +93,10 @@ def _race(
     project: Path, settings: Settings, findings: list[Finding], output: Output
 ) -> tuple[tuple[RaceCheck, ...], tuple[Finding, ...]]:
     """Return what a race of identical code tells, or why there was none."""
-    from codeflash_parallel.cli.racecheck import check_race
-    from codeflash_parallel.engine.interpreter import choose_interpreter
-    from codeflash_parallel.engine.places import cache_root
-    from codeflash_parallel.worktrees.repository import find_repository
+    from codeflash_parallel.cli.doctor_checks.race_check import check_race
+    from codeflash_parallel.config.cache_paths import cache_root
+    from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
+    from codeflash_parallel.workspace.git.repository import find_repository
 
     if any(finding.problem for finding in findings):
         return (), (Finding(name="race", value="not tried: something else is to be done first"),)
@@ -113,8 +118,8 @@ def _git() -> Finding:
 
 
 def _project(project: Path, settings: Settings) -> Iterator[Finding]:
-    from codeflash_parallel.engine.interpreter import choose_interpreter
-    from codeflash_parallel.worktrees.repository import find_repository
+    from codeflash_parallel.run.setup.project_interpreter import choose_interpreter
+    from codeflash_parallel.workspace.git.repository import find_repository
 
     try:
         repository = find_repository(project)
@@ -156,12 +161,12 @@ def _warm_servers(interpreter: Path, settings: Settings) -> Finding:
 
 def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
     """Say of each isolation level whether it works, by running it, and which one a run would have."""
-    from codeflash_parallel.process.guest import install_guest
-    from codeflash_parallel.process.isolation import Prober, choose
+    from codeflash_parallel.sandbox.level_probe import LevelProber, choose
+    from codeflash_parallel.sandbox.runner_command import install_guest
 
     with tempfile.TemporaryDirectory(prefix="codeflash-parallel-doctor-") as scratch:
         cache = Path(scratch)
-        prober = Prober(interpreter=interpreter, guest_dir=install_guest(cache), cache=cache)
+        prober = LevelProber(interpreter=interpreter, guest_dir=install_guest(cache), cache=cache)
         for probe in prober.every():
             value = f"not here: {probe.why_not}" if probe.why_not else "ok"
             yield Finding(name=f"isolation {probe.level}", value=f"{value}; {probe.note}".removesuffix("; "))
@@ -174,7 +179,7 @@ def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
 
 def _variables(settings: Settings) -> Finding:
     """Say what tests and candidates see of the user's environment: names, never values."""
-    from codeflash_parallel.model.variables import passed_names, requested_names, withheld_names
+    from codeflash_parallel.config.environment_allowlist import passed_names, requested_names, withheld_names
 
     seen = len(passed_names(os.environ, settings.pass_env))
     asked_for = requested_names(os.environ, settings.pass_env)
@@ -188,9 +193,9 @@ def _variables(settings: Settings) -> Finding:
 
 def _quiet() -> Finding:
     """Say whether checks can be kept away from what others time."""
-    from codeflash_parallel.process.environment import QUIET_VARIABLE
-    from codeflash_parallel.process.quiet import quiet_folder, why_not_quiet
-    from codeflash_parallel.process.quiet_locks import QUIET_HINT
+    from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+    from codeflash_parallel.process.host_lock.file_lock import QUIET_HINT
+    from codeflash_parallel.process.host_lock.reader_writer_lock import quiet_folder, why_not_quiet
 
     why, folder = why_not_quiet(os.environ), quiet_folder(os.environ)
     if not why:
@@ -238,12 +243,14 @@ def _cache(cache: Path) -> Iterator[Finding]:
 
 
 def _kinds(scratch: Path) -> str:
-    from codeflash_parallel.worktrees.kinds import SlotKind, clones_work
+    from codeflash_parallel.workspace.slot.tree_copy import SlotKind, clones_work
 
     return SlotKind.REFLINK if clones_work(scratch) else SlotKind.WORKTREE
 
 
-def _data(findings: list[Finding], configured: Configured, raced: tuple[RaceCheck, ...]) -> dict[str, Any]:
+def _data(
+    findings: list[Finding], configured: SettingsWithSources, raced: tuple[RaceCheck, ...]
+) -> dict[str, Any]:
     settings = asdict(configured.settings)
     return {
         "fit": not any(finding.problem for finding in findings),
@@ -255,12 +262,12 @@ def _data(findings: list[Finding], configured: Configured, raced: tuple[RaceChec
 
 def _print(
     findings: list[Finding],
-    configured: Configured,
-    rules: QueueConfigured,
+    configured: SettingsWithSources,
+    rules: QueueSettingsWithSources,
     raced: tuple[RaceCheck, ...],
     stream: TextIO,
 ) -> None:
-    from codeflash_parallel.report.console import make_console, print_rows
+    from codeflash_parallel.report.terminal.console import make_console, print_rows
 
     console = make_console(stream)
     to_do = "to do" if any(f.problem for f in findings) else ""

@@ -6,9 +6,9 @@ import argparse
 from typing import Any, TextIO
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.places import find_places
+from codeflash_parallel.cli.run_support.run_finder import find_places
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return ExitCode.OK
 
     def draw(stream: TextIO) -> None:
-        from codeflash_parallel.report.console import make_console, print_rows
+        from codeflash_parallel.report.terminal.console import make_console, print_rows
 
         rows = [(r["run_id"], r["outcome"], str(r["candidates"]), r["summary"]) for r in runs]
         print_rows(("run", "verdict", "candidates", ""), rows, make_console(stream), overflow="ellipsis")

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TextIO
 
-from codeflash_parallel.cli.exits import ExitCode, reporting_errors
+from codeflash_parallel.cli.exit_codes import ExitCode, reporting_errors
 from codeflash_parallel.cli.output import Output, say
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 #: Name of a command → what it does. Each is a module of this package with `add_arguments` and `run`.
 COMMANDS = MappingProxyType(
@@ -73,7 +73,7 @@ def _output_for(arguments: Sequence[str]) -> Output:
     """Return the place of the result: `queue result` gives a run, the others of the queue an answer."""
     match arguments:
         case ["queue", name, *_] if name != "result":
-            from codeflash_parallel.cli.queue_output import QueueOutput
+            from codeflash_parallel.cli.queue_support.queue_output import QueueOutput
 
             return QueueOutput.found_in(arguments)
         case _:

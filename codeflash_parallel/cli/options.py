@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, NoReturn
 
-from codeflash_parallel.cli.candidates import Source
-from codeflash_parallel.cli.config import COMPARE, KINDS, SWITCH, TEXTS, flag_of, variable_of
+from codeflash_parallel.candidates.input.sources import CandidateSource
 from codeflash_parallel.cli.output import Format, say
-from codeflash_parallel.cli.setting_sources import argument
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.settings import Compare, Settings
+from codeflash_parallel.config.settings import ComparisonMode, Settings
+from codeflash_parallel.config.settings_reader import COMPARE, KINDS, SWITCH, TEXTS, flag_of, variable_of
+from codeflash_parallel.config.sources import argument
+from codeflash_parallel.result.errors import UsageError
 
 #: Second spellings of settings.
 _SHORT: Mapping[str, str] = {"parallel_candidates": "-j"}
@@ -139,7 +139,7 @@ def _add_setting(parser: argparse._ActionsContainer, name: str, text: str, defau
         parser.add_argument(*flags, action="extend", nargs=nargs, metavar=_METAVARS[name], **common)
     else:
         metavar, read = _METAVARS.get(name, kind.metavar), argument(kind.parse, kind.words)
-        choices = list(Compare) if kind == COMPARE else None
+        choices = list(ComparisonMode) if kind == COMPARE else None
         parser.add_argument(*flags, type=read, choices=choices, metavar=metavar, **common)
 
 
@@ -154,7 +154,7 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         dest="sources",
         action="append",
-        type=Source.path,
+        type=CandidateSource.path,
         default=[],
         metavar="PATH",
         help="Folder or file: .patch, .diff, .py (the function), .jsonl; - is stdin. May be repeated.",
@@ -163,7 +163,7 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
         "--candidate",
         dest="sources",
         action="append",
-        type=Source.ref,
+        type=CandidateSource.ref,
         default=[],
         metavar="REF",
         help="Git ref whose changes are a candidate. May be repeated.",

@@ -12,11 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from codeflash_parallel.model.errors import CodeflashParallelError, EnvironmentFault
+from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
 if TYPE_CHECKING:
-    from codeflash_parallel.model.document import Document
-    from codeflash_parallel.report.jsonl import JsonLines
+    from codeflash_parallel.report.json_lines import JsonLines
+    from codeflash_parallel.result.result_document import Document
 
 
 _UNWRITABLE = "OUTPUT_UNWRITABLE"
@@ -70,7 +70,7 @@ class Output:
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
-        from codeflash_parallel.report.jsonl import JsonLines
+        from codeflash_parallel.report.json_lines import JsonLines
 
         if self._events is None:
             self._file = self._opened()
@@ -186,7 +186,7 @@ class Output:
 
     def write_error_document(self, error: CodeflashParallelError) -> None:
         """Write the document of an error."""
-        from codeflash_parallel.model.document import error_document
+        from codeflash_parallel.result.result_document import error_document
 
         self.write_document(error_document(error))
 
@@ -233,7 +233,7 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         EnvironmentFault: `OUTPUT_UNWRITABLE`.
     """
-    from codeflash_parallel.process.files import write_atomically
+    from codeflash_parallel.process.atomic_file import write_atomically
 
     try:
         if path.exists() and not path.is_file():
@@ -246,7 +246,7 @@ def write_file(path: Path, text: str) -> None:
 
 def print_error(error: CodeflashParallelError) -> None:
     """Print an error for people on standard error."""
-    from codeflash_parallel.report.text import one_line
+    from codeflash_parallel.report.safe_text import one_line
 
     try:
         sys.stderr.write(f"error: {one_line(error.message)}\n")

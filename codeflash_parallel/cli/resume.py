@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.evaluation import look_at_reports, observing, report_all
-from codeflash_parallel.cli.interrupts import Interrupts, handling_signals
 from codeflash_parallel.cli.output import Output, drop_stdout
-from codeflash_parallel.cli.places import Places, add_run, find_places
-from codeflash_parallel.cli.run_exits import exit_code_of
+from codeflash_parallel.cli.run_support.evaluation import look_at_reports, observing, report_all
+from codeflash_parallel.cli.run_support.run_finder import RunFinder, add_run, find_places
+from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
+from codeflash_parallel.cli.signals import Interrupts, handling_signals
 
 if TYPE_CHECKING:
-    from codeflash_parallel.model.result import RunResult
+    from codeflash_parallel.result.result_model import RunResult
 
 #: Settings that may be others than those of the run: they change no verdict.
 CHANGEABLE = ("parallel_candidates", "wall_budget", "provider_timeout", "keep_slots")
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Go on with a run and report; return the exit code of its result. A finished one is only reported."""
-    from codeflash_parallel.engine.journal import look_into
+    from codeflash_parallel.run.store.journal import look_into
 
     with handling_signals(output) as interrupts:
         places = find_places(args)
@@ -54,24 +54,24 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _finished(run_dir: Path) -> RunResult:
-    from codeflash_parallel.engine.store import load_document
-    from codeflash_parallel.engine.stored import stored_result
+    from codeflash_parallel.run.store.run_folder import load_document
+    from codeflash_parallel.run.store.stored_result import stored_result
 
     sys.stderr.write(f"Run {run_dir.name} is finished: there is nothing to go on with. Its result:\n")
     return stored_result(load_document(run_dir))
 
 
 def _resumed(
-    args: argparse.Namespace, output: Output, places: Places, run_id: str, interrupts: Interrupts
+    args: argparse.Namespace, output: Output, places: RunFinder, run_id: str, interrupts: Interrupts
 ) -> RunResult:
-    from codeflash_parallel.cli.driving import Plan, drive
-    from codeflash_parallel.cli.provided import named
-    from codeflash_parallel.engine.again import stored_run
+    from codeflash_parallel.cli.run_support.event_loop import EvaluationRequest, drive
+    from codeflash_parallel.cli.run_support.providers import named
+    from codeflash_parallel.run.run_resumption import stored_run
 
     changed = {name: value for name, value in vars(args).items() if name in CHANGEABLE}
     stored = stored_run(run_id, places.repository.root, cache_dir=os.fspath(places.cache), **changed)
     providers = named(args, stored.settings)
-    plan = Plan(
+    plan = EvaluationRequest(
         project=stored.project,
         settings=stored.settings,
         repairer=providers.repairer,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.evaluation import add_arguments, evaluate
 from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.run_support.evaluation import add_arguments, evaluate
 
 __all__ = ["add_arguments", "run"]
 

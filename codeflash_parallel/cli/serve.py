@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.config import read_settings
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.project_file import must_be_there
-from codeflash_parallel.cli.queue_config import add_queue_settings, read_queue_settings
-from codeflash_parallel.cli.queueing import span
-from codeflash_parallel.report.text import one_line
+from codeflash_parallel.cli.queue_support.command_base import span
+from codeflash_parallel.config.pyproject import must_be_there
+from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.queue.settings_reader import add_queue_settings, read_queue_settings
+from codeflash_parallel.report.safe_text import one_line
 
 if TYPE_CHECKING:
-    from codeflash_parallel.evalqueue.calls import DaemonInfo
+    from codeflash_parallel.queue.protocol.messages import DaemonInfo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, _output: Output) -> int:
     """Serve until a signal ends it; return 0 when all is in order then."""
-    from codeflash_parallel.engine.places import cache_root, queue_folder
-    from codeflash_parallel.service.daemon import ServeOptions, serve
+    from codeflash_parallel.config.cache_paths import cache_root, queue_folder
+    from codeflash_parallel.queue.daemon.daemon import ServeOptions, serve
 
     project = Path(args.project)
     must_be_there(project)
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace, _output: Output) -> int:
 
 
 def _say_ready(folder: Path, info: DaemonInfo) -> None:
-    from codeflash_parallel.process.quiet import why_not_quiet
+    from codeflash_parallel.process.host_lock.reader_writer_lock import why_not_quiet
 
     jobs = "one job" if info.slots == 1 else f"{info.slots} jobs"
     how = "Ctrl-C or SIGTERM drains it, a second one ends it."

@@ -6,12 +6,12 @@ import argparse
 from typing import TextIO
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.evaluation import report
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.places import add_run, find_places
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.result import CandidateResult, RunResult
+from codeflash_parallel.cli.run_support.evaluation import report
+from codeflash_parallel.cli.run_support.run_finder import add_run, find_places
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Show a run: first differing calls, failing tests' messages, commands that reproduce them."""
-    from codeflash_parallel.engine.store import load_document
-    from codeflash_parallel.engine.stored import stored_result
+    from codeflash_parallel.run.store.run_folder import load_document
+    from codeflash_parallel.run.store.stored_result import stored_result
 
     result = stored_result(load_document(find_places(args).begun_run_dir(args.run_name)))
     if args.candidate:
@@ -52,12 +52,12 @@ def candidate_of(result: RunResult, name: str) -> CandidateResult:
 
 def _show(candidate: CandidateResult, output: Output, *, timings: bool) -> None:
     if output.form != Format.TEXT:
-        from codeflash_parallel.model.document import candidate_document
+        from codeflash_parallel.result.result_document import candidate_document
 
         output.write_values(candidate_document(candidate))
         return
-    from codeflash_parallel.report.console import make_console, print_candidate
-    from codeflash_parallel.report.timings import candidate_timings
+    from codeflash_parallel.report.terminal.console import make_console, print_candidate
+    from codeflash_parallel.report.timing_table import candidate_timings
 
     def draw(stream: TextIO) -> None:
         console = make_console(stream)

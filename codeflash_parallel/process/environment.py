@@ -11,10 +11,6 @@ from pathlib import Path
 #: Tells tests which slot they are in, so that they can choose ports and database names.
 SLOT_VARIABLE = "CODEFLASH_PARALLEL_SLOT"
 
-#: Names the folder of the locks that keep checks away from what is timed (`quiet`), for those who want to be
-#: apart from the rest of the host.
-QUIET_VARIABLE = "CODEFLASH_PARALLEL_QUIET_DIR"
-
 #: Hash seeds of the two baseline runs: fixed, so that the same snapshot gives the same findings. Checks have
 #: no others: two runs do not find out everything that depends on the order of a set, and what they miss would
 #: be another with every seed. Slots have the second one.
@@ -48,7 +44,7 @@ def project_environment(
     """Build the complete environment of a slot's children.
 
     Args:
-        base: the environment that we were started with; only what `model.variables` allows is taken from it.
+        base: the environment that we were started with; only what `config.environment_allowlist` allows is taken from it.
         private: the slot's private folder; `private_folders` are to be created in it.
         number: the slot's number, 0 for the baseline's.
         pass_env: names and patterns of variables that are passed on besides.
@@ -84,7 +80,7 @@ def private_folders(private: Path) -> tuple[Path, ...]:
 def _taken_over(base: Mapping[str, str], pass_env: Sequence[str]) -> dict[str, str]:
     """Return what comes from the user's environment."""
     # Not at the top: names of this module are asked for by those who hand in, who are to be quick.
-    from codeflash_parallel.model.variables import passed_names
+    from codeflash_parallel.config.environment_allowlist import passed_names
 
     passed = {name: base[name] for name in passed_names(base, pass_env)}
     return {**passed, **_numeric_threads(base), **_user_base(base)}

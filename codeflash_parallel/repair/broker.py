@@ -22,11 +22,22 @@ from typing import Any
 
 import anyio
 
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.providers import Answer, RefinementRequest, Refiner, Repairer, RepairRequest
-from codeflash_parallel.repair.answers import Answered, Failed, Outcome, checked_answers
-from codeflash_parallel.repair.children import Children
-from codeflash_parallel.repair.commands import CommandRefiner, CommandRepairer
+from codeflash_parallel.repair.command_providers import CommandRefiner, CommandRepairer
+from codeflash_parallel.repair.provider_answers import (
+    Outcome,
+    ProviderAnswers,
+    ProviderFailure,
+    checked_answers,
+)
+from codeflash_parallel.repair.provider_processes import ProviderProcesses
+from codeflash_parallel.repair.provider_protocol import (
+    Answer,
+    RefinementRequest,
+    Refiner,
+    Repairer,
+    RepairRequest,
+)
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 #: Requests that are worked on at once: providers wait for networks, so more than cores, less than a flood.
 WORKERS = 4
@@ -80,25 +91,25 @@ class Broker:
     async def request_repair(self, request: RepairRequest) -> Outcome:
         """Ask for repairs of one candidate; cancelling gives the request up."""
         if self._repairer is None:
-            return Failed(reason="There is no repairer.")
+            return ProviderFailure(reason="There is no repairer.")
         return await self._ask(self._repairer, request, [request.candidate])
 
     async def request_refinement(self, requests: Sequence[RefinementRequest]) -> Outcome:
         """Ask for refinements of a batch; cancelling gives the request up."""
         if self._refiner is None:
-            return Failed(reason="There is no refiner.")
+            return ProviderFailure(reason="There is no refiner.")
         if not requests:
-            return Answered(answers=())
+            return ProviderAnswers(answers=())
         return await self._ask(self._refiner, tuple(requests), [r.candidate for r in requests])
 
     async def _ask(self, provider: _Provider, question: object, parents: Sequence[CandidateId]) -> Outcome:
         async with self._places:
             if self._off:
-                return Failed(reason="Providers are off: too many requests never came back.")
+                return ProviderFailure(reason="Providers are off: too many requests never came back.")
             try:
                 future = self._executor.submit(_answers, provider.call, question, parents)
             except RuntimeError as error:  # no further thread can be started
-                return Failed(reason=f"The {provider.name} could not be asked: {error}.")
+                return ProviderFailure(reason=f"The {provider.name} could not be asked: {error}.")
             try:
                 await self._settled(future, provider.deadline_s)
             finally:
@@ -106,7 +117,9 @@ class Broker:
             if future.done():
                 return _outcome(provider, future)
             self._abandon(future)
-            return Failed(reason=f"The {provider.name} gave no answer within {provider.deadline_s:g} s.")
+            return ProviderFailure(
+                reason=f"The {provider.name} gave no answer within {provider.deadline_s:g} s."
+            )
 
     async def _settled(self, future: Future[_Answers], deadline_s: float) -> None:
         """Wait until a future is done, or its deadline."""
@@ -145,7 +158,7 @@ async def open_broker(
         deadline_s: wall seconds that one request may take; command providers have their own.
         warn: told when providers are switched off.
     """
-    children = Children()
+    children = ProviderProcesses()
     executor = ThreadPoolExecutor(WORKERS + MAX_ABANDONED, thread_name_prefix="codeflash-provider")
     try:
         yield Broker(
@@ -160,7 +173,7 @@ async def open_broker(
 
 
 def _bound(
-    name: str, provider: Callable[[Any], object] | None, children: Children, deadline_s: float
+    name: str, provider: Callable[[Any], object] | None, children: ProviderProcesses, deadline_s: float
 ) -> _Provider | None:
     """Return how a provider is called; commands become children of the broker."""
     if provider is None:
@@ -178,12 +191,12 @@ def _answers(call: Callable[[Any], object], question: object, parents: Sequence[
 
 def _outcome(provider: _Provider, future: Future[_Answers]) -> Outcome:
     if future.cancelled():
-        return Failed(reason=f"The {provider.name} was given up.")
+        return ProviderFailure(reason=f"The {provider.name} was given up.")
     error = future.exception()
     if error is None:
-        return Answered(answers=future.result())
+        return ProviderAnswers(answers=future.result())
     said = "".join(traceback.format_exception_only(error)).strip()[:_REASON_CHARS]
-    return Failed(reason=f"The {provider.name} failed: {said}")
+    return ProviderFailure(reason=f"The {provider.name} failed: {said}")
 
 
 def _wake_here() -> _Wake:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.providers import RefinementKind
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.repair.provider_protocol import RefinementKind
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
 
 
-class Permission(StrEnum):
+class RequestPermission(StrEnum):
     """Whether a request may be made; the value is the sentence that a person is shown."""
 
     #: Yes.
@@ -31,7 +31,7 @@ class Permission(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spent:
+class ProviderSpending:
     """What a run has spent so far.
 
     Attributes:
@@ -48,17 +48,17 @@ class Spent:
     candidates: int = 0
     seconds_left: float = float("inf")
 
-    def with_repair(self, root: CandidateId) -> Spent:
+    def with_repair(self, root: CandidateId) -> ProviderSpending:
         """Return the state after one more repair request."""
         return replace(self, repairs={**self.repairs, root: self.repairs.get(root, 0) + 1})
 
-    def with_refinements(self, candidates: Sequence[CandidateId]) -> Spent:
+    def with_refinements(self, candidates: Sequence[CandidateId]) -> ProviderSpending:
         """Return the state after candidates were sent to the refiner."""
         return replace(self, refined=self.refined | set(candidates))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Contender:
+class RefinementContender:
     """A candidate that is faster than the baseline, as the ranking sees it.
 
     Attributes:
@@ -73,7 +73,9 @@ class Contender:
     parent_speedup: float = 0.0
 
 
-def may_repair(limits: Settings, spent: Spent, root: CandidateId, evidence: int) -> Permission:
+def may_repair(
+    limits: Settings, spent: ProviderSpending, root: CandidateId, evidence: int
+) -> RequestPermission:
     """Decide about one repair request.
 
     Args:
@@ -83,18 +85,18 @@ def may_repair(limits: Settings, spent: Spent, root: CandidateId, evidence: int)
         evidence: number of failing tests, missing tests and differing values that can be shown.
     """
     checks = (
-        (evidence == 0, Permission.NO_EVIDENCE),
-        (_no_more_candidates(limits, spent), Permission.NO_CANDIDATES_LEFT),
-        (spent.seconds_left <= 0, Permission.NO_TIME_LEFT),
-        (0 < limits.enough_correct <= spent.correct, Permission.ENOUGH_CORRECT),
-        (spent.repairs.get(root, 0) >= limits.repairs_per_candidate, Permission.LINEAGE_SPENT),
-        (sum(spent.repairs.values()) >= limits.repairs_per_run, Permission.RUN_SPENT),
+        (evidence == 0, RequestPermission.NO_EVIDENCE),
+        (_no_more_candidates(limits, spent), RequestPermission.NO_CANDIDATES_LEFT),
+        (spent.seconds_left <= 0, RequestPermission.NO_TIME_LEFT),
+        (0 < limits.enough_correct <= spent.correct, RequestPermission.ENOUGH_CORRECT),
+        (spent.repairs.get(root, 0) >= limits.repairs_per_candidate, RequestPermission.LINEAGE_SPENT),
+        (sum(spent.repairs.values()) >= limits.repairs_per_run, RequestPermission.RUN_SPENT),
     )
-    return next((answer for refused, answer in checks if refused), Permission.GRANTED)
+    return next((answer for refused, answer in checks if refused), RequestPermission.GRANTED)
 
 
 def choose_refinements(
-    limits: Settings, spent: Spent, ranked: Sequence[Contender]
+    limits: Settings, spent: ProviderSpending, ranked: Sequence[RefinementContender]
 ) -> tuple[CandidateId, ...]:
     """Return who is refined next: the top k that are new to the refiner and whose lineage still gains.
 
@@ -115,9 +117,9 @@ def choose_refinements(
     )
 
 
-def refinement_depth(lineage: Sequence[Origin]) -> int:
+def refinement_depth(lineage: Sequence[CandidateOrigin]) -> int:
     """Return how many steps of a lineage, the candidate itself included, are refinements."""
-    return sum(origin is Origin.REFINEMENT for origin in lineage)
+    return sum(origin is CandidateOrigin.REFINEMENT for origin in lineage)
 
 
 def refinement_kind(depth: int) -> RefinementKind:
@@ -125,5 +127,5 @@ def refinement_kind(depth: int) -> RefinementKind:
     return RefinementKind.ADAPTIVE if depth else RefinementKind.FIRST
 
 
-def _no_more_candidates(limits: Settings, spent: Spent) -> bool:
+def _no_more_candidates(limits: Settings, spent: ProviderSpending) -> bool:
     return 0 < limits.max_candidates <= spent.candidates

@@ -10,10 +10,7 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.report.text import one_line, printable
-from codeflash_parallel.report.words import (
+from codeflash_parallel.report.phrases import (
     race_lines,
     speedup_cell,
     tests_cell,
@@ -21,12 +18,15 @@ from codeflash_parallel.report.words import (
     verdict_cell,
     verdict_sentence,
 )
+from codeflash_parallel.report.safe_text import one_line, printable
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 #: Statuses that no test runner would call a success.
-_FAILED = frozenset({Status.REJECTED, Status.UNAPPLIABLE})
+_FAILED = frozenset({CandidateStatus.REJECTED, CandidateStatus.UNAPPLIABLE})
 
 #: Statuses that say nothing about the candidate's code.
-_SKIPPED = frozenset({Status.DUPLICATE, Status.CANCELLED})
+_SKIPPED = frozenset({CandidateStatus.DUPLICATE, CandidateStatus.CANCELLED})
 
 
 def junit_xml(result: RunResult) -> str:
@@ -87,7 +87,7 @@ def _verdict(candidate: CandidateResult) -> TestCase:
         return _case(candidate, "verdict", Failure(message=words, type_=candidate.code.value))
     if candidate.status in _SKIPPED:
         return _case(candidate, "verdict", Skipped(message=words))
-    if candidate.status == Status.INFRA:
+    if candidate.status == CandidateStatus.INFRA:
         return _case(candidate, "verdict", Error(message=words, type_=candidate.code.value))
     case = _case(candidate, "verdict")
     case.system_out = words

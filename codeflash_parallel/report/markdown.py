@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.report.text import one_line, printable
-from codeflash_parallel.report.timings import (
-    footer,
-    machinery_rows,
-    run_rows,
-    served_rows,
-)
-from codeflash_parallel.report.words import (
+from codeflash_parallel.report.phrases import (
     race_sentence,
     ranked,
     speedup_cell,
@@ -23,6 +14,10 @@ from codeflash_parallel.report.words import (
     verdict_cell,
     verdict_sentence,
 )
+from codeflash_parallel.report.safe_text import one_line, printable
+from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows, served_rows
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 #: Characters that Markdown or HTML would act on.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@])")
@@ -72,7 +67,7 @@ def _table(result: RunResult) -> str:
 
 
 def _reasons(result: RunResult) -> str:
-    others = [c for c in ranked(result) if c.status not in {Status.WON, Status.TIED}]
+    others = [c for c in ranked(result) if c.status not in {CandidateStatus.WON, CandidateStatus.TIED}]
     return "\n".join(f"- {_text(candidate.id)}: {_text(candidate.reason)}" for candidate in others)
 
 

@@ -18,7 +18,7 @@ import pytest
 from harness import ROOT, Place, assert_nothing_left
 from queue_support import with_queue
 
-from codeflash_parallel.cli.queue_config import read_queue_settings
+from codeflash_parallel.queue.settings_reader import read_queue_settings
 
 pytestmark = pytest.mark.slow
 

@@ -13,40 +13,46 @@ from typing import Any
 import anyio
 from guest_runs import shared_guest, write_files
 
-from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.believing import with_canaries
-from codeflash_parallel.behavior.check import check
-from codeflash_parallel.behavior.compare import outcomes_by_test
-from codeflash_parallel.behavior.outcomes import CallOutcome
-from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.replay_specs import Wanted, replay_spec
-from codeflash_parallel.behavior.selection import by_file, executing_tests, selected_tests
-from codeflash_parallel.behavior.serving import Servers, template_spec
-from codeflash_parallel.behavior.session import (
-    Guest,
+from codeflash_parallel.baseline.preflight.baseline_findings import repetitions, stable, stable_globals
+from codeflash_parallel.baseline.preflight.canary_trials import canaries_to_try
+from codeflash_parallel.baseline.preflight.hidden_test_files import absences
+from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer
+from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
+from codeflash_parallel.baseline.preflight.test_dependent_calls import replayed
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
+from codeflash_parallel.check.checker import check
+from codeflash_parallel.check.comparison.outcome_comparison import outcomes_by_test
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.dispatch.run_dispatch import WarmServers, template_spec
+from codeflash_parallel.check.dispatch.server_verification import verify
+from codeflash_parallel.check.integrity.report_trust import with_canaries
+from codeflash_parallel.check.session.pytest_arguments import TestRequest
+from codeflash_parallel.check.session.replay_specs import DerivationRequest, replay_spec
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_session import (
+    RunnerConfig,
     SelectedRun,
-    Wrap,
+    WrapMode,
     first_run_spec,
     run_guest,
     selected_run_spec,
 )
-from codeflash_parallel.behavior.verify import verify
-from codeflash_parallel.engine.absence import absences
-from codeflash_parallel.engine.canaries import canaries_to_try
-from codeflash_parallel.engine.derivation import Replays
-from codeflash_parallel.engine.findings import repetitions, stable, stable_globals
-from codeflash_parallel.engine.sheltering import replayed
-from codeflash_parallel.engine.steps import Steps
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Limits, Server, Tree, Workspace
-from codeflash_parallel.process.guest import Control, guest_command
-from codeflash_parallel.process.launcher import Launcher, open_launcher
-from codeflash_parallel.process.warm import start_server
+from codeflash_parallel.check.session.selected_tests import by_file, executing_tests, selected_tests
+from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
+    digest_of,
+)
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, WarmProcess, Workspace, WorkspaceTree
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command
+from codeflash_parallel.warm.warm_server import start_server
 
-LIMITS = Limits(wall_s=60.0, cpu_s=10.0)
+LIMITS = ProcessLimits(wall_s=60.0, cpu_s=10.0)
 READY_S = 60.0
 
 PROJECT = {
@@ -107,14 +113,14 @@ class CheckLab:
     files: Mapping[str, str]
     targets: tuple[str, ...] = TARGETS
     derives: bool = False
-    tree: Tree | None = None
-    servers: dict[tuple[str, Point], Any] = field(default_factory=dict)
+    tree: WorkspaceTree | None = None
+    servers: dict[tuple[str, ForkPoint], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.root = write_files(self.base / "root", self.files)
         self.private = self.base / "private"
         self.private.mkdir()
-        self.guest = Guest(
+        self.guest = RunnerConfig(
             runner=self.launcher,
             directory=shared_guest(),
             targets=tuple(map(Target.parse, self.targets)),
@@ -170,7 +176,7 @@ class CheckLab:
             inputs=str(self.private / "inputs"),
             loaded={path: next(iter(digests)) for path, digests in first.sources.items()},
         )
-        capture = SelectedRun(wrap=Wrap.CAPTURE, inputs=draft.inputs)
+        capture = SelectedRun(wrap=WrapMode.CAPTURE, inputs=draft.inputs)
         spec = selected_run_spec(self.guest, self.workspace, draft, capture)
         second = await run_guest(
             self.guest, self.workspace, spec, LIMITS, canaries_to_try(self.workspace, draft)
@@ -190,15 +196,15 @@ class CheckLab:
 
     async def _derived(self, draft: Baseline, captured: Mapping[int, CallOutcome]) -> Baseline:
         inputs = Path(draft.inputs)
-        making = Replays(
+        making = BaselineReplayer(
             guest=self.guest,
             workspace=self.workspace,
             inputs=inputs,
             derived=inputs.with_name("derived"),
             tree=self.tree,
             limits=LIMITS,
-            steps=Steps(lambda _event: None),
-            wanted=Wanted(check_s=0.5),
+            steps=StepReporter(lambda _event: None),
+            wanted=DerivationRequest(check_s=0.5),
         )
         levels = absences(self.files, draft.asked, ".", {target.path for target in self.guest.targets})
         got = await replayed(making, captured, levels if self.tree else ())
@@ -238,7 +244,7 @@ class CheckLab:
             old = (self.root / path).read_bytes() if (self.root / path).exists() else None
             new = None if text is None else text.encode()
             edits.append(Edit(path=path, old_digest=digest_of(old) if old is not None else None, new=new))
-        return Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=tuple(edits))
+        return Candidate(id=CandidateId("c"), origin=CandidateOrigin.EDITS, edits=tuple(edits))
 
     def body(self, text: str) -> Candidate:
         """Return a candidate with another body of the loop of `total`."""
@@ -257,20 +263,24 @@ class CheckLab:
             for name, text in before.items():
                 _put(paths[name], text)
 
-    async def check(self, candidate: Candidate, servers: Servers | None = None, **plan: Any) -> CheckOutcome:
+    async def check(
+        self, candidate: Candidate, servers: WarmServers | None = None, **plan: Any
+    ) -> CheckOutcome:
         made = self.plan(**plan)
         with self.staged(candidate):
             return await check(made, self.workspace, candidate, servers, self.tree)
 
     # --- servers ---------------------------------------------------------------------------------------
 
-    async def start(self, mode: str, point: Point) -> str:
+    async def start(self, mode: str, point: ForkPoint) -> str:
         """Start a server and return why it cannot be used."""
-        before = self.servers.get((mode, Point.F1)) if point is Point.F2 else None
+        before = self.servers.get((mode, ForkPoint.F1)) if point is ForkPoint.F2 else None
         spec = template_spec(self.guest, self.workspace, self.baseline, mode, point)
-        if (mode, point) == ("tests", Point.F2) and self.plan().watches:
+        if (mode, point) == ("tests", ForkPoint.F2) and self.plan().watches:
             spec["wrap"] = "digest"
-        command = guest_command(self.workspace, spec, LIMITS, self.guest.directory, control=Control.LINES)
+        command = guest_command(
+            self.workspace, spec, LIMITS, self.guest.directory, control=ControlChannelUse.LINES
+        )
         if before is None:
             server = await start_server(self.launcher, command, READY_S)
         else:
@@ -295,10 +305,10 @@ def _put(path: Path, text: bytes | None) -> None:
 class SomeServers:
     """Servers of a slot: some of those that stand."""
 
-    standing: Mapping[tuple[str, Point], Server]
-    points: Iterable[Point] = tuple(Point)
+    standing: Mapping[tuple[str, ForkPoint], WarmProcess]
+    points: Iterable[ForkPoint] = tuple(ForkPoint)
 
-    async def server(self, mode: str, point: Point, /) -> Server | None:
+    async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
         return self.standing.get((mode, point)) if point in self.points else None
 
     def why(self) -> str:

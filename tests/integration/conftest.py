@@ -7,7 +7,7 @@ import pytest
 from compiled_guest import install_compiled, shared_guest
 from projects import make_project
 
-from codeflash_parallel.process import guest
+from codeflash_parallel.sandbox import runner_command
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _guests_are_compiled_once(_guests_of_this_session: None) -> Iterator[None]:
     """Spare every new cache of this process the compilation of the guest."""
     shared_guest()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(guest, "_install_new", install_compiled)
+        patched.setattr(runner_command, "_install_new", install_compiled)
         yield
 
 

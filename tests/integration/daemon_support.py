@@ -17,9 +17,9 @@ from harness import processes_of, wait_for
 from projects import FAST_TOTAL, make_project
 
 from codeflash_parallel import EvalQueueClient, JobKind, Replacement, Settings, Submission, job_request
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.jobs import JobRequest
-from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.queue.jobs import JobRequest
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 TARGET = "shop/sums.py::total"
 #: Wall seconds after which something hangs.
@@ -28,8 +28,8 @@ LONG_S = 90.0
 _SERVE = """
 import json, sys
 from pathlib import Path
-from codeflash_parallel.model.queue_settings import QueueSettings
-from codeflash_parallel.service.daemon import ServeOptions, serve
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.daemon.daemon import ServeOptions, serve
 folder, cache, settings, drain_s, pass_env = json.loads(sys.argv[1])
 serve(ServeOptions(
     folder=Path(folder), cache_dir=Path(cache), settings=QueueSettings(**settings), drain_s=drain_s,

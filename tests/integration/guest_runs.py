@@ -14,7 +14,7 @@ from typing import Any
 
 from compiled_guest import shared_guest
 
-from codeflash_parallel.process.guest import parse_records
+from codeflash_parallel.sandbox.runner_command import parse_records
 
 #: Interpreters that the guest must run in; the environment names others than the current one.
 PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS", "").split(os.pathsep))]

@@ -19,11 +19,11 @@ import anyio
 from projects import FAST_TOTAL, WRONG_TOTAL
 
 from codeflash_parallel import Answer, Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel.benchmark.record import RaceRecord
-from codeflash_parallel.engine import samples
-from codeflash_parallel.engine.journal import Journal
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.providers import RefinementRequest, RepairRequest
+from codeflash_parallel.race.race_record import RaceRecord
+from codeflash_parallel.repair.provider_protocol import RefinementRequest, RepairRequest
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.run.store import race_record_store
+from codeflash_parallel.run.store.journal import Journal
 
 #: Of all these runs; in new processes, because servers would only cost time here.
 SETTINGS = {
@@ -65,19 +65,19 @@ class Providers:
 
 
 def kill_after(name: str) -> None:
-    note, write = Journal.note, samples.Recorder._write
+    note, write = Journal.note, race_record_store.RaceRecorder._write
 
     def noting(self: Journal, *events: Any) -> None:
         note(self, *events)
         if any(type(event).__name__ == name for event in events):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def writing(self: samples.Recorder, records: Any) -> None:
+    def writing(self: race_record_store.RaceRecorder, records: Any) -> None:
         write(self, records)
         if name == "race" and any(isinstance(record, RaceRecord) for record in records):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Journal.note, samples.Recorder._write = noting, writing  # type: ignore[method-assign]
+    Journal.note, race_record_store.RaceRecorder._write = noting, writing  # type: ignore[method-assign]
 
 
 async def main(what: dict[str, Any]) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import anyio
 
-from codeflash_parallel.model.candidate import Edit
-from codeflash_parallel.worktrees.mirror import open_mirror
-from codeflash_parallel.worktrees.pool import open_pool
-from codeflash_parallel.worktrees.repository import find_repository
-from codeflash_parallel.worktrees.snapshot import SnapshotRequest
+from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.slot_pool import open_pool
+from codeflash_parallel.workspace.snapshot.mirror import open_mirror
+from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
 
 
 def say(word: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codeflash_parallel.process.proctable import pids
+from codeflash_parallel.process.process_table import pids
 
 
 def alive(mark: str) -> list[int]:

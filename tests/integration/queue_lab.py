@@ -9,9 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.evalqueue.store import Check, Store
-from codeflash_parallel.model.jobs import Budget, Instant, Job, JobKind, JobRequest, JobState
-from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.queue.jobs import Budget, Instant, Job, JobKind, JobRequest, JobState
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.store import DatabaseFileCheck, Store
 
 ALL = frozenset(JobKind)
 
@@ -69,7 +69,10 @@ class Lab:
 
 @contextmanager
 def open_lab(
-    folder: Path, now: SetClock | None = None, check: Check = Check.FULL, **settings: Any
+    folder: Path,
+    now: SetClock | None = None,
+    check: DatabaseFileCheck = DatabaseFileCheck.FULL,
+    **settings: Any,
 ) -> Iterator[Lab]:
     """Open a queue with four slots, unless the settings say otherwise."""
     chosen = QueueSettings(**{"max_concurrent": 4, **settings})

@@ -6,25 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import log
 from random import Random
 
-from codeflash_parallel.benchmark.decide import Looks, look
-from codeflash_parallel.benchmark.plan import NULL, RacePlan
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Clock
-from codeflash_parallel.benchmark.tracks import Track
-from codeflash_parallel.engine.ledger import Entry
+from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.plan import NULL, RacePlan
+from codeflash_parallel.race.race_result import Raced
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.sequential_test import InterimState, look
+from codeflash_parallel.run.state.ledger import CandidateEntry
 
 
 def simulated(truth: Mapping[str, float]) -> Callable[..., Awaitable[Raced]]:
     """Return a race of candidates with these speedups, without any noise to speak of."""
 
     async def race(
-        _context: object, _workload: object, entries: Sequence[Entry], plan: RacePlan, *_rest: object
+        _context: object, _workload: object, entries: Sequence[CandidateEntry], plan: RacePlan, *_rest: object
     ) -> Raced:
         random = Random(len(entries))
         rounds = plan.max_rounds
         arms = {e.id: [log(truth[e.id]) + random.gauss(0, 0.005) for _ in range(rounds)] for e in entries}
         state = look(
-            Looks(candidates=tuple(arms)),
+            InterimState(candidates=tuple(arms)),
             {a: track(v, plan) for a, v in arms.items()},
             plan,
         )
@@ -45,6 +45,6 @@ def simulated(truth: Mapping[str, float]) -> Callable[..., Awaitable[Raced]]:
     return race
 
 
-def track(values: list[float], plan: RacePlan) -> Track:
+def track(values: list[float], plan: RacePlan) -> ArmLogRatios:
     groups = tuple(tuple(values) for _ in plan.groups)
-    return Track(total=tuple(values), groups=groups, clock=Clock.CPU)
+    return ArmLogRatios(total=tuple(values), groups=groups, clock=DecidingClock.CPU)

@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 from guest_runs import GuestRun, shared_guest, write_files
 
-from codeflash_parallel.model.workspace import Exit, Limits, Workspace
-from codeflash_parallel.process.guest import Control, guest_command, parse_records, write_spec
-from codeflash_parallel.process.launcher import Launcher, open_launcher
-from codeflash_parallel.process.warm import WarmServer, start_server
+from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, Workspace
+from codeflash_parallel.sandbox.runner_command import (
+    ControlChannelUse,
+    guest_command,
+    parse_records,
+    write_spec,
+)
+from codeflash_parallel.warm.warm_server import WarmServer, start_server
 
 READY_S = 60.0
-LIMITS = Limits(wall_s=60.0)
+LIMITS = ProcessLimits(wall_s=60.0)
 #: Text that differs between any two processes.
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -29,7 +34,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 class Run(GuestRun):
     """One run of a guest, forked or not."""
 
-    exit: Exit
+    exit: ProcessExit
 
     @property
     def essence(self) -> list[dict[str, Any]]:
@@ -106,12 +111,12 @@ class ServingLab:
             **fields,
         }
 
-    async def new_process(self, limits: Limits = LIMITS, **fields: Any) -> Run:
+    async def new_process(self, limits: ProcessLimits = LIMITS, **fields: Any) -> Run:
         """Run a guest in a process of its own."""
         command = guest_command(self.workspace, self.spec(**fields), limits, self.guest)
         return _run(await self.launcher.run(command))
 
-    async def fork(self, server: WarmServer, limits: Limits = LIMITS, **fields: Any) -> Run:
+    async def fork(self, server: WarmServer, limits: ProcessLimits = LIMITS, **fields: Any) -> Run:
         """Run a guest in a fork."""
         if server.ready.point == "F2":
             fields.setdefault("swap", self.spec()["targets"])
@@ -131,11 +136,11 @@ class ServingLab:
         gate = sorted({target.partition("::")[0] for target in self.targets})
         serve = {"until": until, "gate": gate, "preimport": list(preimport)}
         spec = self.spec(**fields, serve=serve)
-        command = guest_command(self.workspace, spec, LIMITS, self.guest, control=Control.LINES)
+        command = guest_command(self.workspace, spec, LIMITS, self.guest, control=ControlChannelUse.LINES)
         return await start_server(self.launcher, command, READY_S)
 
 
-def _run(done: Exit) -> Run:
+def _run(done: ProcessExit) -> Run:
     output = done.stdout + done.stderr
     records = list(parse_records(done.records))
     return Run(records=records, output=output, status=done.status, exit=done)

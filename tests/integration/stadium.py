@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan
-from codeflash_parallel.benchmark.race import race, silent
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan
+from codeflash_parallel.race.race import race, silent
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 
 FAKE = Path(__file__).with_name("fake_arm.py")
 #: Loops of one call of the baseline, about 0.15 ms.
@@ -23,10 +23,10 @@ LOOPS = 4000
 class Stadium:
     """Makes arms that run the stand-in."""
 
-    def __init__(self, folder: Path, bench: Bench, groups: int) -> None:
+    def __init__(self, folder: Path, bench: RaceEnvironment, groups: int) -> None:
         self.folder, self.bench = folder, bench
         self.plan = RacePlan(
-            groups=tuple(Group(name=f"g{i}", ns=10**6, calls=tuple(range(10))) for i in range(groups)),
+            groups=tuple(CostGroup(name=f"g{i}", ns=10**6, calls=tuple(range(10))) for i in range(groups)),
             cores=tuple(os.sched_getaffinity(0)),
             block_ns=4_000_000,
             # Plenty: a busy machine takes what it needs, and a race ends once it has decided.
@@ -67,5 +67,7 @@ async def open_stadium(folder: Path, groups: int = 1) -> AsyncIterator[Stadium]:
     package.mkdir(parents=True)
     (package / "__main__.py").write_bytes(FAKE.read_bytes())
     async with open_launcher() as launcher:
-        bench = Bench(runner=StandIns(launcher), guest_dir=folder / "guest", limits=Limits(wall_s=60))
+        bench = RaceEnvironment(
+            runner=StandIns(launcher), guest_dir=folder / "guest", limits=ProcessLimits(wall_s=60)
+        )
         yield Stadium(folder, bench, groups)

@@ -19,7 +19,9 @@ sys.path.insert(0, str(Path(GUEST).parent))
 sys.dont_write_bytecode = True
 guest = importlib.import_module(Path(GUEST).name)
 sys.modules["_codeflash_guest"] = guest
-from _codeflash_guest import importing, records, swapping  # noqa: E402
+from _codeflash_guest.channel import record_channel  # noqa: E402
+from _codeflash_guest.code_swap import code_swapper  # noqa: E402
+from _codeflash_guest.imports import import_guard  # noqa: E402
 
 
 def spec_of(case):
@@ -34,7 +36,7 @@ def write(case, which):
 
 
 def guarded(spec):
-    guard = importing.install(spec, records.Buffer())
+    guard = import_guard.install(spec, record_channel.RecordBuffer())
     # Cases follow each other within a second: bytecode of the last one would look up to date.
     sys.dont_write_bytecode = True
     return guard
@@ -49,14 +51,14 @@ def new_process(case):
 def swapped(case):
     write(case, "old")
     spec = spec_of(case)
-    probe = swapping.Probe(spec, guarded(spec))
+    probe = code_swapper.SwapProbe(spec, guarded(spec))
     importlib.import_module("user")
     ready = probe.examine()
     write(case, "new")
-    channel = records.Buffer()
+    channel = record_channel.RecordBuffer()
     try:
         probe.apply(spec, channel)
-    except swapping.Unswappable as error:
+    except code_swapper.SwapRefusal as error:
         return {"why": str(error), "ready": ready}
     linecache.clearcache()
     return dict(seen(), ready=ready, records=channel.records)

@@ -14,9 +14,9 @@ import anyio
 import pytest
 from process_support import alive
 
-from codeflash_parallel.model.workspace import Command, Exit, Limits
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.warm import WarmServer, start_server
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessExit, ProcessLimits
+from codeflash_parallel.warm.warm_server import WarmServer, start_server
 
 TEMPLATE = Path(__file__).with_name("fake_template.py")
 READY_S = 30.0
@@ -34,17 +34,17 @@ class Lab:
         path.write_text(json.dumps({"serve": {"until": "F1"}, "act": "", **fields}))
         return path
 
-    def template(self, act: str = "", *, hoard: int = 0) -> Command:
+    def template(self, act: str = "", *, hoard: int = 0) -> ChildCommand:
         spec = self.spec(act=act, hoard=hoard)
-        return Command(
+        return ChildCommand(
             argv=(sys.executable, "-I", str(TEMPLATE), str(spec), "{records}", "{control}"),
             cwd=Path("/"),
             environment={"MARK": self.mark},
-            limits=Limits(wall_s=120),
+            limits=ProcessLimits(wall_s=120),
         )
 
-    async def run(self, server: WarmServer, code: str, **limits: float) -> Exit:
-        return await server.run(self.spec(code=code), Limits(**{"wall_s": 60.0, **limits}))
+    async def run(self, server: WarmServer, code: str, **limits: float) -> ProcessExit:
+        return await server.run(self.spec(code=code), ProcessLimits(**{"wall_s": 60.0, **limits}))
 
     def alive(self) -> list[int]:
         return alive(self.mark)

@@ -9,9 +9,9 @@ import pytest
 from projects import write_repository
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission, UsageError
-from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
-from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.result.result_model import RunResult
 
 pytestmark = pytest.mark.engine
 
@@ -136,8 +136,8 @@ def test_a_judge_that_is_none_is_named(tmp_path: Path, judge: str, said: str) ->
 
 
 def test_a_judge_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeflash_parallel.behavior.acceptance.START_S", 2.0)
-    monkeypatch.setattr("codeflash_parallel.behavior.acceptance.ANSWER_S", 0.0)
+    monkeypatch.setattr("codeflash_parallel.check.comparison.accept_function.START_S", 2.0)
+    monkeypatch.setattr("codeflash_parallel.check.comparison.accept_function.ANSWER_S", 0.0)
     hangs = "import signal\n\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n\ndef accept(*these):\n    while True:\n        pass\n"
 
     with pytest.raises(UsageError, match="the judge gives no answer"):

@@ -8,8 +8,8 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -80,7 +80,7 @@ async def test_what_constructors_of_a_candidate_set_is_no_difference(tmp_path: P
     pattern, fed, first = result.candidates
     said = [one.reason for one in result.candidates]
     assert first.code is Code.VALUE_DIFFERS, said
-    assert Status.REJECTED not in {pattern.status, fed.status}, said
+    assert CandidateStatus.REJECTED not in {pattern.status, fed.status}, said
     assert pattern.values.compared == fed.values.compared > 0
     assert pattern.values.differing == fed.values.differing == 0
     assert not pattern.hints, pattern.hints

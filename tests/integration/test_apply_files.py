@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.cli.writing import write_edits
-from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.workspace.apply.tree_writer import write_edits
 
 
 def edit(path: str, old: bytes | None, new: bytes | None, *, executable: bool = False) -> Edit:

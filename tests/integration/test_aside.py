@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.worktrees.aside import ASIDE, Aside
-from codeflash_parallel.worktrees.guard import Guard, Original, write_file
-from codeflash_parallel.worktrees.seen import look
-from codeflash_parallel.worktrees.ticks import find_grain
-from codeflash_parallel.worktrees.waste import Waste
+from codeflash_parallel.workspace.file_status import look
+from codeflash_parallel.workspace.slot.hidden_files import ASIDE, HiddenFiles
+from codeflash_parallel.workspace.slot.timestamp_grain import find_grain
+from codeflash_parallel.workspace.slot.trash import SlotTrash
+from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, write_file
 
 FILES = {
     "lib.py": "lib",
@@ -31,12 +31,14 @@ class Place:
         for name, text in FILES.items():
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text, encoding="utf-8")
-        self.waste = Waste(folder)
-        self.guard = Guard(self.root, self._originals, self.waste.drop)
-        self.aside = Aside(tree=self.guard, folder=folder, drop=self.waste.drop, grain=find_grain(folder))
+        self.waste = SlotTrash(folder)
+        self.guard = TreeGuard(self.root, self._originals, self.waste.drop)
+        self.aside = HiddenFiles(
+            tree=self.guard, folder=folder, drop=self.waste.drop, grain=find_grain(folder)
+        )
 
-    def _originals(self, paths: Sequence[str]) -> dict[str, Original]:
-        return {path: Original(data=FILES[path].encode(), mode=0o100644) for path in paths}
+    def _originals(self, paths: Sequence[str]) -> dict[str, OriginalFile]:
+        return {path: OriginalFile(data=FILES[path].encode(), mode=0o100644) for path in paths}
 
     def names(self) -> set[str]:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
@@ -121,7 +123,7 @@ def test_a_folder_that_has_become_a_link_is_not_followed(place: Place, tmp_path:
 
 
 def test_what_a_candidate_edits_stays(place: Place) -> None:
-    write_file(place.root / "tests/test_a.py", Original(data=b"edited", mode=0o100644))
+    write_file(place.root / "tests/test_a.py", OriginalFile(data=b"edited", mode=0o100644))
     place.guard.expect(["tests/test_a.py"], {"tests/test_a.py": b"edited"})
     place.aside.put(["tests", "test_lib.py"])
     assert (place.root / "tests/test_a.py").read_text(encoding="utf-8") == "edited"

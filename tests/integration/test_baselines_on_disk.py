@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.engine.baselines import load, save
+from codeflash_parallel.baseline.baseline_store import load, save
+from codeflash_parallel.check.baseline_model import Baseline
 
 
 def baseline(inputs: str) -> Baseline:

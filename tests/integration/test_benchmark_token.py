@@ -9,14 +9,14 @@ import uuid
 import anyio
 import pytest
 
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.process.token import hold_benchmark_token
+from codeflash_parallel.process.host_lock.benchmark_token import hold_benchmark_token
+from codeflash_parallel.result.errors import EnvironmentFault
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 HOLDER = """
 import anyio, sys
-from codeflash_parallel.process.token import hold_benchmark_token
+from codeflash_parallel.process.host_lock.benchmark_token import hold_benchmark_token
 
 async def main():
     async with hold_benchmark_token(30, name=sys.argv[1]):

@@ -12,11 +12,16 @@ import anyio
 import pytest
 
 import codeflash_parallel
-from codeflash_parallel.model.candidate import CandidateId, PatchText
-from codeflash_parallel.model.providers import Answer, RefinementKind, RefinementRequest, RepairRequest
-from codeflash_parallel.model.result import Speedup
-from codeflash_parallel.repair.answers import Answered, Failed
 from codeflash_parallel.repair.broker import MAX_ABANDONED, WORKERS, open_broker
+from codeflash_parallel.repair.provider_answers import ProviderAnswers, ProviderFailure
+from codeflash_parallel.repair.provider_protocol import (
+    Answer,
+    RefinementKind,
+    RefinementRequest,
+    RepairRequest,
+)
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText
+from codeflash_parallel.result.result_model import Speedup
 
 pytestmark = pytest.mark.anyio
 
@@ -62,18 +67,20 @@ async def test_a_repairer_and_a_refiner_answer():
     async with open_broker(repairer, refiner, deadline_s=LONG_S) as broker:
         assert broker.repairs
         assert broker.refines
-        assert await broker.request_repair(repair("x")) == Answered(answers=(patch("fix x", parent="x"),))
+        assert await broker.request_repair(repair("x")) == ProviderAnswers(
+            answers=(patch("fix x", parent="x"),)
+        )
         batch = await broker.request_refinement([refinement("a"), refinement("b")])
-        assert batch == Answered(answers=(patch("a", parent="a"), patch("b", parent="b")))
-        assert await broker.request_refinement([]) == Answered(answers=())
+        assert batch == ProviderAnswers(answers=(patch("a", parent="a"), patch("b", parent="b")))
+        assert await broker.request_refinement([]) == ProviderAnswers(answers=())
 
 
 async def test_nobody_to_ask():
     async with open_broker(deadline_s=LONG_S) as broker:
         assert not broker.repairs
         assert not broker.refines
-        assert isinstance(await broker.request_repair(repair()), Failed)
-        assert isinstance(await broker.request_refinement([refinement()]), Failed)
+        assert isinstance(await broker.request_repair(repair()), ProviderFailure)
+        assert isinstance(await broker.request_refinement([refinement()]), ProviderFailure)
 
 
 class UnprintableError(Exception):
@@ -99,14 +106,14 @@ async def test_misbehaviour_costs_its_own_request_only(misbehave):
 
     async with open_broker(repairer, deadline_s=LONG_S) as broker:
         bad = await broker.request_repair(repair("bad"))
-        assert isinstance(bad, Failed)
+        assert isinstance(bad, ProviderFailure)
         assert bad.reason
-        assert isinstance(await broker.request_repair(repair("good")), Answered)
+        assert isinstance(await broker.request_repair(repair("good")), ProviderAnswers)
 
 
 async def test_no_idea_is_an_answer():
     async with open_broker(lambda _request: None, deadline_s=LONG_S) as broker:
-        assert await broker.request_repair(repair()) == Answered(answers=())
+        assert await broker.request_repair(repair()) == ProviderAnswers(answers=())
 
 
 async def test_requests_are_worked_on_at_once():
@@ -124,7 +131,7 @@ async def test_requests_are_worked_on_at_once():
     async with open_broker(repairer, deadline_s=LONG_S) as broker, anyio.create_task_group() as group:
         for n in range(2 * WORKERS):
             group.start_soon(ask, broker, n)
-    assert [type(o) for o in outcomes] == [Answered] * 2 * WORKERS
+    assert [type(o) for o in outcomes] == [ProviderAnswers] * 2 * WORKERS
 
 
 async def test_a_hanging_provider_is_abandoned_and_its_answer_ignored(gate):
@@ -138,9 +145,9 @@ async def test_a_hanging_provider_is_abandoned_and_its_answer_ignored(gate):
 
     async with open_broker(repairer, deadline_s=SHORT_S) as broker:
         outcome = await broker.request_repair(repair("hang"))
-        assert outcome == Failed(reason=f"The repairer gave no answer within {SHORT_S:g} s.")
+        assert outcome == ProviderFailure(reason=f"The repairer gave no answer within {SHORT_S:g} s.")
         assert broker.repairs
-        assert isinstance(await broker.request_repair(repair("next")), Answered)
+        assert isinstance(await broker.request_repair(repair("next")), ProviderAnswers)
     # The gate opens after the test: it was left while somebody still hangs.
     assert hanging[0].is_alive()
 
@@ -151,7 +158,7 @@ async def test_an_endless_answer_hangs_in_its_own_thread(gate):
         gate.wait()
 
     async with open_broker(repairer, deadline_s=SHORT_S) as broker:
-        assert isinstance(await broker.request_repair(repair()), Failed)
+        assert isinstance(await broker.request_repair(repair()), ProviderFailure)
 
 
 async def test_too_many_hanging_providers_switch_them_off(gate):
@@ -166,7 +173,7 @@ async def test_too_many_hanging_providers_switch_them_off(gate):
                 group.start_soon(broker.request_repair, repair(str(n)))
         assert not broker.repairs
         assert len(warnings) == 1
-        assert isinstance(await broker.request_repair(repair()), Failed)
+        assert isinstance(await broker.request_repair(repair()), ProviderFailure)
         assert len([t for t in threading.enumerate() if t.name.startswith("codeflash-provider")]) <= (
             MAX_ABANDONED + WORKERS
         )
@@ -202,7 +209,7 @@ async def test_a_provider_that_comes_back_after_the_loop_has_ended_disturbs_nobo
 
     for backend in ("asyncio", "trio"):
         outcome = await anyio.to_thread.run_sync(partial(anyio.run, main, backend=backend))
-        assert isinstance(outcome, Failed)
+        assert isinstance(outcome, ProviderFailure)
     gate.set()
     await anyio.to_thread.run_sync(back.wait)
     assert capfd.readouterr().err == ""
@@ -215,8 +222,8 @@ def test_a_program_whose_python_provider_hangs_in_a_child_exits(backend, tmp_pat
     program = textwrap.dedent(f"""
         import anyio
         from codeflash_parallel.repair.broker import open_broker
-        from codeflash_parallel.repair.commands import command_repairer
-        from codeflash_parallel.model.providers import RepairRequest
+        from codeflash_parallel.repair.command_providers import command_repairer
+        from codeflash_parallel.repair.provider_protocol import RepairRequest
         request = RepairRequest(candidate="a", targets=(), code="", reason="", diff="", source=())
         async def main():
             provider = command_repairer("provider.py:fix", deadline_s=600)

@@ -9,9 +9,9 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
-from codeflash_parallel.model.outcome import Code, Level, Status
-from codeflash_parallel.model.result import CandidateResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level
+from codeflash_parallel.result.result_model import CandidateResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -130,7 +130,7 @@ async def test_calls_of_what_is_changed_beside_the_targets_are_compared(tmp_path
     assert [one.code for one in refused.candidates] == [Code.INPUT_MUTATED]
     found = {candidate.id: candidate for candidate in result.candidates}
     verdicts = {name: (one.status, one.code) for name, one in found.items()}
-    fine, other = (Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.VALUE_DIFFERS)
+    fine, other = (CandidateStatus.UNDECIDED, Code.NOT_RACED), (CandidateStatus.REJECTED, Code.VALUE_DIFFERS)
     assert verdicts == {
         "body of the target": fine,
         "another spare": other,

@@ -29,26 +29,26 @@ from cheats import (
 )
 from selftest import timer
 
-from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.session import Guest
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
-from codeflash_parallel.benchmark.groups import cost_groups
-from codeflash_parallel.benchmark.plan import Arm, RacePlan
-from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.engine.twins import twinned
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.session.pytest_arguments import TestRequest
+from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.plan import Arm, RacePlan
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.workload.cost_groups import cost_groups
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.run.race_phase.twin_calls import twinned
+from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.slow]
 
 TIMER = Path(timer.__file__)
 
-LIMITS = Limits(wall_s=60, cpu_s=60)
+LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
 
 #: Nothing that a cheat gains may be credited beyond this.
 MOST_CREDITED = 1.1
@@ -66,7 +66,7 @@ class Race:
 
     def __init__(self, folder: Path, runner, module=MODULE, tests=TESTS) -> None:
         self.folder, self.module, self.tests = folder, module, tests
-        self.bench = Bench(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
+        self.bench = RaceEnvironment(runner=runner, guest_dir=install_guest(folder / "cache"), limits=LIMITS)
 
     def workspace(self, name, code):
         root, private = self.folder / name / "tree", self.folder / name / "private"
@@ -117,7 +117,7 @@ class Race:
         assert calls, (done.stdout, done.stderr)
         groups = cost_groups([(r["i"], r["test"], r["ns"], r["inputs"]) for r in calls])
         target = Target(path="mod.py", qualname=spec["targets"][0]["qualname"])
-        guest = Guest(
+        guest = RunnerConfig(
             runner=self.bench.runner,
             directory=self.bench.guest_dir,
             targets=(target,),
@@ -200,7 +200,7 @@ async def test_a_cheat_fools_a_timer_beside_it_and_not_the_race(runner, tmp_path
     ranking = await Race(tmp_path, runner).decide(code, cheat.target, target=MOST_CREDITED - 1)
 
     said = ranking.of("x")
-    credited = said.speedup.estimate if said.status is Status.WON else 1.0
+    credited = said.speedup.estimate if said.status is CandidateStatus.WON else 1.0
     assert fooled > FOOLED
     assert credited <= MOST_CREDITED, str(said)
     assert any(word in said.reason for word in cheat.guards), str(said)
@@ -220,7 +220,7 @@ async def test_a_memo_gains_nothing_where_the_tests_repeat_inputs(runner, tmp_pa
     ranking = await Race(tmp_path, runner, SHORT_MODULE, _repeating(distinct)).decide(code, "work")
 
     said = ranking.of("x")
-    assert said.status is not Status.WON, str(said)
+    assert said.status is not CandidateStatus.WON, str(said)
     assert any(word in said.reason for word in CACHE), str(said)
 
 
@@ -238,7 +238,7 @@ async def test_a_memo_that_forgets_gains_nothing_where_calls_are_short(runner, t
     ranking = await race.decide(code, "work", target=MOST_CREDITED - 1)
 
     said = ranking.of("x")
-    assert said.status is not Status.WON, str(said)
+    assert said.status is not CandidateStatus.WON, str(said)
     assert any(word in said.reason for word in CACHE), str(said)
 
 
@@ -250,7 +250,7 @@ async def test_faster_code_is_credited_where_the_tests_repeat_inputs(runner, tmp
     )
 
     said = ranking.of("x")
-    assert said.status is Status.WON, str(said)
+    assert said.status is CandidateStatus.WON, str(said)
     assert 3 < said.speedup.estimate < 4.4, str(said)
 
 
@@ -261,7 +261,7 @@ async def test_a_cache_in_faster_code_is_credited_with_what_the_code_gains(runne
     ranking = await Race(tmp_path, runner, HONEST_MODULE, HONEST_TESTS).decide(code, "work")
 
     said = ranking.of("x")
-    assert said.status is Status.WON, str(said)
+    assert said.status is CandidateStatus.WON, str(said)
     assert 1.6 < said.speedup.estimate < 2.4, str(said)
     assert "on unseen ones" in said.reason
 
@@ -272,7 +272,7 @@ async def test_an_honest_fifty_is_reported_as_about_fifty(runner, tmp_path):
     ranking = await race.decide("TIMES = 1\n", "work", budget_s=PLENTY_S)
 
     said = ranking.of("x")
-    assert said.status is Status.WON, str(said)
+    assert said.status is CandidateStatus.WON, str(said)
     assert 40 < said.speedup.estimate < 60, str(said)
 
 
@@ -281,6 +281,6 @@ async def test_the_size_of_a_result_does_not_hide_the_gain(runner, tmp_path):
     ranking = await Race(tmp_path, runner, LARGE_MODULE, LARGE_TESTS).decide(LARGE_CODE, "work", budget_s=60)
 
     said = ranking.of("x")
-    assert said.status is Status.WON, str(said)
+    assert said.status is CandidateStatus.WON, str(said)
     # Twenty; a busy machine costs blocks of 20 microseconds a call some of it. A hidden gain would be about two.
     assert 15 < said.speedup.estimate < 22, str(said)

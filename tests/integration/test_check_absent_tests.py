@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.worktrees.aside import Aside
-from codeflash_parallel.worktrees.guard import Guard
-from codeflash_parallel.worktrees.ticks import find_grain
-from codeflash_parallel.worktrees.waste import Waste
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.workspace.slot.hidden_files import HiddenFiles
+from codeflash_parallel.workspace.slot.timestamp_grain import find_grain
+from codeflash_parallel.workspace.slot.trash import SlotTrash
+from codeflash_parallel.workspace.slot.tree_guard import TreeGuard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -69,9 +69,9 @@ class LabTree:
 
     @asynccontextmanager
     async def without(self, paths: Sequence[str], /) -> AsyncIterator[None]:
-        drop = Waste(self.base).drop
-        guard = Guard(self.base / "root", lambda _: {}, drop)
-        aside = Aside(tree=guard, folder=self.base, drop=drop, grain=find_grain(self.base))
+        drop = SlotTrash(self.base).drop
+        guard = TreeGuard(self.base / "root", lambda _: {}, drop)
+        aside = HiddenFiles(tree=guard, folder=self.base, drop=drop, grain=find_grain(self.base))
         aside.put(paths)
         self.asked += 1
         try:
@@ -100,7 +100,7 @@ async def test_who_is_right_only_beside_the_tests_is_rejected(lab: CheckLab) -> 
     cheat = lab.candidate(shop__sums=cheating(lab))
     found = await lab.check(cheat)
     assert found.code is Code.VALUE_DIFFERS, found.reason
-    for point in (Point.F1, Point.F2):
+    for point in (ForkPoint.F1, ForkPoint.F2):
         assert await lab.start("replay", point) == ""
         forked = await lab.check(cheat, SomeServers(lab.servers, (point,)))
         assert forked.code is Code.VALUE_DIFFERS, forked.reason

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.calls import Rules
-from codeflash_parallel.behavior.floats import Tolerance
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.values import ACCIDENT, OBJECTED
-from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
+from codeflash_parallel.check.comparison.float_tolerance import Tolerance
+from codeflash_parallel.check.comparison.value_comparison import ACCIDENT, OBJECTED
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.result.outcome_codes import Code, Level
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -259,7 +259,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     targets = tuple(f"shop/sums.py::{name}" for name in NAMES)
     async with open_check_lab(base, files=FILES, targets=targets, derives=True) as lab:
         for mode in ("tests", "replay"):
-            assert await lab.start(mode, Point.F1) == ""
+            assert await lab.start(mode, ForkPoint.F1) == ""
         yield lab
 
 
@@ -304,11 +304,11 @@ async def test_what_is_swallowed_where_the_baseline_raises_by_accident(lab: Chec
     hinted = await tried(lab, "merged", SWALLOWED)
     assert (hinted.code, len(hinted.hints)) == (Code.OK, 1)
     assert "a new input for which the baseline raises" in hinted.hints[0]
-    refused = await tried(lab, "merged", SWALLOWED, rules=Rules(loosens=True))
+    refused = await tried(lab, "merged", SWALLOWED, rules=ComparisonRules(loosens=True))
     assert refused.code is Code.VALUE_DIFFERS
     # Another exception where nobody meant one tells nothing.
     other = "    try:\n        return sorted(one + two)\n    except TypeError:\n        raise KeyError from None\n"
-    outcome = await tried(lab, "merged", other, rules=Rules(loosens=True))
+    outcome = await tried(lab, "merged", other, rules=ComparisonRules(loosens=True))
     assert (outcome.code, outcome.hints) == (Code.OK, ())
 
 
@@ -327,7 +327,7 @@ async def test_unlike_inputs_are_shown_and_reject_when_strict(lab: CheckLab) -> 
     assert outcome.values.outside_differing > 0
     assert outcome.outside is not None
     assert "sorted" in outcome.outside.breaks
-    strict = await tried(lab, name, body, rules=Rules(strict=True))
+    strict = await tried(lab, name, body, rules=ComparisonRules(strict=True))
     assert strict.code is Code.DIFFERS_OUTSIDE_OBSERVED
     assert strict.difference == outcome.outside
 
@@ -335,7 +335,7 @@ async def test_unlike_inputs_are_shown_and_reject_when_strict(lab: CheckLab) -> 
 async def test_another_sign_than_observed_rejects_when_strict(lab: CheckLab) -> None:
     body = "    return base**exponent if base >= 0 else 0\n"
     assert (await tried(lab, "power", body)).code is Code.OK
-    strict = await tried(lab, "power", body, rules=Rules(strict=True))
+    strict = await tried(lab, "power", body, rules=ComparisonRules(strict=True))
     assert strict.code is Code.DIFFERS_OUTSIDE_OBSERVED
 
 
@@ -371,10 +371,10 @@ async def test_tolerances(lab: CheckLab) -> None:
         (Tolerance(atol=1e-3), Code.OK),
         (Tolerance(rtol=1e-11), Code.FLOAT_DIFFERS),
     ):
-        assert (await tried(lab, "halves", body, rules=Rules(tolerance=tolerance))).code is code
+        assert (await tried(lab, "halves", body, rules=ComparisonRules(tolerance=tolerance))).code is code
     integers = "    return [int(value / 2) if value == 1 else value / 2 for value in values]\n"
     assert (
-        await tried(lab, "halves", integers, rules=Rules(tolerance=Tolerance(atol=9)))
+        await tried(lab, "halves", integers, rules=ComparisonRules(tolerance=Tolerance(atol=9)))
     ).code is not Code.OK
 
 

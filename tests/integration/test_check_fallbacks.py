@@ -11,12 +11,12 @@ import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 from fake_seal import sealed
 
-from codeflash_parallel.behavior.check import evidence
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.verify import verify
-from codeflash_parallel.model.outcome import Code, Ended, Level
-from codeflash_parallel.model.workspace import Exit, Limits, Ready, ServerGone
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.checker import evidence
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.dispatch.server_verification import verify
+from codeflash_parallel.result.outcome_codes import Code, ExitKind, Level
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ServerGone, TemplateReady
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -25,11 +25,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 class FakeServer:
     """Ends every check with the same exit, or is gone."""
 
-    exit: Exit | None = None
-    ready: Ready = field(default_factory=lambda: Ready(point="F1", fit=True))
+    exit: ProcessExit | None = None
+    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="F1", fit=True))
     forks: int = 0
 
-    async def run(self, spec_path: Path, limits: Limits, /) -> Exit:
+    async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
         assert await anyio.Path(spec_path).is_file()
         self.forks += 1
         if self.exit is None:
@@ -40,11 +40,11 @@ class FakeServer:
         return 1
 
 
-def records(*lines: str) -> Exit:
-    return Exit(ended=Ended.EXITED, records="\n".join(lines).encode())
+def records(*lines: str) -> ProcessExit:
+    return ProcessExit(ended=ExitKind.EXITED, records="\n".join(lines).encode())
 
 
-async def judged(lab: CheckLab, servers: Mapping[tuple[str, Point], FakeServer]) -> CheckOutcome:
+async def judged(lab: CheckLab, servers: Mapping[tuple[str, ForkPoint], FakeServer]) -> CheckOutcome:
     return await lab.check(lab.body("result = value + result"), SomeServers(servers))
 
 
@@ -55,28 +55,32 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
         assert (nobody.code, nobody.served) == (Code.OK, "new-process")
         assert nobody.served_why == f"not F2, F1, F0: {unused}"
 
-        gone = await judged(lab, {("tests", Point.F1): FakeServer()})
+        gone = await judged(lab, {("tests", ForkPoint.F1): FakeServer()})
         assert (gone.code, gone.served) == (Code.OK, "new-process")
         assert "not F1: its server is gone (killed)" in gone.served_why
 
         unswappable = FakeServer(exit=records('{"t": "unswappable", "why": "a decorator is not known"}'))
-        other = await judged(lab, {("tests", Point.F2): unswappable})
+        other = await judged(lab, {("tests", ForkPoint.F2): unswappable})
         assert (other.code, other.served, unswappable.forks) == (Code.OK, "new-process", 1)
         assert other.served_why.startswith("not F2: a decorator is not known; not ")
 
         # A fork that died, one whose guest failed, one that ran nobody's code: none of them is believed.
         for end in (
-            Exit(ended=Ended.SIGNALLED, status=-11),
+            ProcessExit(ended=ExitKind.SIGNALLED, status=-11),
             records('{"t": "error", "where": "serving", "message": "boom"}', '{"t": "end", "status": 70}'),
             records('{"t": "end", "status": 0}'),
         ):
             server = FakeServer(exit=end)
-            again = await judged(lab, {("tests", Point.F2): server, ("tests", Point.F1): FakeServer()})
+            again = await judged(
+                lab, {("tests", ForkPoint.F2): server, ("tests", ForkPoint.F1): FakeServer()}
+            )
             assert (again.code, again.served, server.forks) == (Code.OK, "new-process", 1)
             assert again.served_why.startswith("checked again, as a fork could be to blame: ")
 
         # What a candidate wastes it wastes by itself.
-        spent = await judged(lab, {("tests", Point.F2): FakeServer(exit=Exit(ended=Ended.CPU_DEADLINE))})
+        spent = await judged(
+            lab, {("tests", ForkPoint.F2): FakeServer(exit=ProcessExit(ended=ExitKind.CPU_DEADLINE))}
+        )
         assert (spent.code, spent.served) == (Code.TOO_SLOW, "F2")
 
 
@@ -97,14 +101,14 @@ async def test_calls_inside_tests_are_recorded_at_every_point(tmp_path: Path) ->
     async with open_check_lab(tmp_path, files=SURROUNDINGS) as lab:
         assert lab.baseline.observed
         assert not lab.baseline.calls
-        for point in (Point.F1, Point.F2):
+        for point in (ForkPoint.F1, ForkPoint.F2):
             assert await lab.start("tests", point) == ""
         right = lab.candidate(
             shop__sums=SURROUNDINGS["shop/sums.py"].replace("sum(values) + BASE", "BASE + sum(values)")
         )
         wrong = lab.candidate(shop__sums=SURROUNDINGS["shop/sums.py"].replace("+ BASE", "+ BASE + 1"))
         for candidate, code in ((right, Code.OK), (wrong, Code.VALUE_DIFFERS)):
-            for point in (Point.F2, Point.F1):
+            for point in (ForkPoint.F2, ForkPoint.F1):
                 outcome = await lab.check(candidate, SomeServers(lab.servers, (point,)))
                 assert (outcome.code, outcome.served) == (code, point), outcome
                 assert outcome.values.level is Level.CAPTURED
@@ -133,10 +137,10 @@ def test_same_process():
 
 async def test_a_point_that_does_not_tell_the_truth_is_found_out(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=PROCESS) as lab:
-        why = await lab.start("tests", Point.F1)
+        why = await lab.start("tests", ForkPoint.F1)
         assert "tests/test_sums.py::test_same_process" in why
-        assert await lab.start("tests", Point.F0) == ""
-        assert await lab.start("replay", Point.F1) == ""
+        assert await lab.start("tests", ForkPoint.F0) == ""
+        assert await lab.start("replay", ForkPoint.F1) == ""
 
 
 async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
@@ -144,8 +148,8 @@ async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
         plan = lab.plan()
         for mode in ("tests", "replay"):
             for end, words in (
-                (Exit(ended=Ended.SIGNALLED, status=-11), "SIGSEGV"),
-                (Exit(ended=Ended.EXITED), "before the tests were over"),
+                (ProcessExit(ended=ExitKind.SIGNALLED, status=-11), "SIGSEGV"),
+                (ProcessExit(ended=ExitKind.EXITED), "before the tests were over"),
                 (records('{"t": "unswappable", "why": "because"}'), "because"),
                 (
                     records('{"t": "source", "path": "shop/sums.py", "digest": "x"}', '{"t": "end"}'),
@@ -157,8 +161,8 @@ async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
                 ),
             ):
                 server = FakeServer(exit=end)
-                assert words in (await verify(plan, lab.workspace, mode, Point.F2, server)).why
-            assert "is gone" in (await verify(plan, lab.workspace, mode, Point.F1, FakeServer())).why
+                assert words in (await verify(plan, lab.workspace, mode, ForkPoint.F2, server)).why
+            assert "is gone" in (await verify(plan, lab.workspace, mode, ForkPoint.F1, FakeServer())).why
 
 
 async def test_a_run_that_is_spread_is_no_last_word(tmp_path: Path) -> None:

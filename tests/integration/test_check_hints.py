@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.calls import Rules
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.verify import Verified, verify
-from codeflash_parallel.engine.answers import Answers
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.dispatch.server_verification import ServerVerification, verify
+from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.warm.fork_point_store import ForkPointStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -71,7 +71,7 @@ def anyio_backend() -> str:
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     targets = tuple(f"shop/sums.py::{name}" for name in BODIES)
     async with open_check_lab(tmp_path_factory.mktemp("hints"), files=FILES, targets=targets) as lab:
-        assert await lab.start("replay", Point.F1) == ""
+        assert await lab.start("replay", ForkPoint.F1) == ""
         yield lab
 
 
@@ -88,7 +88,7 @@ async def test_state_beside_arguments_and_results_is_a_hint(lab: CheckLab) -> No
         assert (outcome.code, outcome.values.differing) == (Code.OK, 0), (title, outcome.reason)
         assert len(outcome.hints) == 1, (title, outcome.hints)
         assert words in outcome.hints[0], title
-        strict = await tried(lab, name, body, rules=Rules(strict=True))
+        strict = await tried(lab, name, body, rules=ComparisonRules(strict=True))
         assert (strict.code, strict.hints) == (Code.STATE_DIFFERS, ()), title
 
 
@@ -101,7 +101,7 @@ async def test_dropped_effects_still_reject(lab: CheckLab) -> None:
 async def test_what_the_baseline_does_not_keep_is_not_compared(lab: CheckLab) -> None:
     name, body, _ = HINTED["state of random"]
     for strict in (False, True):
-        rules = Rules(strict=strict, unkept=frozenset({"random"}))
+        rules = ComparisonRules(strict=strict, unkept=frozenset({"random"}))
         outcome = await tried(lab, name, body, rules=rules)
         assert (outcome.code, outcome.hints) == (Code.OK, ()), outcome.reason
 
@@ -124,16 +124,16 @@ def total(values):
 
 async def test_a_fork_tells_what_the_baseline_does_not_keep(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=UNKEPT) as lab:
-        for point, unkept in ((Point.F1, set()), (Point.F2, {"random"})):
+        for point, unkept in ((ForkPoint.F1, set()), (ForkPoint.F2, {"random"})):
             assert await lab.start("replay", point) == ""
             server = lab.servers["replay", point]
             found = await verify(lab.plan(), lab.workspace, "replay", point, server)
-            assert found == Verified("", frozenset(unkept))
+            assert found == ServerVerification("", frozenset(unkept))
 
 
 def test_what_is_not_kept_is_remembered(tmp_path: Path) -> None:
-    first, second = Answers(tmp_path / "known"), Answers(tmp_path / "known")
-    first.note(("replay", Point.F2), "", frozenset({"random"}))
+    first, second = ForkPointStore(tmp_path / "known"), ForkPointStore(tmp_path / "known")
+    first.note(("replay", ForkPoint.F2), "", frozenset({"random"}))
     first.write()
-    assert second.read() == {("replay", Point.F2): ""}
+    assert second.read() == {("replay", ForkPoint.F2): ""}
     assert second.unkept == {"random"}

@@ -17,22 +17,36 @@ from fake_seal import sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.check import check, evidence
-from codeflash_parallel.behavior.plan import CheckOutcome, CheckPlan
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.behavior.session import Guest
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.outcome import Code, Ended
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Channel, Command, Exit, Limits, Ready, ServerGone, Workspace
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.check_plan import CheckOutcome, CheckPlan
+from codeflash_parallel.check.checker import check, evidence
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.session.pytest_arguments import TestRequest
+from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
+    digest_of,
+)
+from codeflash_parallel.result.outcome_codes import Code, ExitKind
+from codeflash_parallel.result.runtime_protocols import (
+    ChildCommand,
+    LineChannel,
+    ProcessExit,
+    ProcessLimits,
+    ServerGone,
+    TemplateReady,
+    Workspace,
+)
 
 TESTS = tuple(f"{file}.py::{test}" for file in "ab" for test in "xyz")
 OLD, NEW = b"def f():\n    return 1\n", b"def f():\n    return 2\n"
 CANDIDATE = Candidate(
     id=CandidateId("c"),
-    origin=Origin.EDITS,
+    origin=CandidateOrigin.EDITS,
     edits=(Edit(path="m.py", old_digest=digest_of(OLD), new=NEW),),
 )
 #: Phases that give an outcome.
@@ -58,12 +72,12 @@ class Play:
     spoiled: Mapping[str, str] = field(default_factory=dict)
     runs: int = 0
 
-    def exit(self, path: Path) -> Exit:
+    def exit(self, path: Path) -> ProcessExit:
         self.runs += 1
         spec = json.loads(path.read_bytes())
         wanted = spec.get("order") or spec["select"]
         lines = (json.dumps(record) for record in self._records(spec, wanted))
-        return Exit(ended=Ended.EXITED, records=sealed(path, "\n".join(lines).encode()))
+        return ProcessExit(ended=ExitKind.EXITED, records=sealed(path, "\n".join(lines).encode()))
 
     def _records(self, spec: Mapping[str, Any], wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
         yield {"t": "source", "path": "m.py", "digest": digest_of(NEW)}
@@ -83,21 +97,21 @@ class Play:
 
     # A runner, as far as checks need one.
 
-    async def run(self, command: Command, /) -> Exit:
+    async def run(self, command: ChildCommand, /) -> ProcessExit:
         return self.exit(Path(command.argv[2]))
 
-    async def open(self, command: Command, /) -> Channel:
+    async def open(self, command: ChildCommand, /) -> LineChannel:
         raise NotImplementedError
 
 
 @dataclass
 class PlayedServer:
     play: Play
-    ready: Ready = field(default_factory=lambda: Ready(point="F1", fit=True))
+    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="F1", fit=True))
     forks: int = 0
     gone: bool = False
 
-    async def run(self, spec_path: Path, limits: Limits, /) -> Exit:
+    async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
         if self.gone:
             raise ServerGone("it was killed")
         self.forks += 1
@@ -112,9 +126,9 @@ class PlayedServers:
     """A server at some points; some of them are gone."""
 
     play: Play
-    points: Mapping[Point, bool]
+    points: Mapping[ForkPoint, bool]
 
-    async def server(self, mode: str, point: Point, /) -> PlayedServer | None:
+    async def server(self, mode: str, point: ForkPoint, /) -> PlayedServer | None:
         return PlayedServer(self.play, gone=self.points[point]) if point in self.points else None
 
     def why(self) -> str:
@@ -137,7 +151,7 @@ def plan_of(
         private=private,
         environment={},
     )
-    guest = Guest(
+    guest = RunnerConfig(
         runner=play,
         directory=private,
         targets=(Target(path="m.py", qualname="f"),),
@@ -160,7 +174,7 @@ def plan_of(
     plan = CheckPlan(
         guest=guest,
         baseline=baseline,
-        limits=Limits(wall_s=1),
+        limits=ProcessLimits(wall_s=1),
         compare_values=False,
         sources={"m.py": OLD},
     )
@@ -175,7 +189,9 @@ KNOWN = st.fixed_dictionaries({test: st.sampled_from(["passed", "skipped", "xfai
 CHANGES = st.dictionaries(
     st.sampled_from(TESTS), st.sampled_from(["passed", "failed", "error", "skipped", "absent"]), max_size=3
 )
-SERVERS = st.none() | st.dictionaries(st.sampled_from([Point.F2, Point.F1, Point.F0]), st.booleans())
+SERVERS = st.none() | st.dictionaries(
+    st.sampled_from([ForkPoint.F2, ForkPoint.F1, ForkPoint.F0]), st.booleans()
+)
 
 
 def trusted(
@@ -196,7 +212,7 @@ def test_shortcuts_do_not_change_the_code(
     changes: dict[str, str],
     spoiled: dict[str, str],
     killers: list[str],
-    servers: dict[Point, bool] | None,
+    servers: dict[ForkPoint, bool] | None,
     workers: int,
 ) -> None:
     play = Play({**expected, **changes}, spoiled)
@@ -214,8 +230,8 @@ def test_shortcuts_do_not_change_the_code(
     counts = screened.tests
     assert counts.passed + counts.failed + counts.missing + counts.not_run == len(TESTS)
     assert (counts.not_run == 0) or counts.failed
-    assert screened.served in set(Point)
+    assert screened.served in set(ForkPoint)
     if workers or servers is None:
-        assert screened.served == Point.NEW_PROCESS
+        assert screened.served == ForkPoint.NEW_PROCESS
     if screened.code is Code.OK:
         assert counts.passed == len(TESTS)

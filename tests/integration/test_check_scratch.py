@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.calls import Rules
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.result.outcome_codes import Code
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -218,7 +218,7 @@ def anyio_backend() -> str:
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     targets = tuple(f"shop/sums.py::{name}" for name in EVERY)
     async with open_check_lab(tmp_path_factory.mktemp("scratch"), files=FILES, targets=targets) as lab:
-        assert await lab.start("replay", Point.F1) == ""
+        assert await lab.start("replay", ForkPoint.F1) == ""
         yield lab
 
 
@@ -233,7 +233,7 @@ async def test_scratch_space_in_another_state_is_a_hint(lab: CheckLab, name: str
     assert outcome.code is Code.OK, outcome.reason
     assert len(outcome.hints) == 1
     assert outcome.hints[0].startswith(f"{name} leaves its arguments ")
-    strict = await tried(lab, name, rules=Rules(strict=True))
+    strict = await tried(lab, name, rules=ComparisonRules(strict=True))
     assert (strict.code, strict.hints) == (Code.INPUT_MUTATED, ())
 
 

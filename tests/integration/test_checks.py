@@ -10,41 +10,41 @@ from typing import Any
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior.check import confirm, evidence, rest
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.model.candidate import Candidate
-from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import STEPS
-from codeflash_parallel.model.workspace import Limits
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.checker import confirm, evidence, rest
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.result.candidate.candidate_model import Candidate
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.result.result_model import STEPS
+from codeflash_parallel.result.runtime_protocols import ProcessLimits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 Make = Callable[[CheckLab], Candidate]
 
 #: What a candidate does, its verdict, and the point where its check may begin.
-CASES: dict[str, tuple[Make, Code, Point]] = {
-    "right": (lambda lab: lab.body("result = value + result"), Code.OK, Point.F2),
-    "fails": (lambda lab: lab.body("result += 2 * value"), Code.TESTS_FAILED, Point.F2),
-    "fails late": (lambda lab: lab.body("result += value - (value == 2) * (len(values) == 1)"), Code.TESTS_FAILED, Point.F2),
-    "other value": (lambda lab: lab.body("result += value + (value == 5)"), Code.VALUE_DIFFERS, Point.F2),
-    "other type": (lambda lab: lab.body("result = float(result + value) if value == 5 else result + value"), Code.TYPE_DIFFERS, Point.F2),
-    "changes its arguments": (lambda lab: lab.body("result += value; values == [5, 5] and values.append(0)"), Code.INPUT_MUTATED, Point.F2),
-    "exits": (lambda lab: lab.body("import os; os._exit(0)"), Code.CRASHED, Point.NEW_PROCESS),
-    "crashes": (lambda lab: lab.body("import os; os.abort()"), Code.CRASHED, Point.NEW_PROCESS),
-    "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.TOO_SLOW, Point.F2),
-    "import fails": (lambda lab: lab.candidate(shop__sums="import nowhere\n"), Code.TESTS_FAILED, Point.F1),
-    "name is gone": (lambda lab: lab.candidate(shop__sums="def other():\n    pass\n"), Code.TESTS_FAILED, Point.F1),
-    "skips itself": (lambda lab: lab.candidate(shop__sums="import pytest\npytest.skip(allow_module_level=True)\n"), Code.TESTS_MISSING, Point.F1),
-    "default": (lambda lab: lab.candidate(shop__sums="def total(values, start=0):\n    return sum(values, start)\n"), Code.OK, Point.F1),
-    "helper": (lambda lab: lab.candidate(shop__helper="def double(x):\n    return x + x\n"), Code.OK, Point.F0),
+CASES: dict[str, tuple[Make, Code, ForkPoint]] = {
+    "right": (lambda lab: lab.body("result = value + result"), Code.OK, ForkPoint.F2),
+    "fails": (lambda lab: lab.body("result += 2 * value"), Code.TESTS_FAILED, ForkPoint.F2),
+    "fails late": (lambda lab: lab.body("result += value - (value == 2) * (len(values) == 1)"), Code.TESTS_FAILED, ForkPoint.F2),
+    "other value": (lambda lab: lab.body("result += value + (value == 5)"), Code.VALUE_DIFFERS, ForkPoint.F2),
+    "other type": (lambda lab: lab.body("result = float(result + value) if value == 5 else result + value"), Code.TYPE_DIFFERS, ForkPoint.F2),
+    "changes its arguments": (lambda lab: lab.body("result += value; values == [5, 5] and values.append(0)"), Code.INPUT_MUTATED, ForkPoint.F2),
+    "exits": (lambda lab: lab.body("import os; os._exit(0)"), Code.CRASHED, ForkPoint.NEW_PROCESS),
+    "crashes": (lambda lab: lab.body("import os; os.abort()"), Code.CRASHED, ForkPoint.NEW_PROCESS),
+    "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.TOO_SLOW, ForkPoint.F2),
+    "import fails": (lambda lab: lab.candidate(shop__sums="import nowhere\n"), Code.TESTS_FAILED, ForkPoint.F1),
+    "name is gone": (lambda lab: lab.candidate(shop__sums="def other():\n    pass\n"), Code.TESTS_FAILED, ForkPoint.F1),
+    "skips itself": (lambda lab: lab.candidate(shop__sums="import pytest\npytest.skip(allow_module_level=True)\n"), Code.TESTS_MISSING, ForkPoint.F1),
+    "default": (lambda lab: lab.candidate(shop__sums="def total(values, start=0):\n    return sum(values, start)\n"), Code.OK, ForkPoint.F1),
+    "helper": (lambda lab: lab.candidate(shop__helper="def double(x):\n    return x + x\n"), Code.OK, ForkPoint.F0),
     "new module": (
         lambda lab: lab.candidate(shop__sums="from shop.new import total\n", shop__new="def total(values):\n    return sum(values)\n"),
         Code.OK,
-        Point.F0,
+        ForkPoint.F0,
     ),
-    "removed": (lambda lab: lab.candidate(shop__sums="def total(values):\n    return sum(values)\n", shop__helper=None), Code.OK, Point.NEW_PROCESS),
-    "leaks": (lambda lab: lab.body("result += value; import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"), Code.LEAKED_PROCESS, Point.NEW_PROCESS),
+    "removed": (lambda lab: lab.candidate(shop__sums="def total(values):\n    return sum(values)\n", shop__helper=None), Code.OK, ForkPoint.NEW_PROCESS),
+    "leaks": (lambda lab: lab.body("result += value; import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"), Code.LEAKED_PROCESS, ForkPoint.NEW_PROCESS),
 }  # fmt: skip
 #: The same verdict needs more than its code.
 EQUAL = ("code", "tests", "values", "difference", "starved")
@@ -150,14 +150,14 @@ async def test_without_a_rest_nothing_is_run(lab: CheckLab) -> None:
 
 async def start_all(lab: CheckLab) -> None:
     for mode in ("tests", "replay"):
-        for point in (Point.F0, Point.F1, Point.F2):
+        for point in (ForkPoint.F0, ForkPoint.F1, ForkPoint.F2):
             assert await lab.start(mode, point) == "", (mode, point)
 
 
 @pytest.mark.campaign
 async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
     await start_all(lab)
-    short = Limits(wall_s=60, cpu_s=1)
+    short = ProcessLimits(wall_s=60, cpu_s=1)
     for name, (make, code, point) in CASES.items():
         candidate = make(lab)
         served = await lab.check(candidate, SomeServers(lab.servers), limits=short)
@@ -168,7 +168,7 @@ async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
         assert_accounted(new_process)
         assert essence(served) == essence(new_process), name
         assert served.served == point, (name, served.served_why)
-        assert bool(served.served_why) == (point is not Point.F2), name
+        assert bool(served.served_why) == (point is not ForkPoint.F2), name
         assert_accounted(served)
 
 
@@ -176,7 +176,7 @@ async def test_every_point_says_the_same(lab: CheckLab) -> None:
     await start_all(lab)
     for name in ("right", "fails", "other value"):
         make, code, _ = CASES[name]
-        for points in ((Point.F2,), (Point.F1,), (Point.F0,)):
+        for points in ((ForkPoint.F2,), (ForkPoint.F1,), (ForkPoint.F0,)):
             outcome = await lab.check(make(lab), SomeServers(lab.servers, points))
             assert (outcome.code, outcome.served) == (code, points[0]), (name, outcome.served_why)
-            assert ("not F2" in outcome.served_why) == (Point.F2 not in points)
+            assert ("not F2" in outcome.served_why) == (ForkPoint.F2 not in points)

@@ -69,9 +69,9 @@ def test_the_probe_sees_what_is_loaded() -> None:
 SPARED = {
     *("shutil", "tempfile", "traceback", "importlib.resources"),
     *(
-        "codeflash_parallel.model.result",
-        "codeflash_parallel.model.outcome",
-        "codeflash_parallel.model.document",
+        "codeflash_parallel.result.result_model",
+        "codeflash_parallel.result.outcome_codes",
+        "codeflash_parallel.result.result_document",
     ),
 }
 #: What is said to a daemon, and what is asked of the store only where there is none.
@@ -92,7 +92,7 @@ def test_who_hands_in_loads_what_that_needs(project: Path, form: tuple[str, ...]
     names = loaded(submit, REPORT_ALL, project)
     assert {name.partition(".")[0] for name in names} & set(HEAVY) == set()
     assert names & (SPARED | OF_A_DAEMON) == set()
-    assert "codeflash_parallel.engine.submitting" in names
+    assert "codeflash_parallel.queue.submission.job_builder" in names
 
 
 @pytest.mark.parametrize("words", [("queue", "list", "--json"), ("queue", "status", "--json")], ids=" ".join)

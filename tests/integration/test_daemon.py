@@ -30,9 +30,9 @@ from codeflash_parallel import (
     UnknownJob,
     UsageError,
 )
-from codeflash_parallel.evalqueue.protocol import STALLED_S
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.jobs import Waiting
+from codeflash_parallel.queue.jobs import WaitReason
+from codeflash_parallel.queue.protocol.wire_format import STALLED_S
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def test_from_submission_to_verdict_across_a_killed_daemon(place: Place) -> None
     with place.client() as client:
         assert client.daemon is None
         future = client.submit(place.request())
-        assert future.receipt.place.reason is Waiting.NO_DAEMON
+        assert future.receipt.place.reason is WaitReason.NO_DAEMON
         with pytest.raises(EnvironmentFault, match="No daemon") as caught:
             client.wait(future.job_id, 1)
         assert caught.value.code == "NO_DAEMON"
@@ -121,7 +121,7 @@ def test_a_cancelled_job_is_killed_and_the_worker_goes_on(place: Place) -> None:
         future = client.submit(place.request(HANGS))
         waiting = client.submit(place.request(WRONG_TOTAL))
         until(lambda: "behavior" in future.status().job.progress)
-        assert waiting.status().place.reason is Waiting.SLOTS
+        assert waiting.status().place.reason is WaitReason.SLOTS
         assert waiting.cancel()
         assert future.cancel()
         assert worktrees_left(place.cache) == []
@@ -224,8 +224,10 @@ def test_a_stopped_daemon_is_noticed(place: Place, monkeypatch: pytest.MonkeyPat
             with pytest.raises(EnvironmentFault) as caught:
                 call()
             assert caught.value.code == "DAEMON_STALLED"
-            monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.3)  # once is enough
-        monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", STALLED_S)
+            monkeypatch.setattr(
+                "codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.3
+            )  # once is enough
+        monkeypatch.setattr("codeflash_parallel.queue.client.daemon_connection.STALLED_S", STALLED_S)
         daemon.send_signal(signal.SIGCONT)
         assert future.cancel()
 

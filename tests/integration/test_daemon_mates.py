@@ -11,8 +11,8 @@ from harness import worktrees_left
 from projects import FAST_TOTAL
 
 from codeflash_parallel import JobKind, Replacement, Settings, Submission, job_request
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.queue.jobs import JobState
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 pytestmark = [pytest.mark.slow, pytest.mark.witness]
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codeflash_parallel.evalqueue.client import EvalQueueClient
-from codeflash_parallel.evalqueue.refusals import QueueDamaged
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.model.queue_settings import QueueSettings
-from codeflash_parallel.service import daemon
-from codeflash_parallel.service.daemon import PARTS, Daemon, ServeOptions, open_daemon
+from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+from codeflash_parallel.queue.daemon import daemon
+from codeflash_parallel.queue.daemon.daemon import PARTS, Daemon, ServeOptions, open_daemon
+from codeflash_parallel.queue.errors import QueueDamaged
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from scripted_race import simulated
 from test_engine_serving import BODY, OUTCOMES, WRONG_BODY, body, candidate, judged, patch_of, settings
 
 from codeflash_parallel import Answer, Evaluator, RaceMode, RepairRequest, Replacement
-from codeflash_parallel.engine import race_phase
-from codeflash_parallel.engine.behavior_phase import AHEAD
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.run.check_phase.check_coordinator import AHEAD
+from codeflash_parallel.run.race_phase import race_coordinator
 
 pytestmark = pytest.mark.engine
 
@@ -41,7 +41,7 @@ async def test_what_caught_a_candidate_comes_first_in_the_next_run(tmp_path: Pat
     first = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
     again = (await judged(project, own, [candidate("wrong", WRONG_BODY)])).candidates[0]
     for seen in (first, again):
-        assert (seen.status, seen.code) == (Status.REJECTED, Code.TESTS_FAILED)
+        assert (seen.status, seen.code) == (CandidateStatus.REJECTED, Code.TESTS_FAILED)
         assert seen.tests.failed_ids == ("tests/test_sums.py::test_large",)
     assert (first.tests.passed, first.tests.not_run) == (6, 0)
     assert (again.tests.passed, again.tests.not_run) == (0, 6)
@@ -66,8 +66,11 @@ async def test_a_killer_that_needs_those_before_it_is_not_moved(tmp_path: Path) 
     for _ in range(2):
         result = await judged(project, own, [candidate("wrong", almost), candidate("right", BODY)])
         wrong, right = result.candidates
-        assert (wrong.status, wrong.tests.failed_ids) == (Status.REJECTED, ("tests/test_b.py::test_needs",))
-        assert right.status is Status.UNDECIDED
+        assert (wrong.status, wrong.tests.failed_ids) == (
+            CandidateStatus.REJECTED,
+            ("tests/test_b.py::test_needs",),
+        )
+        assert right.status is CandidateStatus.UNDECIDED
 
 
 @pytest.mark.witness
@@ -91,7 +94,7 @@ async def test_an_order_that_the_baseline_does_not_bear_is_not_used(tmp_path: Pa
     project = make_project(tmp_path / "project", tests__test_a_py=prepares, tests__test_b_py=needs)
     submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
     result = await judged(project, settings(tmp_path, **OUTCOMES), submissions)
-    assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
+    assert [c.status for c in result.candidates] == [CandidateStatus.UNDECIDED, CandidateStatus.REJECTED]
     assert (result.quarantined, result.warnings, result.tests_selected) == ((), (), 7)
 
 
@@ -106,10 +109,10 @@ async def test_no_more_are_judged_once_enough_are_right(shop: Path) -> None:
     ]
     result = await judged(project, settings(shop, stop_after=1), submissions)
     assert [c.status for c in result.candidates] == [
-        Status.REJECTED,
-        Status.UNDECIDED,
-        Status.CANCELLED,
-        Status.CANCELLED,
+        CandidateStatus.REJECTED,
+        CandidateStatus.UNDECIDED,
+        CandidateStatus.CANCELLED,
+        CandidateStatus.CANCELLED,
     ]
     assert all("right" in c.reason for c in result.candidates[2:])
     assert result.complete
@@ -126,7 +129,7 @@ async def test_an_endless_source_is_left_once_enough_are_right(shop: Path) -> No
 
     async with Evaluator(project, settings(shop, stop_after=2)) as evaluator:
         result = await evaluator.evaluate(produce(), race=RaceMode.CHECK)
-    assert sum(c.status is Status.UNDECIDED for c in result.candidates) == 2
+    assert sum(c.status is CandidateStatus.UNDECIDED for c in result.candidates) == 2
     assert len(result.candidates) <= 2 + AHEAD
 
 
@@ -151,9 +154,9 @@ async def test_who_owes_tests_is_not_yet_right(priced: Path) -> None:
     own = settings(priced, stop_after=1)
     result = await judged(project, own, [wrong, candidate("right", BODY), candidate("late", body("v"))])
     assert [(c.status, c.code) for c in result.candidates] == [
-        (Status.REJECTED, Code.TESTS_FAILED),
-        (Status.UNDECIDED, Code.NOT_RACED),
-        (Status.CANCELLED, Code.CANCELLED),
+        (CandidateStatus.REJECTED, Code.TESTS_FAILED),
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.CANCELLED, Code.CANCELLED),
     ]
     assert result.candidates[0].tests.failed_ids == ("tests/test_price.py::test_price",)
 
@@ -195,7 +198,9 @@ async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_pa
     waits = patch_of(project, "waits", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 5"))
     own = settings(tmp_path, wall_budget=12.0)
     result = await judged(project, own, [slow, waits])
-    assert [(c.status, c.code) for c in result.candidates] == [(Status.CANCELLED, Code.CANCELLED)] * 2
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (CandidateStatus.CANCELLED, Code.CANCELLED)
+    ] * 2
     assert all("screening left out" in c.reason for c in result.candidates)
     assert (result.complete, result.verdict) == (False, None)
 
@@ -204,7 +209,9 @@ async def test_whose_other_tests_never_ended_is_not_said_to_be_equivalent(tmp_pa
 async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path) -> None:
     project = priced / "project"
     wrong = patch_of(project, "wrong", shop__sums_py=SHOP.replace("RATE = 3", "RATE = 4"))
-    own = settings(priced, compare=Compare.PASS_FAIL)  # no fresh inputs: whatever follows a check is tests
+    own = settings(
+        priced, compare=ComparisonMode.PASS_FAIL
+    )  # no fresh inputs: whatever follows a check is tests
     checked = await judged(project, own, [wrong, candidate("right", BODY)])
     assert checked.tests_selected == 5
     assert [c.code for c in checked.candidates] == [Code.TESTS_FAILED, Code.NOT_RACED]
@@ -215,7 +222,7 @@ async def test_who_breaks_a_test_that_was_not_selected_is_rejected(priced: Path)
     async with Evaluator(project, settings(priced)) as evaluator:
         raced = await evaluator.evaluate([wrong])
     (only,) = raced.candidates
-    assert (only.status, only.code) == (Status.REJECTED, Code.TESTS_FAILED)
+    assert (only.status, only.code) == (CandidateStatus.REJECTED, Code.TESTS_FAILED)
     assert only.tests.failed_ids == ("tests/test_price.py::test_price",)
     assert only.timings_ms["confirm"] > 0
     assert only.overhead_ms is not None
@@ -270,12 +277,12 @@ async def test_a_test_that_disagrees_with_itself_keeps_nobody_from_the_race(
     state = tmp_path / "state"
     state.mkdir()
     monkeypatch.setenv("FIXTURE_STATE", str(state))
-    monkeypatch.setattr(race_phase, "_race", simulated({"right": 1.5}))
+    monkeypatch.setattr(race_coordinator, "_race", simulated({"right": 1.5}))
     project = make_project(tmp_path / "project", tests__test_shaky_py=shaky)
     rights = {"pass_env": ("FIXTURE_STATE",), "allow_write": (str(state),)}
     async with Evaluator(project, settings(tmp_path, **rights)) as evaluator:
         result = await evaluator.evaluate([candidate("right", BODY)])
-    assert result.candidates[0].status is Status.WON
+    assert result.candidates[0].status is CandidateStatus.WON
     assert any("test_passes_once" in warning for warning in result.warnings)
 
 
@@ -325,15 +332,15 @@ def total(values):
 async def test_a_leader_that_is_right_only_in_a_fork_is_not_announced(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(race_phase, "_race", simulated({"cheats": 1.5, "honest": 1.2}))
+    monkeypatch.setattr(race_coordinator, "_race", simulated({"cheats": 1.5, "honest": 1.2}))
     project = shop / "project"
     async with Evaluator(project, settings(shop)) as evaluator:
         result = await evaluator.evaluate([candidate("cheats", CHEATS), candidate("honest", BODY)])
     cheats, honest = result.candidates
-    assert (cheats.status, cheats.code) == (Status.REJECTED, Code.DIFFERS_IN_CLEAN_PROCESS)
+    assert (cheats.status, cheats.code) == (CandidateStatus.REJECTED, Code.DIFFERS_IN_CLEAN_PROCESS)
     assert "clean process" in cheats.reason
     assert cheats.tests.failed
-    assert (result.verdict, result.winner, honest.status) == (Verdict.WINNER, "honest", Status.WON)
+    assert (result.verdict, result.winner, honest.status) == (Verdict.WINNER, "honest", CandidateStatus.WON)
 
 
 #: Only its body is changed, and a test that never calls it fails after those that do.
@@ -357,13 +364,13 @@ async def test_a_leader_that_fails_a_test_that_was_left_out_is_not_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project(tmp_path / "project", tests__test_unspoiled_py=TEST_SPOILED)
-    monkeypatch.setattr(race_phase, "_race", simulated({"spoils": 1.5, "honest": 1.2}))
+    monkeypatch.setattr(race_coordinator, "_race", simulated({"spoils": 1.5, "honest": 1.2}))
     async with Evaluator(project, settings(tmp_path)) as evaluator:
         result = await evaluator.evaluate([candidate("spoils", SPOILS), candidate("honest", BODY)])
     spoils, honest = result.candidates
-    assert (spoils.status, spoils.code) == (Status.REJECTED, Code.TESTS_FAILED)
+    assert (spoils.status, spoils.code) == (CandidateStatus.REJECTED, Code.TESTS_FAILED)
     assert spoils.tests.failed_ids == ("tests/test_unspoiled.py::test_nothing_is_spoiled",)
-    assert (result.verdict, honest.status) == (Verdict.WINNER, Status.WON)
+    assert (result.verdict, honest.status) == (Verdict.WINNER, CandidateStatus.WON)
 
 
 @pytest.mark.witness
@@ -383,4 +390,4 @@ async def test_more_is_found_out_only_for_a_repairer(shop: Path) -> None:
     assert wrong.tests.failed == 5
     assert wrong.timings_ms["evidence"] > 0
     assert len(asked[0].failures) == 5
-    assert repaired.status is Status.UNDECIDED
+    assert repaired.status is CandidateStatus.UNDECIDED

@@ -22,18 +22,18 @@ from codeflash_parallel import (
     Settings,
     Submission,
 )
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.events import CandidateMoved, Event
-from codeflash_parallel.model.lifecycle import Stage
-from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.events import CandidateMoved, Event
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 pytestmark = pytest.mark.engine
 
 TARGET = "shop/sums.py::total"
 CHECK = RaceMode.CHECK
 #: Where values are no matter of a test: half of a new baseline is what compares them.
-OUTCOMES = {"compare": Compare.PASS_FAIL}
+OUTCOMES = {"compare": ComparisonMode.PASS_FAIL}
 
 #: With the target's docstring kept, so that only its body differs.
 DOC = '    """Return the sum of the squares."""\n'
@@ -76,7 +76,7 @@ async def judged(project: Path, own: Settings, submissions: list[Submission], **
         return await evaluator.evaluate(submissions, race=CHECK, **options)  # type: ignore[arg-type]
 
 
-def verdicts(result: RunResult) -> dict[str, tuple[Status, Code, int]]:
+def verdicts(result: RunResult) -> dict[str, tuple[CandidateStatus, Code, int]]:
     return {c.id: (c.status, c.code, c.values.differing) for c in result.candidates}
 
 
@@ -165,8 +165,8 @@ async def test_servers_that_are_killed_are_started_again(shop: Path) -> None:
     own = settings(shop)
     result = await judged(shop / "project", own, submissions, observers=(kill_them,))
     assert [c.status for c in result.candidates] == [
-        *(Status.UNDECIDED, Status.REJECTED, Status.REJECTED),
-        Status.UNDECIDED,
+        *(CandidateStatus.UNDECIDED, CandidateStatus.REJECTED, CandidateStatus.REJECTED),
+        CandidateStatus.UNDECIDED,
     ]
     assert result.candidates[-1].served == "F2"
     assert result.warm["restarts"] >= 1
@@ -184,7 +184,7 @@ async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(t
     project = make_project(tmp_path / "project", tests__conftest_py=thread)
     submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
     result = await judged(project, settings(tmp_path, **OUTCOMES), submissions)
-    assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
+    assert [c.status for c in result.candidates] == [CandidateStatus.UNDECIDED, CandidateStatus.REJECTED]
     assert {c.served for c in result.candidates} == {"F0"}
     assert all("always there" in c.served_why for c in result.candidates)
     assert any("always there" in why for why in result.warm["unfit"])
@@ -217,7 +217,7 @@ async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: 
     own = settings(tmp_path, **OUTCOMES)
     for told in (1, 0):  # what was found out is kept, and said when it is
         result = await judged(project, own, [candidate("right", BODY), candidate("wrong", WRONG_BODY)])
-        assert [c.status for c in result.candidates] == [Status.UNDECIDED, Status.REJECTED]
+        assert [c.status for c in result.candidates] == [CandidateStatus.UNDECIDED, CandidateStatus.REJECTED]
         assert {c.served for c in result.candidates} == {"F0"}
         assert "test_the_process" in result.candidates[0].served_why
         assert sum("test_the_process" in warning for warning in result.warnings) == told

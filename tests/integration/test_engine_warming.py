@@ -12,13 +12,15 @@ from harness import processes_of
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, RunResult, Settings, Submission
-from codeflash_parallel.behavior.session import Session, run_guest
-from codeflash_parallel.engine import derivation, drafting, fleet, preflight
-from codeflash_parallel.engine.drafting import Drafting
-from codeflash_parallel.engine.ledger import Ledger
-from codeflash_parallel.model.candidate import CandidateId, Unappliable
-from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.baseline.preflight import input_derivation, preflight
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, Unappliable
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.run.intake import candidate_preparation
+from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
+from codeflash_parallel.run.state.ledger import Ledger
+from codeflash_parallel.warm import server_fleet
 
 pytestmark = pytest.mark.engine
 
@@ -45,7 +47,7 @@ async def judged(project: Path, tmp_path: Path, **fields: object) -> RunResult:
         )
 
 
-def verdicts(result: RunResult) -> list[tuple[Status, Code]]:
+def verdicts(result: RunResult) -> list[tuple[CandidateStatus, Code]]:
     return [(c.status, c.code) for c in result.candidates]
 
 
@@ -54,14 +56,14 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the preflight's own processes as they come: when tests were told to stop, or the mode."""
     seen: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> Session:
+    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         # What is done for fresh inputs is no matter of servers.
         if spec["mode"] != "derive" and not spec.get("derived"):
             seen.append(spec.get("stop") or spec["mode"])
         return await run_guest(guest, workspace, spec, *more, **named)
 
     monkeypatch.setattr(preflight, "run_guest", run)
-    monkeypatch.setattr(derivation, "run_guest", run)
+    monkeypatch.setattr(input_derivation, "run_guest", run)
     return seen
 
 
@@ -85,11 +87,14 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
     async def is_blind(*_: object) -> bool:
         return False
 
-    monkeypatch.setattr(fleet, "sees_failure", is_blind)
+    monkeypatch.setattr(server_fleet, "sees_failure", is_blind)
     project = make_project(tmp_path / "project")
     result = await judged(project, tmp_path)
     assert runs[-1] == "first-failure"
-    assert verdicts(result) == [(Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.TESTS_FAILED)]
+    assert verdicts(result) == [
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.REJECTED, Code.TESTS_FAILED),
+    ]
     assert any("is not seen" in warning for warning in result.warnings)
     assert any("is not seen" in why for why in result.warm["unfit"])
     assert not {"F1", "F2"} & {c.served for c in result.candidates}
@@ -99,14 +104,14 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
 @pytest.mark.parametrize(
     ("new_process", "compare"),
     [
-        (False, Compare.VALUES),
-        pytest.param(False, Compare.PASS_FAIL, marks=pytest.mark.witness),
-        pytest.param(True, Compare.VALUES, marks=pytest.mark.campaign),
+        (False, ComparisonMode.VALUES),
+        pytest.param(False, ComparisonMode.PASS_FAIL, marks=pytest.mark.witness),
+        pytest.param(True, ComparisonMode.VALUES, marks=pytest.mark.campaign),
     ],
 )
 @pytest.mark.witness
 async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
-    tmp_path: Path, new_process: bool, compare: Compare
+    tmp_path: Path, new_process: bool, compare: ComparisonMode
 ) -> None:
     swallows = """
         from shop.sums import total
@@ -121,20 +126,20 @@ async def test_a_failure_that_nobody_sees_is_told_as_without_servers(
     result = await judged(project, tmp_path, new_process=new_process, compare=compare)
     assert any("No test notices" in warning for warning in result.warnings)
     assert not any("is not seen" in warning for warning in result.warnings)
-    assert verdicts(result)[0] == (Status.UNDECIDED, Code.NOT_RACED)
+    assert verdicts(result)[0] == (CandidateStatus.UNDECIDED, Code.NOT_RACED)
 
 
 @pytest.mark.witness
 @pytest.mark.anyio
 async def test_nobody_captures_where_only_outcomes_are_compared(tmp_path: Path, runs: list[str]) -> None:
     project = make_project(tmp_path / "project")
-    shallow = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
+    shallow = await judged(project, tmp_path, compare=ComparisonMode.PASS_FAIL)
     assert runs == ["never", "never"]
     assert not captures(tmp_path)
     deep = await judged(project, tmp_path)
     assert runs[2:] == ["never", "never", "replay", "replay"]
     assert captures(tmp_path)
-    again = await judged(project, tmp_path, compare=Compare.PASS_FAIL)
+    again = await judged(project, tmp_path, compare=ComparisonMode.PASS_FAIL)
     assert len(runs) == 6  # whoever knows more knows enough
     assert verdicts(shallow) == verdicts(deep) == verdicts(again)
 
@@ -156,7 +161,10 @@ async def test_servers_that_were_started_for_other_files_are_started_again(tmp_p
         tmp_path / "project", shop__state_py=state, tests__test_a_py=first, tests__test_sums_py=then
     )
     result = await judged(project, tmp_path)
-    assert verdicts(result) == [(Status.UNDECIDED, Code.NOT_RACED), (Status.REJECTED, Code.TESTS_FAILED)]
+    assert verdicts(result) == [
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.REJECTED, Code.TESTS_FAILED),
+    ]
     assert any("all tests are run" in warning for warning in result.warnings)
     assert {c.served for c in result.candidates} == {"F2"}
     assert processes_of(tmp_path / "cache") == []
@@ -172,12 +180,12 @@ async def test_a_draft_that_was_made_ahead_is_not_made_again(monkeypatch: pytest
         made.append(submission.id)
         return Unappliable(code=Code.DOES_NOT_APPLY.value, reason="")
 
-    monkeypatch.setattr(drafting, "materialise", materialise)
+    monkeypatch.setattr(candidate_preparation, "materialise", materialise)
     tell: Callable[[object], None] = lambda _event: None  # noqa: E731
     ledger = Ledger("run", tell)
     entries = [ledger.add(candidate("a", RIGHT)), ledger.add(candidate("b", WRONG))]
     nothing: Any = SimpleNamespace(read=repr)
-    line = Drafting(nothing, nothing, (), nothing)
+    line = CandidatePreparer(nothing, nothing, (), nothing)
     await line.ahead(entries[:1])
     for entry in entries:
         await line.candidate(entry)

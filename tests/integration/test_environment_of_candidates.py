@@ -10,9 +10,9 @@ from projects import FAST_TOTAL, make_project
 
 from codeflash_parallel import EnvironmentFault, Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import FlagKind, Status
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import CandidateStatus, FlagKind
 
 pytestmark = pytest.mark.engine
 
@@ -70,7 +70,7 @@ async def test_secrets_reach_neither_candidates_nor_what_is_kept_of_a_run(tmp_pa
     project = make_project(tmp_path / "project", tests__test_hidden_py=HIDDEN)
     async with Evaluator(project, settings(tmp_path)) as evaluator:
         result = await evaluator.evaluate([candidate("fast"), candidate("tells", TELLS)], race=RaceMode.CHECK)
-    assert [c.status for c in result.candidates] == [Status.UNDECIDED] * 2
+    assert [c.status for c in result.candidates] == [CandidateStatus.UNDECIDED] * 2
     assert result.pass_env == ()
     fast, tells = result.candidates
     assert fast.flags == ()
@@ -90,7 +90,7 @@ async def test_a_red_baseline_names_the_variable_and_with_it_the_run_goes_on(tmp
     # The same evaluator's caches serve nobody else: what is passed on is part of their names.
     async with Evaluator(project, settings(tmp_path, pass_env=("SHOP_*",))) as evaluator:
         result = await evaluator.evaluate([candidate("fast")], race=RaceMode.CHECK)
-    assert result.candidates[0].status is Status.UNDECIDED
+    assert result.candidates[0].status is CandidateStatus.UNDECIDED
     assert result.pass_env == ("SHOP_TOKEN",)
     assert SECRET not in repr(result)
 
@@ -127,7 +127,7 @@ async def test_a_baseline_is_known_again_only_with_the_same_variables(
 
     async def baselines(**fields: object) -> int:
         # Outcomes only: three new baselines, of which nothing is asked but that there are three.
-        own = settings(tmp_path, compare=Compare.PASS_FAIL, **fields)
+        own = settings(tmp_path, compare=ComparisonMode.PASS_FAIL, **fields)
         async with Evaluator(project, own) as evaluator:
             await evaluator.evaluate([candidate("fast")], race=RaceMode.CHECK)
         return len(list((tmp_path / "cache").rglob("baseline.json")))
@@ -148,7 +148,7 @@ async def test_a_variable_that_changes_between_two_calls_reaches_the_second(
     project = make_project(tmp_path / "project", tests__test_needed_py=NEEDED)
     async with Evaluator(project, settings(tmp_path, pass_env=("SHOP_TOKEN",))) as evaluator:
         result = await evaluator.evaluate([candidate("fast")], race=RaceMode.CHECK)
-        assert result.candidates[0].status is Status.UNDECIDED
+        assert result.candidates[0].status is CandidateStatus.UNDECIDED
         monkeypatch.setenv("SHOP_TOKEN", "another")
         with pytest.raises(EnvironmentFault) as caught:
             await evaluator.evaluate([candidate("fast")], race=RaceMode.CHECK)

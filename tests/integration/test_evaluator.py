@@ -23,15 +23,15 @@ from codeflash_parallel import (
     Submission,
     UsageError,
 )
-from codeflash_parallel.behavior.session import Session, run_guest
-from codeflash_parallel.engine import preflight
-from codeflash_parallel.engine.journal import look_into
-from codeflash_parallel.engine.resuming import mode_of
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.events import CandidateMoved, Event, RunFinished, RunStarted
-from codeflash_parallel.model.lifecycle import Stage
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.baseline.preflight import preflight
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.events import CandidateMoved, Event, RunFinished, RunStarted
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
+from codeflash_parallel.run.resumed_journal import mode_of
+from codeflash_parallel.run.store.journal import look_into
 
 pytestmark = pytest.mark.engine
 
@@ -89,7 +89,7 @@ async def test_a_source_that_still_produces_and_results_as_they_come(shop: Path)
         async for result in results:
             seen.append((result.id, result.status))
             judged.set()
-    assert seen == [("first", Status.REJECTED), ("second", Status.UNDECIDED)]
+    assert seen == [("first", CandidateStatus.REJECTED), ("second", CandidateStatus.UNDECIDED)]
     assert results.run is not None
     assert [c.id for c in results.run.candidates] == ["first", "second"]
 
@@ -100,7 +100,7 @@ async def test_many_calls_share_one_preflight(tmp_path: Path, monkeypatch: pytes
     phases: list[Event] = []
     started: list[str] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> Session:
+    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         started.append(phases[-1].run_id)
         return await run_guest(guest, workspace, spec, *more, **named)
 
@@ -110,7 +110,7 @@ async def test_many_calls_share_one_preflight(tmp_path: Path, monkeypatch: pytes
             await evaluator.evaluate([candidate(f"c{n}")], race=CHECK, observers=[phases.append])
             for n in range(3)
         ]
-    assert [run.candidates[0].status for run in runs] == [Status.UNDECIDED] * 3
+    assert [run.candidates[0].status for run in runs] == [CandidateStatus.UNDECIDED] * 3
     assert len({run.run_id for run in runs}) == 3
     # The preflight runs the suite several times; a call that has it does nothing of the kind.
     assert len(started) > 1
@@ -123,12 +123,15 @@ async def test_many_calls_share_one_preflight(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.anyio
 async def test_a_changed_tree_is_a_new_snapshot(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
-    async with Evaluator(project, settings(tmp_path, compare=Compare.PASS_FAIL)) as evaluator:
+    async with Evaluator(project, settings(tmp_path, compare=ComparisonMode.PASS_FAIL)) as evaluator:
         first = await evaluator.evaluate([candidate("c")], race=CHECK)
         (project / "shop/sums.py").write_text(FAST_TOTAL)
         second = await evaluator.evaluate([candidate("c")], race=CHECK)
-    assert first.candidates[0].status is Status.UNDECIDED
-    assert (second.candidates[0].status, second.candidates[0].duplicate_of) == (Status.DUPLICATE, "baseline")
+    assert first.candidates[0].status is CandidateStatus.UNDECIDED
+    assert (second.candidates[0].status, second.candidates[0].duplicate_of) == (
+        CandidateStatus.DUPLICATE,
+        "baseline",
+    )
     assert first.snapshot != second.snapshot
 
 
@@ -141,7 +144,7 @@ async def test_an_observer_that_raises_is_dropped_and_changes_nothing(shop: Path
 
     async with Evaluator(project, settings(shop)) as evaluator:
         result = await evaluator.evaluate([candidate("c")], race=CHECK, observers=[observe])
-    assert result.candidates[0].status is Status.UNDECIDED
+    assert result.candidates[0].status is CandidateStatus.UNDECIDED
     assert any("observers may fail" in warning for warning in result.warnings)
 
 
@@ -162,7 +165,11 @@ async def test_an_interrupt_in_the_middle_keeps_what_is_finished(shop: Path) -> 
     assert (result.complete, result.verdict) == (False, None)
     assert result.error is not None
     assert (result.error.family, result.error.code) == ("interrupted", "SIGINT")
-    assert [c.status for c in result.candidates] == [Status.REJECTED, Status.CANCELLED, Status.CANCELLED]
+    assert [c.status for c in result.candidates] == [
+        CandidateStatus.REJECTED,
+        CandidateStatus.CANCELLED,
+        CandidateStatus.CANCELLED,
+    ]
     assert_same(before, picture(project))
     assert (processes_of(shop / "cache"), worktrees_left(shop / "cache")) == ([], [])
 
@@ -192,13 +199,13 @@ async def test_budgets_cancel_what_they_do_not_reach(shop: Path) -> None:
     async with Evaluator(project, settings(shop, max_candidates=1)) as evaluator:
         result = await evaluator.evaluate(submissions, race=CHECK)
     assert [(c.status, c.code) for c in result.candidates] == [
-        (Status.REJECTED, Code.TESTS_FAILED),
-        (Status.CANCELLED, Code.CANCELLED),
+        (CandidateStatus.REJECTED, Code.TESTS_FAILED),
+        (CandidateStatus.CANCELLED, Code.CANCELLED),
     ]
     endless = "def total(values):\n    while True:\n        pass\n"
     async with Evaluator(project, settings(shop, wall_budget=3.0)) as evaluator:
         result = await evaluator.evaluate([candidate("endless", endless)], race=CHECK)
-    assert [c.status for c in result.candidates] == [Status.CANCELLED]
+    assert [c.status for c in result.candidates] == [CandidateStatus.CANCELLED]
     assert (result.complete, result.error, result.verdict) == (False, None, None)
     assert "None of 1 candidates was judged" in result.summary
     assert any("wall budget" in warning for warning in result.warnings)
@@ -222,9 +229,9 @@ async def test_targets_are_what_the_candidates_change(tmp_path: Path) -> None:
         result = await evaluator.evaluate(submissions, race=CHECK)
     assert result.targets == (TARGET,)
     assert [(c.status, c.code) for c in result.candidates] == [
-        (Status.UNDECIDED, Code.NOT_RACED),
-        (Status.DUPLICATE, Code.SAME_CODE),
-        (Status.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.DUPLICATE, Code.SAME_CODE),
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
     ]
 
 
@@ -243,9 +250,9 @@ async def test_a_replacement_that_names_nonsense_or_holds_half_an_emoji_costs_it
     async with Evaluator(project, settings(shop, functions=())) as evaluator:
         result = await evaluator.evaluate(submissions, race=CHECK)
     assert [(c.status, c.code) for c in result.candidates] == [
-        (Status.UNAPPLIABLE, Code.DOES_NOT_APPLY),
-        (Status.UNAPPLIABLE, Code.DOES_NOT_PARSE),
-        (Status.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.UNAPPLIABLE, Code.DOES_NOT_APPLY),
+        (CandidateStatus.UNAPPLIABLE, Code.DOES_NOT_PARSE),
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
     ]
 
 
@@ -258,8 +265,8 @@ async def test_a_target_in_another_encoding(tmp_path: Path) -> None:
     async with Evaluator(project, settings(tmp_path)) as evaluator:
         result = await evaluator.evaluate([candidate("fast"), candidate("wrong", WRONG_TOTAL)], race=CHECK)
     assert [(c.status, c.code) for c in result.candidates] == [
-        (Status.UNDECIDED, Code.NOT_RACED),
-        (Status.REJECTED, Code.TESTS_FAILED),
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED),
+        (CandidateStatus.REJECTED, Code.TESTS_FAILED),
     ]
     assert "forced" not in " ".join(result.warnings)
 
@@ -274,7 +281,7 @@ async def test_a_change_outside_functions_is_judged_by_whole_tests(tmp_path: Pat
     async with Evaluator(project, settings(tmp_path, functions=())) as evaluator:
         result = await evaluator.evaluate(submissions, race=CHECK)
     assert (result.targets, result.level) == ((), Level.TESTS)
-    assert result.candidates[0].status is Status.UNDECIDED
+    assert result.candidates[0].status is CandidateStatus.UNDECIDED
 
 
 @pytest.mark.anyio
@@ -333,8 +340,8 @@ async def test_a_plain_generator_is_a_source(shop: Path) -> None:
     async with Evaluator(project, settings(shop, functions=())) as evaluator:
         result = await evaluator.evaluate(produce(), race=CHECK)
     assert [(c.id, c.status) for c in result.candidates] == [
-        ("one", Status.REJECTED),
-        ("one-2", Status.UNDECIDED),
+        ("one", CandidateStatus.REJECTED),
+        ("one-2", CandidateStatus.UNDECIDED),
     ]
     assert any("'one'" in warning for warning in result.warnings)
 
@@ -354,5 +361,5 @@ async def test_extra_tests_come_on_top_and_the_user_s_tree_does_not_have_them(tm
     assert_same(before, picture(project))
     assert result.tests_selected == 6
     lists, right = result.candidates
-    assert (lists.code, right.status) == (Code.TESTS_FAILED, Status.UNDECIDED)
+    assert (lists.code, right.status) == (Code.TESTS_FAILED, CandidateStatus.UNDECIDED)
     assert lists.tests.failed_ids == ("generated/test_generated.py::test_of_a_tuple",)

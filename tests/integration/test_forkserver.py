@@ -12,14 +12,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codeflash_parallel.model.workspace import Limits, ServerGone, Workspace
-from codeflash_parallel.process import proctable
-from codeflash_parallel.process.guest import Control, guest_command, install_guest
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process import process_table
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, ServerGone, Workspace
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command, install_guest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
-LIMITS = Limits(wall_s=60, cpu_s=60)
+LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
 BENCH = """
 import os
 
@@ -43,7 +43,7 @@ class Place:
             root=root, project=root, user_root=self.folder / "user", interpreter=Path(sys.executable),
             private=root / "private", environment=environment,
         )  # fmt: skip
-        return guest_command(workspace, spec, LIMITS, self.guest_dir, control=Control.LINES)
+        return guest_command(workspace, spec, LIMITS, self.guest_dir, control=ControlChannelUse.LINES)
 
     def server(self):
         return self.command("server", {"mode": "forkserver", "work": "callable"})
@@ -109,8 +109,8 @@ async def test_children_share_addresses_and_outlive_the_server(place):
     assert len(markers) == 2
     for arm in arms:
         await arm.close()
-    assert proctable.process(one) is None
-    assert proctable.process(two) is None
+    assert process_table.process(one) is None
+    assert process_table.process(two) is None
 
 
 async def test_the_next_server_has_other_addresses(place):
@@ -149,4 +149,4 @@ async def test_cancelling_while_children_come_up_leaves_nothing(place):
         await server.open(place.arm("one"))
     await server.close()
 
-    assert proctable.marked(place.launcher._process.prefix) == []
+    assert process_table.marked(place.launcher._process.prefix) == []

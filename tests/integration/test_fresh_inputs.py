@@ -9,12 +9,12 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.behavior.calls import DERIVED_INSIDE
-from codeflash_parallel.behavior.session import Session, run_guest
-from codeflash_parallel.engine import derivation
-from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
-from codeflash_parallel.model.outcome import Code, Level, Status
-from codeflash_parallel.model.result import CandidateResult
+from codeflash_parallel.baseline.preflight import input_derivation
+from codeflash_parallel.check.comparison.call_comparison import DERIVED_INSIDE
+from codeflash_parallel.check.session.runner_session import RunnerSession, run_guest
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level
+from codeflash_parallel.result.result_model import CandidateResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -77,7 +77,7 @@ async def test_who_treats_a_size_or_a_word_in_its_own_way_is_found(
         assert one.values.derived > 240  # of 480
         assert 0 < one.values.largest_seen < one.values.largest_fresh
     for name, one in judged.items():
-        assert (one.status, one.code) == (Status.REJECTED, Code.VALUE_DIFFERS), name
+        assert (one.status, one.code) == (CandidateStatus.REJECTED, Code.VALUE_DIFFERS), name
         assert one.difference is not None
         assert one.difference.derived
 
@@ -164,12 +164,12 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return of how many inputs processes have been asked, in the order in which they were."""
     seen: list[int] = []
 
-    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> Session:
+    async def run(guest: Any, workspace: Any, spec: Any, *more: Any, **named: Any) -> RunnerSession:
         if spec["mode"] == "derive":
             seen.append(spec["inside"])
         return await run_guest(guest, workspace, spec, *more, **named)
 
-    monkeypatch.setattr(derivation, "run_guest", run)
+    monkeypatch.setattr(input_derivation, "run_guest", run)
     return seen
 
 

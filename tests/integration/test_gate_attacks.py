@@ -14,11 +14,11 @@ from unittest import mock
 import pytest
 from check_lab import CheckLab, SomeServers, open_check_lab
 
-from codeflash_parallel.behavior import believing
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.model.candidate import Candidate
-from codeflash_parallel.model.outcome import Code
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.integrity import report_trust
+from codeflash_parallel.result.candidate.candidate_model import Candidate
+from codeflash_parallel.result.outcome_codes import Code
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -193,13 +193,13 @@ async def judged(
 async def naively(lab: CheckLab, candidate: Candidate, servers: SomeServers | None) -> CheckOutcome:
     """Check without canaries, and without a look at the runner's code."""
     plain = replace(lab.baseline, places=())
-    with mock.patch.object(believing, "_replaced", return_value=""):
+    with mock.patch.object(report_trust, "_replaced", return_value=""):
         return await lab.check(candidate, servers, compare_values=False, baseline=plain)
 
 
 async def test_canaries_see_what_exit_status_and_counts_do_not(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert await lab.start("tests", Point.F1) == ""
+        assert await lab.start("tests", ForkPoint.F1) == ""
         servers = SomeServers(lab.servers)
         helpers = {place.helper for place in lab.baseline.places}
         assert helpers >= {"assert", "isclose", "approx", "raises", "assertEqual"}
@@ -251,7 +251,7 @@ def pytest_runtest_makereport(item):
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.attack)])
 async def test_the_runner_is_what_it_was(tmp_path: Path, workers: int) -> None:
     async with open_check_lab(tmp_path, files={**FILES, **_OWN_PATCH}) as lab:
-        assert await lab.start("tests", Point.F1) == ""
+        assert await lab.start("tests", ForkPoint.F1) == ""
         assert any("Function.setup" in name for name in lab.baseline.replaced)
         text = (lab.root / "shop/sums.py").read_text(encoding="utf-8")
         for servers in (None, SomeServers(lab.servers)):
@@ -273,7 +273,7 @@ async def test_the_exit_status_is_predicted(tmp_path: Path) -> None:
 @pytest.mark.attack
 async def test_nobody_leaves_early(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert await lab.start("tests", Point.F1) == ""
+        assert await lab.start("tests", ForkPoint.F1) == ""
         for body, code in EXITS.items():
             seen = await judged(lab, lab.body(body), SomeServers(lab.servers))
             assert seen.code is code, (body, seen.reason)
@@ -284,7 +284,7 @@ async def test_nobody_leaves_early(tmp_path: Path) -> None:
 
 async def test_forged_records_break_the_seal(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert await lab.start("tests", Point.F1) == ""
+        assert await lab.start("tests", ForkPoint.F1) == ""
         for name, (ending, after) in FORGERIES.items():
             text = _FORGE.replace("ENDING", ending).replace("AFTER", after)
             seen = await judged(lab, lab.candidate(shop__sums=text), SomeServers(lab.servers))
@@ -299,7 +299,7 @@ FAILURES = {
     "done": """
 import sys
 def total(values):
-    sys.modules["_codeflash_guest.importing"].__dict__.pop("_modules", None)
+    sys.modules["_codeflash_guest.imports.import_guard"].__dict__.pop("_modules", None)
     return "wrong"
 """,
 }
@@ -309,7 +309,7 @@ def total(values):
 @pytest.mark.parametrize("served", [True, False])
 async def test_who_makes_the_guest_fail_is_charged(tmp_path: Path, served: bool) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert not served or await lab.start("tests", Point.F1) == ""
+        assert not served or await lab.start("tests", ForkPoint.F1) == ""
         for name, text in FAILURES.items():
             seen = await judged(
                 lab, lab.candidate(shop__sums=text), SomeServers(lab.servers) if served else None

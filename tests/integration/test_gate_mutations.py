@@ -11,9 +11,9 @@ from selftest.entries import Entry, bases, corpus
 from selftest.projects import edits_of, marks, write_repository
 
 from codeflash_parallel import Evaluator, FileText, FileTexts, RaceMode, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.result import CandidateResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.result.result_model import CandidateResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -56,7 +56,7 @@ async def test_without_a_check_an_attack_comes_through(mutation, place, tmp_path
     entry = ENTRIES[mutation.attack]
     take_away(mutation, monkeypatch)
     found = await judged(entry, place, tmp_path / "outside")
-    assert found.status is Status.UNDECIDED, found.reason
+    assert found.status is CandidateStatus.UNDECIDED, found.reason
 
 
 @pytest.mark.campaign
@@ -64,4 +64,4 @@ async def test_without_a_check_an_attack_comes_through(mutation, place, tmp_path
 async def test_with_it_the_attack_is_rejected(mutation, place, tmp_path):
     entry = ENTRIES[mutation.attack]
     found = await judged(entry, place, tmp_path / "outside")
-    assert found.status in {Status.REJECTED, Status.UNAPPLIABLE}, found.reason
+    assert found.status in {CandidateStatus.REJECTED, CandidateStatus.UNAPPLIABLE}, found.reason

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from guest_runs import PYTHONS, calls_of, run_guest, write_files
 
-from codeflash_parallel._guest import inputs
+from codeflash_parallel._runner.serialization import call_files
 
 SHAPES = '''
 import abc, contextlib, functools, threading
@@ -173,7 +173,7 @@ def test_every_shape_is_counted_and_captured(tmp_path: Path, python: str) -> Non
     assert [call["i"] for call in calls] == list(range(len(calls)))
     assert len(calls) == sum(expected.values())
     assert {(NAMES[call["target"]], call["why"]) for call in calls if not call["captured"]} == set()
-    metas = [call.meta for call in inputs.read_calls(root.parent / "private" / "inputs")]
+    metas = [call.meta for call in call_files.read_calls(root.parent / "private" / "inputs")]
     assert {meta["i"] for meta in metas} == set(range(len(calls)))
     assert {NAMES[meta["target"]]: meta["shape"] for meta in metas} == {
         name: SHAPE.get(name, "function") for name in NAMES
@@ -324,8 +324,8 @@ def test_awkward_values(tmp_path: Path, python: str) -> None:
     assert lazy["captured"]
     iterator, generator = calls_of(run, 3)
     assert (iterator["captured"], generator["captured"]) == (True, False)
-    (call,) = inputs.read_calls(tmp_path / "private" / "inputs", [calls_of(run, 1)[0]["i"]])
-    assert inputs.load(call) == (([3, 1],), {}), "as they were before the call"
+    (call,) = call_files.read_calls(tmp_path / "private" / "inputs", [calls_of(run, 1)[0]["i"]])
+    assert call_files.load(call) == (([3, 1],), {}), "as they were before the call"
 
 
 def test_what_cannot_be_wrapped_is_told(tmp_path: Path) -> None:

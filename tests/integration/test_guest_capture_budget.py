@@ -6,7 +6,7 @@ from pathlib import Path
 
 from guest_runs import budget, run_guest, write_files
 
-from codeflash_parallel._guest import inputs
+from codeflash_parallel._runner.serialization import call_files
 
 BUDGET_SUITE = """
 import mod
@@ -50,7 +50,7 @@ def test_spent_bytes_leave_digests_and_spent_seconds_leave_counts(tmp_path: Path
     assert len(captured) == 300
     assert 15 <= sum(captured) <= 20
     assert {c["why"] for c in run.named("call") if not c["captured"]} == {"the budget of bytes is spent"}
-    assert len(inputs.read_calls(tmp_path / "private" / "inputs")) == sum(captured)
+    assert len(call_files.read_calls(tmp_path / "private" / "inputs")) == sum(captured)
     run = run_guest(tmp_path, root, targets=("mod.py::f",), wrap="capture", budget=budget(seconds=0.0))
     assert run.executed == {("test_many", 0): 300}
     assert len(run.named("call")) <= 1
@@ -120,7 +120,7 @@ def test_cost():
 
 
 def test_a_reservoir_is_uniform() -> None:
-    from codeflash_parallel._guest.sampling import NEVER, Reservoir
+    from codeflash_parallel._runner.capture.reservoir_sample import NEVER, Reservoir
 
     hits = [0] * 50
     for seed in range(2_000):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.model.isolation import GuestLimits, IsolationLevel, Policy
-from codeflash_parallel.process.bubblewrap import find_bwrap, wrapper
-from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.result.isolation_policy import GuestLimits, IsolationLevel, IsolationPolicy
+from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 _SCRIPT = Path(__file__).with_name("confined.py")
 _L1, _L2, _L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
@@ -35,14 +35,14 @@ class Lab:
         (self.user / "secret.py").write_text("SECRET = 1")
         (self.other / "secret.py").write_text("SECRET = 2")
         self.guest = install_guest(self.cache)
-        self.policy = Policy(hidden=(str(self.user),), cache=str(self.cache))
+        self.policy = IsolationPolicy(hidden=(str(self.user),), cache=str(self.cache))
 
     def run(
         self,
         level: IsolationLevel,
         script: str,
         mode: str = "new-process",
-        policy: Policy | None = None,
+        policy: IsolationPolicy | None = None,
         before: tuple[str, ...] = (),
         packages: tuple[Path, ...] = (),
     ) -> subprocess.CompletedProcess[str]:

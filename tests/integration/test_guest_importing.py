@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from guest_runs import GuestRun, run_guest, write_files
 
-from codeflash_parallel.process.guest import install_guest
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 SETUPTOOLS = """
 [build-system]

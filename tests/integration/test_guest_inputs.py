@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel._guest import inputs
+from codeflash_parallel._runner.serialization import call_files
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     with (tmp_path / "inputs").open("wb") as file:
         for number in range(4):
-            inputs.write_call(file, {"i": number, "target": 0}, pickle.dumps(((number,), {})))
-        inputs.write_modules(file, str(Path(__file__).parent))
+            call_files.write_call(file, {"i": number, "target": 0}, pickle.dumps(((number,), {})))
+        call_files.write_modules(file, str(Path(__file__).parent))
     return tmp_path / "inputs"
 
 
 def test_calls_come_back(path: Path) -> None:
-    calls = inputs.read_calls(str(path))
+    calls = call_files.read_calls(str(path))
     assert [call.meta["i"] for call in calls] == [0, 1, 2, 3]
-    assert inputs.load(calls[2]) == ((2,), {})
-    assert [call.meta["i"] for call in inputs.read_calls(str(path), only=[3, 1])] == [1, 3]
+    assert call_files.load(calls[2]) == ((2,), {})
+    assert [call.meta["i"] for call in call_files.read_calls(str(path), only=[3, 1])] == [1, 3]
 
 
 def test_places_of_modules_come_back(path: Path) -> None:
-    assert inputs.read_modules(str(path))[__name__] == Path(__file__).name
+    assert call_files.read_modules(str(path))[__name__] == Path(__file__).name
 
 
 def test_a_truncated_file_gives_what_is_whole(path: Path) -> None:
@@ -35,5 +35,5 @@ def test_a_truncated_file_gives_what_is_whole(path: Path) -> None:
     counts = set()
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
-        counts.add(len(inputs.read_calls(str(path))))
+        counts.add(len(call_files.read_calls(str(path))))
     assert counts == {0, 1, 2, 3, 4}

@@ -8,17 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process import guest
-from codeflash_parallel.process.guest import PACKAGE, Control, compile_command, guest_command, install_guest
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.sandbox import runner_command
+from codeflash_parallel.sandbox.runner_command import (
+    PACKAGE,
+    ControlChannelUse,
+    compile_command,
+    guest_command,
+    install_guest,
+)
 
 #: Elsewhere a compiled guest is copied.
-INSTALL = guest._install_new
+INSTALL = runner_command._install_new
 
 
 @pytest.fixture(autouse=True)
 def _really_installed(monkeypatch):
-    monkeypatch.setattr(guest, "_install_new", INSTALL)
+    monkeypatch.setattr(runner_command, "_install_new", INSTALL)
 
 
 def test_many_installers_agree_and_leave_one_folder(tmp_path):
@@ -41,7 +47,7 @@ def test_a_damaged_install_is_made_good(tmp_path):
 
 def test_it_is_compiled_by_the_interpreter_that_runs_it(tmp_path):
     home = install_guest(tmp_path)
-    command = compile_command(Path(sys.executable), {}, Limits(wall_s=1), home)
+    command = compile_command(Path(sys.executable), {}, ProcessLimits(wall_s=1), home)
 
     assert not list(home.rglob("*.pyc"))
     subprocess.run(command.argv, cwd=command.cwd, env=dict(command.environment), check=True)
@@ -58,8 +64,10 @@ def test_the_command_carries_the_spec_and_the_descriptors(tmp_path):
         environment={"A": "1"},
     )
 
-    plain = guest_command(workspace, {"mode": "tests"}, Limits(wall_s=1), tmp_path / "g")
-    lines = guest_command(workspace, {"mode": "arm"}, Limits(wall_s=1), tmp_path / "g", control=Control.LINES)
+    plain = guest_command(workspace, {"mode": "tests"}, ProcessLimits(wall_s=1), tmp_path / "g")
+    lines = guest_command(
+        workspace, {"mode": "arm"}, ProcessLimits(wall_s=1), tmp_path / "g", control=ControlChannelUse.LINES
+    )
 
     spec = json.loads(Path(plain.argv[2]).read_bytes())
     assert (spec["mode"], spec["protocol"], spec["project"]) == ("tests", 1, str(tmp_path / "sub"))

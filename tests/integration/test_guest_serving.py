@@ -10,7 +10,7 @@ import pytest
 from guest_runs import PYTHONS, write_files
 from serving_lab import MODULE, ServingLab, anyio_backend, by_kind, lab, open_lab
 
-from codeflash_parallel.model.workspace import ServerGone
+from codeflash_parallel.result.runtime_protocols import ServerGone
 
 __all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio

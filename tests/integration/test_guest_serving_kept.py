@@ -11,10 +11,10 @@ import pytest
 from guest_runs import write_files
 from serving_lab import LIMITS, MODULE, ServingLab, anyio_backend, by_kind, lab
 
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Limits
-from codeflash_parallel.process import proctable
-from codeflash_parallel.process.warm import WarmServer
+from codeflash_parallel.process import process_table
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessLimits
+from codeflash_parallel.warm.warm_server import WarmServer
 
 __all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio
@@ -23,21 +23,23 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("body", "ended", "limits"),
     [
-        ("import os; os._exit(3)", Ended.EXITED, LIMITS),
-        ("import os; os.abort()", Ended.SIGNALLED, LIMITS),
-        ("while True: pass", Ended.CPU_DEADLINE, Limits(wall_s=60, cpu_s=0.5)),
-        ("import time; time.sleep(600)", Ended.WALL_DEADLINE, Limits(wall_s=1)),
+        ("import os; os._exit(3)", ExitKind.EXITED, LIMITS),
+        ("import os; os.abort()", ExitKind.SIGNALLED, LIMITS),
+        ("while True: pass", ExitKind.CPU_DEADLINE, ProcessLimits(wall_s=60, cpu_s=0.5)),
+        ("import time; time.sleep(600)", ExitKind.WALL_DEADLINE, ProcessLimits(wall_s=1)),
         (
             "x = [0] * 10**6\n    while True: x += x",
-            Ended.MEMORY_LIMIT,
-            Limits(wall_s=60, memory_bytes=2**28),
+            ExitKind.MEMORY_LIMIT,
+            ProcessLimits(wall_s=60, memory_bytes=2**28),
         ),
-        ("import os\n    for _ in range(400): os.write(1, b'x' * 65536)", Ended.EXITED, LIMITS),
-        ("import os; os.closerange(3, 1000)", Ended.EXITED, LIMITS),
-        ("import os; os.kill(os.getppid(), 0)", Ended.EXITED, LIMITS),
+        ("import os\n    for _ in range(400): os.write(1, b'x' * 65536)", ExitKind.EXITED, LIMITS),
+        ("import os; os.closerange(3, 1000)", ExitKind.EXITED, LIMITS),
+        ("import os; os.kill(os.getppid(), 0)", ExitKind.EXITED, LIMITS),
     ],
 )
-async def test_no_fork_harms_a_later_one(lab: ServingLab, body: str, ended: Ended, limits: Limits) -> None:
+async def test_no_fork_harms_a_later_one(
+    lab: ServingLab, body: str, ended: ExitKind, limits: ProcessLimits
+) -> None:
     suite = "from mod import f\ndef test_f(capfd):\n  with capfd.disabled(): f()\n"
     lab.write(mod="def f(): pass\n", test_it=suite)
     async with lab.server() as server:
@@ -117,7 +119,7 @@ async def test_who_kills_the_fork_that_waits_harms_no_check(lab: ServingLab) -> 
             assert (await lab.fork(server)).outcomes == {"test_f": "passed"}
 
 
-async def waiting(server: WarmServer) -> list[proctable.Proc]:
+async def waiting(server: WarmServer) -> list[process_table.ProcessEntry]:
     """Return the forks that wait for an order; there is one as soon as it has been made."""
     with anyio.fail_after(30):
         while len(found := forks_of(server)) != 1:  # noqa: ASYNC110 - nobody says so
@@ -125,10 +127,10 @@ async def waiting(server: WarmServer) -> list[proctable.Proc]:
     return found
 
 
-def forks_of(server: WarmServer) -> list[proctable.Proc]:
+def forks_of(server: WarmServer) -> list[process_table.ProcessEntry]:
     """Return the living forks of a template that have not become checks: they are in its session."""
     pid = server._channel.pid
-    below = proctable.descendants(os.getpid())
+    below = process_table.descendants(os.getpid())
     return [proc for proc in below if proc.session == pid and proc.pid != pid and not proc.gone]
 
 

@@ -9,7 +9,7 @@ import pytest
 from guest_runs import PYTHONS
 from serving_lab import ServingLab, anyio_backend, lab, last_words, open_lab
 
-from codeflash_parallel.model.workspace import ServerGone
+from codeflash_parallel.result.runtime_protocols import ServerGone
 
 __all__ = ["anyio_backend", "lab"]
 pytestmark = pytest.mark.anyio

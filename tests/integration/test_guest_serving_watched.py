@@ -9,7 +9,7 @@ import pytest
 from guest_runs import PYTHONS
 from serving_lab import Run, anyio_backend, open_lab
 
-from codeflash_parallel.model.workspace import ServerGone
+from codeflash_parallel.result.runtime_protocols import ServerGone
 
 __all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio

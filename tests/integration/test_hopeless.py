@@ -9,9 +9,9 @@ from harness import git
 from projects import make_project
 
 from codeflash_parallel import GitRef, JobKind, PatchText, Settings, Submission, UsageError, job_request
-from codeflash_parallel.engine.hopeless import Hopeless
-from codeflash_parallel.model.candidate import CandidateId, Content
-from codeflash_parallel.model.jobs import JobRequest
+from codeflash_parallel.queue.jobs import JobRequest
+from codeflash_parallel.queue.submission.applicability import InapplicableJob
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, Content
 
 #: As the last lines of a file that is there.
 PATCH = """--- a/{name}
@@ -45,7 +45,7 @@ def handed_in(project: Path, *contents: Content | str, settings: Settings | None
         for n, one in enumerate(contents)
     ]
     kind = JobKind.CHECK
-    return job_request(kind, project, submissions, settings or Settings(), hopeless=Hopeless.REFUSED)
+    return job_request(kind, project, submissions, settings or Settings(), hopeless=InapplicableJob.REFUSED)
 
 
 @pytest.mark.parametrize(

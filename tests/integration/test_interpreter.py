@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codeflash_parallel.engine.interpreter import environment_stamp
+from codeflash_parallel.run.setup.project_interpreter import environment_stamp
 
 
 def make_interpreter(folder: Path) -> Path:

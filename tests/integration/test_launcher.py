@@ -11,13 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codeflash_parallel.model.errors import InternalError
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import ChannelClosed, Command, Limits
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.launcher_process import start_launcher_process
-from codeflash_parallel.process.proctable import marked
-from codeflash_parallel.process.wire import MARKER
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher_process import start_launcher_process
+from codeflash_parallel.process.message_frames import MARKER
+from codeflash_parallel.process.process_table import marked
+from codeflash_parallel.result.errors import InternalError
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ChannelClosed, ChildCommand, ProcessLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -29,12 +29,14 @@ while data := link.recv(65536):
 """
 
 
-def python(code: str, *arguments: str, environment: dict[str, str] | None = None, **limits: float) -> Command:
-    return Command(
+def python(
+    code: str, *arguments: str, environment: dict[str, str] | None = None, **limits: float
+) -> ChildCommand:
+    return ChildCommand(
         argv=(sys.executable, "-I", "-S", "-c", code, *arguments),
         cwd=Path("/"),
         environment={} if environment is None else environment,
-        limits=Limits(**{"wall_s": 60.0, **limits}),
+        limits=ProcessLimits(**{"wall_s": 60.0, **limits}),
     )
 
 
@@ -42,7 +44,7 @@ async def test_status_output_and_records_come_back():
     code = "import os, sys; print('out'); print('err', file=sys.stderr); os.write(int(sys.argv[1]), b'{}\\n'); sys.exit(3)"
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, "{records}"))
-    assert (end.ended, end.status, end.stdout, end.stderr) == (Ended.EXITED, 3, "out\n", "err\n")
+    assert (end.ended, end.status, end.stdout, end.stderr) == (ExitKind.EXITED, 3, "out\n", "err\n")
     assert end.records == b"{}\n"
     assert end.cpu_ns > 0
     assert end.wall_ns > 0
@@ -53,7 +55,7 @@ async def test_status_output_and_records_come_back():
 async def test_a_crash_is_a_value():
     async with open_launcher() as launcher:
         end = await launcher.run(python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"))
-    assert (end.ended, end.status) == (Ended.SIGNALLED, -signal.SIGSEGV)
+    assert (end.ended, end.status) == (ExitKind.SIGNALLED, -signal.SIGSEGV)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +63,14 @@ async def test_a_crash_is_a_value():
     [("/no/such/program", "/", "/no/such/program"), ("/bin/true", "/no/such/dir", "/no/such/dir")],
 )
 async def test_what_cannot_be_started_says_why(program, cwd, words):
-    command = Command(argv=(program,), cwd=Path(cwd), environment={}, limits=Limits(wall_s=10))
+    command = ChildCommand(argv=(program,), cwd=Path(cwd), environment={}, limits=ProcessLimits(wall_s=10))
     async with open_launcher() as launcher:
         end = await launcher.run(command)
         channel = await launcher.open(command)
         with pytest.raises(ChannelClosed):
             await channel.receive(10)
         same = await channel.close()
-    assert end.ended is same.ended is Ended.NOT_STARTED
+    assert end.ended is same.ended is ExitKind.NOT_STARTED
     assert words in end.message
 
 
@@ -106,7 +108,7 @@ async def test_output_is_kept_at_both_ends_only():
     code = "import sys; sys.stdout.write('A' * 1000 + 'x' * 3_000_000 + 'Z' * 1000)"
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, output_bytes=10_000))
-    assert end.ended is Ended.EXITED
+    assert end.ended is ExitKind.EXITED
     assert end.stdout.startswith("A" * 1000 + "x")
     assert end.stdout.endswith("x" + "Z" * 1000)
     assert "2992000 bytes left out" in end.stdout
@@ -117,7 +119,7 @@ async def test_a_flood_of_records_is_stopped():
     code = "import os, sys\nwhile True: os.write(int(sys.argv[1]), b'x' * 65536)"
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, "{records}", record_bytes=1_000_000))
-    assert (end.ended, end.message) == (Ended.KILLED, "record flood")
+    assert (end.ended, end.message) == (ExitKind.KILLED, "record flood")
     assert len(end.records) == 1_000_000
 
 
@@ -132,11 +134,11 @@ async def test_fifty_at_once():
     ends = {}
 
     async def one(number: int) -> None:
-        command = Command(
+        command = ChildCommand(
             argv=("/bin/sh", "-c", f"echo {number}; exit {number}"),
             cwd=Path("/"),
             environment={},
-            limits=Limits(wall_s=60),
+            limits=ProcessLimits(wall_s=60),
         )
         ends[number] = await launcher.run(command)
 
@@ -168,7 +170,7 @@ async def test_lines_go_both_ways():
         await channel.send(b"a\nb")
         assert [await channel.receive(30), await channel.receive(30)] == [b"a", b"b"]
         end = await channel.close()
-        assert end.ended is Ended.KILLED
+        assert end.ended is ExitKind.KILLED
         assert await channel.close() is end
 
 
@@ -212,7 +214,7 @@ async def test_leaving_ends_what_is_open():
         pid = channel.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert (await channel.close()).ended is Ended.KILLED
+    assert (await channel.close()).ended is ExitKind.KILLED
 
 
 async def test_the_block_s_exception_comes_out_as_it_is():
@@ -228,7 +230,7 @@ async def test_a_dead_launcher_ends_its_jobs_and_is_an_error_of_ours():
     )
     async with open_launcher(process) as launcher:
         end = await launcher.run(python(code))
-        assert end.ended is Ended.KILLED
+        assert end.ended is ExitKind.KILLED
         assert "launcher" in end.message
         with pytest.raises(InternalError) as caught:
             await launcher.run(python("pass"))

@@ -18,8 +18,8 @@ SUBREAPER = """
 import json, os, signal, sys, time
 sys.path.append(sys.argv[1])
 from codeflash_parallel.process import proctable, spawn
-from codeflash_parallel.process.census import Census
-from codeflash_parallel.process.job import Job
+from codeflash_parallel.process.supervisor.job_membership import Census
+from codeflash_parallel.process.supervisor.supervised_job import Job
 
 if sys.argv[2] == "without a list of children":
     proctable.own_children = lambda: None

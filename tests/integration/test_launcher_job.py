@@ -7,12 +7,18 @@ import signal
 
 import pytest
 
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.process import job as job_module
-from codeflash_parallel.process import proctable
-from codeflash_parallel.process import strike as strike_module
-from codeflash_parallel.process.job import GRACE_S, KILL_S, Job, Looks, Phase
-from codeflash_parallel.process.proctable import Proc
+from codeflash_parallel.process import process_table
+from codeflash_parallel.process.process_table import ProcessEntry
+from codeflash_parallel.process.supervisor import process_tree_killer as strike_module
+from codeflash_parallel.process.supervisor import supervised_job as job_module
+from codeflash_parallel.process.supervisor.supervised_job import (
+    GRACE_S,
+    KILL_S,
+    JobPhase,
+    ProcessTableView,
+    SupervisedJob,
+)
+from codeflash_parallel.result.outcome_codes import ExitKind
 
 
 class World:
@@ -20,7 +26,7 @@ class World:
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.family: list[Proc] = []
+        self.family: list[ProcessEntry] = []
         self.sent: list[tuple[int, signal.Signals]] = []
         self.oom_kills = 3
 
@@ -30,11 +36,11 @@ class World:
     def monotonic_ns(self) -> int:
         return int(self.now_s * 1e9)
 
-    def look(self) -> list[Proc]:
+    def look(self) -> list[ProcessEntry]:
         return self.family
 
-    def looks(self) -> Looks:
-        return Looks(
+    def looks(self) -> ProcessTableView:
+        return ProcessTableView(
             recent=self.look,
             fresh=self.look,
             foreign=lambda: {os.getpgrp(), 99},
@@ -50,7 +56,7 @@ def world(monkeypatch):
     return made
 
 
-def proc(pid: int, **changes) -> Proc:
+def proc(pid: int, **changes) -> ProcessEntry:
     values = {
         "head": 70,
         "group": 70,
@@ -62,18 +68,18 @@ def proc(pid: int, **changes) -> Proc:
         "cpu_s": 0.0,
         "rss_bytes": 0,
     }
-    return Proc(pid=pid, **{**values, **changes})
+    return ProcessEntry(pid=pid, **{**values, **changes})
 
 
-def start(world: World, **limits: float) -> Job:
+def start(world: World, **limits: float) -> SupervisedJob:
     request = {"job": 1, "marker": "x-1", "tag": 0, "wall_s": 60.0, "cpu_s": 0.0, "memory_bytes": 0, **limits}
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.close(writing)
-    return Job(request, 70, reading, world.looks())
+    return SupervisedJob(request, 70, reading, world.looks())
 
 
-def exited(job: Job, status: int) -> None:
+def exited(job: SupervisedJob, status: int) -> None:
     _, real, usage = os.wait4(os.posix_spawn("/bin/true", ["true"], {}), 0)
     assert real == 0
     job.main_exited(status, usage)
@@ -84,15 +90,15 @@ def test_who_cannot_be_killed_is_named_in_time(world):
     world.family = [proc(70), proc(71, name="stuck one")]
     job.kill("killed", "enough")
     job.step()
-    assert job.phase is Phase.KILLING
+    assert job.phase is JobPhase.KILLING
     assert (-70, signal.SIGKILL) in world.sent
     exited(job, signal.SIGKILL)
     world.family = [proc(71, name="stuck one")]
     world.now_s += KILL_S
     job.step()
-    assert job.phase is Phase.DONE
+    assert job.phase is JobPhase.DONE
     assert job.report()["unkillable"] == ("71 stuck one",)
-    assert job.report()["ended"] == Ended.KILLED
+    assert job.report()["ended"] == ExitKind.KILLED
 
 
 def test_who_is_on_his_way_out_is_not_unkillable(world):
@@ -102,7 +108,7 @@ def test_who_is_on_his_way_out_is_not_unkillable(world):
     world.family = [proc(71, name="cfp-init", ending=True)]
     world.now_s += KILL_S
     job.step()
-    assert (job.phase, job.report()["unkillable"]) == (Phase.DONE, ())
+    assert (job.phase, job.report()["unkillable"]) == (JobPhase.DONE, ())
 
 
 def test_survivors_have_a_grace_and_are_then_named(world):
@@ -110,14 +116,14 @@ def test_survivors_have_a_grace_and_are_then_named(world):
     exited(job, 0)
     world.family = [proc(71)]
     job.step()
-    assert (job.phase, world.sent) == (Phase.SETTLING, [])
+    assert (job.phase, world.sent) == (JobPhase.SETTLING, [])
     world.now_s += GRACE_S
     job.step()
-    assert job.phase is Phase.KILLING
+    assert job.phase is JobPhase.KILLING
     world.family = []
     job.step()
-    assert job.phase is Phase.DONE
-    assert (job.report()["ended"], job.report()["leaked"]) == (Ended.EXITED, ("71 python",))
+    assert job.phase is JobPhase.DONE
+    assert (job.report()["ended"], job.report()["leaked"]) == (ExitKind.EXITED, ("71 python",))
 
 
 def test_a_zombie_means_that_one_may_have_been_overlooked(world):
@@ -125,11 +131,11 @@ def test_a_zombie_means_that_one_may_have_been_overlooked(world):
     exited(job, 0)
     world.family = [proc(71, gone=True)]
     job.step()
-    assert job.phase is Phase.SETTLING
+    assert job.phase is JobPhase.SETTLING
     world.family = []
     job.orphan_ended()
     job.step()
-    assert (job.phase, job.report()["leaked"]) == (Phase.DONE, ())
+    assert (job.phase, job.report()["leaked"]) == (JobPhase.DONE, ())
 
 
 def test_never_a_signal_to_everybody(world):
@@ -147,7 +153,7 @@ def test_never_a_signal_to_everybody(world):
 
 
 def test_the_first_of_a_world_is_killed_before_anybody_is_stopped(world, monkeypatch):
-    monkeypatch.setattr(proctable, "own_number", {71: 1, 72: 2}.get)
+    monkeypatch.setattr(process_table, "own_number", {71: 1, 72: 2}.get)
     job = start(world)
     world.family = [proc(70), proc(71, name="cfp-init"), proc(72, name="cfp-init"), proc(73)]
     job.kill("killed", "enough")
@@ -163,7 +169,7 @@ def test_limits_are_looked_at_when_they_can_be_reached(world):
     assert 0.05 <= job.next_look_s - world.now_s <= 0.5
     world.family = [proc(70, cpu_s=600.0), proc(71, cpu_s=500.0)]
     job.step()
-    assert (job.phase, job.report()["ended"]) == (Phase.KILLING, Ended.CPU_DEADLINE)
+    assert (job.phase, job.report()["ended"]) == (JobPhase.KILLING, ExitKind.CPU_DEADLINE)
     quiet = start(world)
     assert quiet.next_look_s == world.now_s + 60.0
 
@@ -176,13 +182,13 @@ def test_who_is_at_rest_is_looked_at_when_the_wall_limit_is_reached(world):
     assert job.next_look_s == world.now_s + 60
     world.family = [proc(70, rss_bytes=9000, cpu_s=100)]
     job.step()
-    assert job.phase is Phase.RUNNING
+    assert job.phase is JobPhase.RUNNING
     world.now_s += 60
     job.step()
-    assert job.phase is Phase.KILLING
+    assert job.phase is JobPhase.KILLING
 
 
-@pytest.mark.parametrize(("status", "ended"), [(0, Ended.EXITED), (signal.SIGSEGV, Ended.SIGNALLED)])
+@pytest.mark.parametrize(("status", "ended"), [(0, ExitKind.EXITED), (signal.SIGSEGV, ExitKind.SIGNALLED)])
 def test_who_ends_before_the_kill_has_ended_by_itself(world, status, ended):
     job = start(world)
     job.kill("killed", "no longer needed")
@@ -202,8 +208,8 @@ def test_the_words_of_the_reports_are_the_model_s(world):
         "exited",
         "signalled",
     ):
-        assert Ended(word)
-    assert Ended(job.report()["ended"])
+        assert ExitKind(word)
+    assert ExitKind(job.report()["ended"])
 
 
 @pytest.mark.parametrize(

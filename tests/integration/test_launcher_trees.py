@@ -13,9 +13,9 @@ import anyio
 import pytest
 from process_support import alive, door, mark, running
 
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Command, Limits
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
 
 __all__ = ["door", "mark"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -45,19 +45,19 @@ while True:
 """
 
 
-def python(code: str, *arguments: str, mark: str = "", **limits: float) -> Command:
-    return Command(
+def python(code: str, *arguments: str, mark: str = "", **limits: float) -> ChildCommand:
+    return ChildCommand(
         argv=(sys.executable, "-I", "-S", "-c", code, *arguments),
         cwd=Path("/"),
         environment={"MARK": mark},
-        limits=Limits(**{"wall_s": 60.0, **limits}),
+        limits=ProcessLimits(**{"wall_s": 60.0, **limits}),
     )
 
 
 async def test_cpu_deadline(mark):
     async with open_launcher() as launcher:
         end = await launcher.run(python("while True: pass", mark=mark, cpu_s=0.3))
-    assert end.ended is Ended.CPU_DEADLINE
+    assert end.ended is ExitKind.CPU_DEADLINE
     assert end.cpu_ns >= 300_000_000
     assert end.cpu_ns < 3_000_000_000
 
@@ -66,7 +66,7 @@ async def test_cpu_of_descendants_counts(mark):
     code = "import os, signal\nif os.fork() == 0:\n  os.setsid()\n  while True: pass\nsignal.pause()"
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, mark=mark, cpu_s=0.3))
-    assert end.ended is Ended.CPU_DEADLINE
+    assert end.ended is ExitKind.CPU_DEADLINE
 
 
 async def test_wall_deadline_kills_a_chain_of_children(mark):
@@ -81,7 +81,7 @@ signal.pause()
 """
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, mark=mark, wall_s=0.3))
-    assert (end.ended, end.leaked, end.unkillable) == (Ended.WALL_DEADLINE, (), ())
+    assert (end.ended, end.leaked, end.unkillable) == (ExitKind.WALL_DEADLINE, (), ())
 
 
 async def test_memory_of_the_tree_is_limited(mark):
@@ -90,7 +90,7 @@ async def test_memory_of_the_tree_is_limited(mark):
     )
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, mark=mark, memory_bytes=150_000_000))
-    assert end.ended is Ended.MEMORY_LIMIT
+    assert end.ended is ExitKind.MEMORY_LIMIT
     assert "MiB" in end.message
 
 
@@ -106,14 +106,14 @@ for _ in range(3): os.wait()
 """
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, mark=mark, memory_bytes=200_000_000))
-    assert (end.ended, end.message) == (Ended.EXITED, "")
+    assert (end.ended, end.message) == (ExitKind.EXITED, "")
 
 
 async def test_a_daemon_that_holds_stdout_is_killed_and_named(mark):
     async with open_launcher() as launcher:
         end = await launcher.run(python(DAEMON.format(hide="", then=""), mark=mark))
     pid = end.stdout.strip()
-    assert (end.ended, end.status) == (Ended.EXITED, 0)
+    assert (end.ended, end.status) == (ExitKind.EXITED, 0)
     assert [name.split()[0] for name in end.leaked] == [pid]
     assert not running(int(pid))
 
@@ -140,13 +140,13 @@ if os.fork() == 0:
 """
     async with open_launcher() as launcher:
         end = await launcher.run(python(code, mark=mark))
-    assert (end.ended, end.leaked) == (Ended.EXITED, ())
+    assert (end.ended, end.leaked) == (ExitKind.EXITED, ())
 
 
 async def test_a_hopping_process_is_caught(mark):
     async with open_launcher() as launcher:
         end = await launcher.run(python(HOPPER, mark=mark))
-    assert end.ended is Ended.EXITED
+    assert end.ended is ExitKind.EXITED
     assert end.leaked
     assert end.unkillable == ()
 
@@ -166,7 +166,7 @@ signal.pause()
             assert len(alive(mark)) == 2
             tasks.cancel_scope.cancel()
         assert not alive(mark)
-        assert (await launcher.run(python("pass", mark=mark))).ended is Ended.EXITED
+        assert (await launcher.run(python("pass", mark=mark))).ended is ExitKind.EXITED
 
 
 async def test_an_error_in_the_block_kills_the_trees(mark, door):
@@ -186,9 +186,9 @@ async def test_an_error_in_the_block_kills_the_trees(mark, door):
 EVALUATOR = """
 import anyio, sys
 from pathlib import Path
-from codeflash_parallel.model.workspace import Command, Limits
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.proctable import pids
+from codeflash_parallel.result.runtime_protocols import Command, Limits
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.process.process_table import pids
 
 async def main():
     async with open_launcher() as launcher, anyio.create_task_group() as tasks:

@@ -14,17 +14,17 @@ from process_support import mark
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel.behavior.faults import machinery_fault
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.engine.shortage import charged, short_of
-from codeflash_parallel.engine.supplies import read_supply
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.evidence import FailedTest
-from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.workspace import Command, Limits
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.integrity.process_faults import machinery_fault
+from codeflash_parallel.check.resources.resource_reader import read_supply
+from codeflash_parallel.check.resources.shortage_attribution import charged, short_of
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_session import RunnerSession
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.check_evidence import FailedTest
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
 
 __all__ = ["mark"]
 
@@ -32,12 +32,12 @@ MIB = 1 << 20
 DEFAULT = "import resource, signal, sys\n"
 
 
-def python(code: str, *arguments: str, mark: str, **limits: float) -> Command:
-    return Command(
+def python(code: str, *arguments: str, mark: str, **limits: float) -> ChildCommand:
+    return ChildCommand(
         argv=(sys.executable, "-I", "-S", "-c", code, *arguments),
         cwd=Path("/"),
         environment={"MARK": mark},
-        limits=Limits(**{"wall_s": 30.0, **limits}),
+        limits=ProcessLimits(**{"wall_s": 30.0, **limits}),
     )
 
 
@@ -128,7 +128,7 @@ async def test_each_end_has_its_own_code(mark: str, end: str) -> None:
     program, limits, code, words = ENDS[end]
     async with open_launcher() as launcher:
         done = await launcher.run(python(program, mark=mark, **limits))
-    fault = machinery_fault(Session(report=GuestReport(), exit=done))
+    fault = machinery_fault(RunnerSession(report=RunnerReport(), exit=done))
     assert fault is not None
     assert (fault.code, words in fault.reason) == (code, True), fault
 
@@ -141,7 +141,7 @@ async def test_what_the_kernel_kills_for_want_of_memory_is_the_machine_s(
     program = "import sys\nopen(sys.argv[1], 'w').write('0')\nhoard = bytearray(200_000_000)"
     async with open_launcher() as launcher:
         done = await launcher.run(python(program, str(memory_group / "cgroup.procs"), mark=mark))
-    fault = machinery_fault(Session(report=GuestReport(), exit=done))
+    fault = machinery_fault(RunnerSession(report=RunnerReport(), exit=done))
     assert fault is not None
     assert fault.code is Code.INFRA_MEMORY, done
 
@@ -156,7 +156,7 @@ async def test_who_kills_himself_has_crashed(tmp_path: Path) -> None:
     async with Evaluator(project, settings) as evaluator:
         result = await evaluator.evaluate([one], race=RaceMode.CHECK)
     (killed,) = result.candidates
-    assert (killed.status, killed.code) == (Status.REJECTED, Code.CRASHED), killed.reason
+    assert (killed.status, killed.code) == (CandidateStatus.REJECTED, Code.CRASHED), killed.reason
     assert "SIGKILL" in killed.reason
     assert "3 attempts" in killed.reason
 

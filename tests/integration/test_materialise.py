@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, make, request, world
 
-from codeflash_parallel.model.candidate import (
+from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
+    CandidateOrigin,
     FileText,
     FileTexts,
     GitRef,
-    Origin,
     PatchText,
     Replacement,
     Unappliable,
     digest_of,
 )
-from codeflash_parallel.worktrees.git import Git
+from codeflash_parallel.workspace.git.git_client import Git
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -62,7 +62,7 @@ async def test_a_patch_becomes_edits(world: World) -> None:
     made = await only(world, PatchText(patch=patch))
     assert edits_of(made) == {"README": None, "pkg/mod.py": FASTER.encode(), "pkg/new.py": b"new = 1"}
     assert isinstance(made, Candidate)
-    assert made.origin is Origin.PATCH
+    assert made.origin is CandidateOrigin.PATCH
     assert [e.old_digest for e in made.edits] == [digest_of(b"read\n"), digest_of(MODULE.encode()), None]
     assert "--- a/pkg/mod.py\n+++ b/pkg/mod.py" in made.diff
     assert "\\ No newline at end of file" in made.diff
@@ -339,7 +339,7 @@ async def test_a_ref_is_what_it_changed_since_it_left(world: World) -> None:
         made = await make(mirror, snapshot, GitRef(ref="faster"))
         assert edits_of(made) == {"pkg/mod.py": FASTER.encode()}
         assert isinstance(made, Candidate)
-        assert made.origin is Origin.REF
+        assert made.origin is CandidateOrigin.REF
         refused(await make(mirror, snapshot, GitRef(ref="no-such-ref")), "DOES_NOT_APPLY", "no-such-ref")
         refused(await make(mirror, snapshot, GitRef(ref="--all")), "DOES_NOT_APPLY")
         refused(await make(mirror, snapshot, GitRef(ref="unrelated")), "DOES_NOT_APPLY", "common ancestor")

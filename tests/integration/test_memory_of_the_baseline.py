@@ -17,9 +17,9 @@ from codeflash_parallel import (
     Submission,
     UsageError,
 )
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import CandidateStatus
 
 pytestmark = [pytest.mark.engine, pytest.mark.anyio]
 
@@ -39,7 +39,7 @@ async def check(project: Path, cache: Path, memory_limit: int) -> RunResult:
         cache_dir=str(cache),
         parallel_candidates=1,
         memory_limit=memory_limit,
-        compare=Compare.PASS_FAIL,
+        compare=ComparisonMode.PASS_FAIL,
     )
     fast = Submission(id=CandidateId("fast"), content=Replacement(code=FAST_TOTAL))
     async with Evaluator(project, settings) as evaluator:
@@ -51,7 +51,7 @@ async def test_a_limit_below_what_the_baseline_takes_is_refused(tmp_path: Path, 
     project = make_project(tmp_path / "project")
     if is_known:
         result = await check(project, tmp_path / "cache", 0)
-        assert result.candidates[0].status is Status.UNDECIDED
+        assert result.candidates[0].status is CandidateStatus.UNDECIDED
     with pytest.raises(
         UsageError, match="memory_limit is 24 MiB, and the baseline's own tests take"
     ) as caught:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, request, tree, world
 
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.worktrees.repository import find_repository
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.workspace.git.repository import find_repository
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]

@@ -11,7 +11,7 @@ import codeflash_parallel
 
 NOXFILE = """
 import nox
-from codeflash_parallel.adapters.nox import evaluate_session
+from codeflash_parallel.hosts.nox import evaluate_session
 
 @nox.session(venv_backend="none")
 def bare(session):

@@ -9,9 +9,9 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, Replacement, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.events import Event, RaceProgress
-from codeflash_parallel.model.outcome import Code, Verdict
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.events import Event, RaceProgress
+from codeflash_parallel.result.outcome_codes import Code, Verdict
 
 pytestmark = [pytest.mark.engine, pytest.mark.anyio]
 

@@ -8,8 +8,8 @@ import pytest
 from projects import make_project
 from test_engine_serving import candidate, judged, settings
 
-from codeflash_parallel.model.outcome import Code, Level
-from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.result.result_model import RunResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

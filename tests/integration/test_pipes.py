@@ -11,17 +11,17 @@ from contextlib import ExitStack, closing, suppress
 import anyio
 import pytest
 
-from codeflash_parallel.model.workspace import Limits
-from codeflash_parallel.process.connection import Connection, Marks
-from codeflash_parallel.process.streams import (
+from codeflash_parallel.process.launcher.child_connection import ChildConnection, ProcessMarkers
+from codeflash_parallel.process.launcher.pipe_reader import (
     AS_MADE,
     CHUNK_BYTES,
     RECORDS_BYTES,
-    Drain,
-    Outlet,
+    BoundedOutput,
+    OutputPipe,
     PipeMemory,
-    Records,
+    PipeReader,
 )
+from codeflash_parallel.result.runtime_protocols import ProcessLimits
 
 #: A user who owns nothing: the kernel counts the pipes of each user, and of root none.
 NOBODY_ELSE = 54_321
@@ -45,13 +45,13 @@ def room_bytes(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def records(room_bytes: int) -> Records:
-    return Records(2 * room_bytes)
+def records(room_bytes: int) -> BoundedOutput:
+    return BoundedOutput(2 * room_bytes)
 
 
 @pytest.fixture
-def outlet(records: Records, room_bytes: int) -> Iterator[Outlet]:
-    with closing(Outlet(records, room_bytes)) as outlet:
+def outlet(records: BoundedOutput, room_bytes: int) -> Iterator[OutputPipe]:
+    with closing(OutputPipe(records, room_bytes)) as outlet:
         os.set_blocking(outlet.write_end, False)
         yield outlet
 
@@ -68,11 +68,13 @@ def held_by_a_new_pipe() -> int:
     return held
 
 
-def test_a_child_is_not_stopped_before_the_pipe_is_full(outlet: Outlet, room_bytes: int) -> None:
+def test_a_child_is_not_stopped_before_the_pipe_is_full(outlet: OutputPipe, room_bytes: int) -> None:
     assert os.write(outlet.write_end, bytes(2 * room_bytes)) == room_bytes
 
 
-def test_closing_takes_all_that_is_in_the_pipe(outlet: Outlet, records: Records, room_bytes: int) -> None:
+def test_closing_takes_all_that_is_in_the_pipe(
+    outlet: OutputPipe, records: BoundedOutput, room_bytes: int
+) -> None:
     os.write(outlet.write_end, bytes(room_bytes))
     outlet.close()
     assert len(records.content()) == room_bytes
@@ -83,18 +85,18 @@ async def test_many_slots_leave_the_tests_pipes_as_large_as_usual() -> None:
     usual = held_by_a_new_pipe()
     with ExitStack() as stack:
         for number in range(24 * 5):  # of each slot four templates and a check
-            connection = Connection(number, Marks(marker="", tag=0), Limits(wall_s=1.0))
+            connection = ChildConnection(number, ProcessMarkers(marker="", tag=0), ProcessLimits(wall_s=1.0))
             stack.callback(connection.close)
             connection.connect([*PIPES, "control"] if number % 5 else PIPES)
             connection.handed_over()
         assert held_by_a_new_pipe() == usual
-    with closing(Outlet(Records(1), RECORDS_BYTES)) as outlet:  # what was closed counts no more
+    with closing(OutputPipe(BoundedOutput(1), RECORDS_BYTES)) as outlet:  # what was closed counts no more
         assert held_by(outlet.fileno()) == RECORDS_BYTES
 
 
 @pytest.mark.anyio
 async def test_who_is_there_for_long_holds_no_more_than_usual() -> None:
-    connection = Connection(1, Marks(marker="", tag=0), Limits(wall_s=1.0))
+    connection = ChildConnection(1, ProcessMarkers(marker="", tag=0), ProcessLimits(wall_s=1.0))
     with closing(connection):
         connection.connect([*PIPES, "control"])
         ends = [end for name, end in connection.descriptors().items() if name != "control"]
@@ -126,8 +128,8 @@ async def test_who_fills_a_small_pipe_is_not_kept_waiting(monkeypatch: pytest.Mo
         pauses.append(seconds)
 
     monkeypatch.setattr(anyio, "sleep", pause)
-    records = Records(1 << 20)
-    with closing(Outlet(records, AS_MADE)) as outlet, closing(Drain([outlet])) as drain:
+    records = BoundedOutput(1 << 20)
+    with closing(OutputPipe(records, AS_MADE)) as outlet, closing(PipeReader([outlet])) as drain:
         fcntl.fcntl(outlet.fileno(), fcntl.F_SETPIPE_SZ, 8192)  # as the kernel makes it where memory is spent
         writer = threading.Thread(target=os.write, args=(outlet.write_end, bytes(32 * 8192)))
         writer.start()

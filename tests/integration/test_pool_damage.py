@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from worktree_support import MODULE, World, environment_for, git, request, world
 
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.worktrees.pool import Slot, open_pool
-from codeflash_parallel.worktrees.slot import SlotBroken
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.workspace.slot.slot import SlotBroken
+from codeflash_parallel.workspace.slot_pool import Slot, open_pool
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -172,7 +172,7 @@ async def test_a_full_disk_is_said_in_one_line(world: World, monkeypatch: pytest
 
     async with world.mirror() as mirror:
         snapshot = await mirror.snapshot(request())
-        monkeypatch.setattr("codeflash_parallel.worktrees.maker._age", full)
+        monkeypatch.setattr("codeflash_parallel.workspace.slot.slot_factory._age", full)
         with pytest.raises(EnvironmentFault) as caught:
             async with world.pool(mirror, snapshot):
                 pass

@@ -8,13 +8,13 @@ import anyio
 import pytest
 from worktree_support import World, request, world
 
-from codeflash_parallel.worktrees.pool import Pool
+from codeflash_parallel.workspace.slot_pool import SlotPool
 
 __all__ = ["world"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
-async def _visit(pool: Pool, name: int, seen: list[int], rounds: int = 1) -> None:
+async def _visit(pool: SlotPool, name: int, seen: list[int], rounds: int = 1) -> None:
     for _ in range(rounds):
         async with pool.acquire() as slot:
             assert not (slot.workspace.root / "mark").exists()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.doctor_checks.interpreter_probe import versions, why_not_warm
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.cli.probes import versions, why_not_warm
 
 HERE = Path(sys.executable)
 

@@ -12,15 +12,20 @@ from pathlib import Path
 import pytest
 
 import codeflash_parallel
-from codeflash_parallel.model.candidate import CandidateId, PatchText, Replacement
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.line_profile import LineProfile, LineTiming
-from codeflash_parallel.model.providers import Answer, RefinementKind, RefinementRequest, RepairRequest
-from codeflash_parallel.model.result import Speedup
-from codeflash_parallel.repair.answers import MalformedAnswer
-from codeflash_parallel.repair.children import Children, ProviderFailed
-from codeflash_parallel.repair.commands import CommandRepairer, command_refiner, command_repairer
-from codeflash_parallel.repair.worker import load_callable
+from codeflash_parallel.repair.command_providers import CommandRepairer, command_refiner, command_repairer
+from codeflash_parallel.repair.provider_answers import MalformedAnswer
+from codeflash_parallel.repair.provider_processes import CommandFailure, ProviderProcesses
+from codeflash_parallel.repair.provider_protocol import (
+    Answer,
+    RefinementKind,
+    RefinementRequest,
+    RepairRequest,
+)
+from codeflash_parallel.repair.python_provider_worker import load_callable
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Replacement
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.result_model import Speedup
 
 LONG_S = 60.0
 
@@ -82,7 +87,7 @@ def test_a_refine_command_gets_the_batch(tmp_path):
     ],
 )
 def test_failures_say_why(tmp_path, body, error):
-    with pytest.raises((ProviderFailed, MalformedAnswer), match=error):
+    with pytest.raises((CommandFailure, MalformedAnswer), match=error):
         ask(script(tmp_path, body))
 
 
@@ -111,7 +116,7 @@ def gone(reader):
 
 def test_a_hanging_command_and_what_it_started_are_killed_at_the_deadline(alive):
     hold, reader = alive
-    with pytest.raises(ProviderFailed, match=r"within 1 s"):
+    with pytest.raises(CommandFailure, match=r"within 1 s"):
         CommandRepairer(argv=("/bin/sh", "-c", f"{hold}; sleep 600 & wait"), deadline_s=1.0)(REPAIR)
     assert gone(reader)
 
@@ -126,13 +131,13 @@ def test_what_a_finished_command_left_running_is_killed_and_waited_for_by_nobody
 def test_closing_kills_what_runs_and_starts_nothing_more(tmp_path):
     started = tmp_path / "started"
     os.mkfifo(started)
-    children = Children()
+    children = ProviderProcesses()
     errors: list[BaseException] = []
 
     def work():
         try:
             children.ask(["/bin/sh", "-c", f"echo > {started}; sleep 600"], b"", deadline_s=LONG_S)
-        except ProviderFailed as error:
+        except CommandFailure as error:
             errors.append(error)
 
     thread = threading.Thread(target=work)
@@ -142,7 +147,7 @@ def test_closing_kills_what_runs_and_starts_nothing_more(tmp_path):
     thread.join(LONG_S)
     assert not thread.is_alive()
     assert "exit status -9" in str(errors[0])
-    with pytest.raises(ProviderFailed, match="over"):
+    with pytest.raises(CommandFailure, match="over"):
         children.ask(["true"], b"", deadline_s=LONG_S)
 
 
@@ -151,7 +156,7 @@ def test_a_command_dies_with_the_process_that_asked(tmp_path, alive):
     started = tmp_path / "started"
     os.mkfifo(started)
     program = (
-        "from codeflash_parallel.repair.children import Children\n"
+        "from codeflash_parallel.repair.provider_processes import Children\n"
         f"Children().ask(['/bin/sh', '-c', '{hold}; echo > {started}; exec sleep 600'], b'', deadline_s=600)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(codeflash_parallel.__file__).parents[1])}
@@ -212,7 +217,7 @@ def test_a_python_provider_is_called_in_a_process_of_its_own(provider):
     ],
 )
 def test_a_python_provider_that_misbehaves_says_why(provider, name, error):
-    with pytest.raises(ProviderFailed, match=error):
+    with pytest.raises(CommandFailure, match=error):
         ask(f"provider.py:{name}", cwd=str(provider))
 
 
@@ -230,7 +235,7 @@ def test_a_program_that_vanishes_later_is_a_failed_request(tmp_path):
     repairer = command_repairer(str(path), deadline_s=LONG_S)
     assert repairer(REPAIR) == ()
     path.unlink()
-    with pytest.raises(ProviderFailed, match="No such file"):
+    with pytest.raises(CommandFailure, match="No such file"):
         repairer(REPAIR)
 
 

@@ -6,16 +6,16 @@ import json
 import re
 from pathlib import Path
 
-from codeflash_parallel.model.candidate import FileTexts, PatchText, Replacement
-from codeflash_parallel.repair.answers import MAX_ANSWERS
 from codeflash_parallel.repair.broker import MAX_ABANDONED
-from codeflash_parallel.repair.wire import (
+from codeflash_parallel.repair.protocol import (
     read_answers,
     read_refinements,
     read_repair,
     refinement_document,
     repair_document,
 )
+from codeflash_parallel.repair.provider_answers import MAX_ANSWERS
+from codeflash_parallel.result.candidate.candidate_model import FileTexts, PatchText, Replacement
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")
 REPAIR, REFINEMENT, ANSWERS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

@@ -20,10 +20,10 @@ from codeflash_parallel import (
     Settings,
     Submission,
 )
-from codeflash_parallel.engine import race_phase
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.providers import RefinementKind
+from codeflash_parallel.repair.provider_protocol import RefinementKind
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.run.race_phase import race_coordinator
 
 pytestmark = pytest.mark.engine
 
@@ -77,8 +77,8 @@ async def test_a_repair_has_evidence_and_comes_back_as_a_candidate(shop: Path) -
     assert "sum(values)" in request.diff
     assert "sum(values)" in dict(request.source)["shop/sums.py"]
     wrong, repaired = result.candidates
-    assert (wrong.status, wrong.code) == (Status.REJECTED, Code.TESTS_FAILED)
-    assert (repaired.status, repaired.origin) == (Status.UNDECIDED, Origin.REPAIR)
+    assert (wrong.status, wrong.code) == (CandidateStatus.REJECTED, Code.TESTS_FAILED)
+    assert (repaired.status, repaired.origin) == (CandidateStatus.UNDECIDED, CandidateOrigin.REPAIR)
     assert (repaired.id, repaired.parent, repaired.lineage) == ("wrong-repaired", "wrong", ("wrong",))
     assert repaired.explanation == "square them"
 
@@ -127,7 +127,9 @@ async def test_a_provider_that_fails_costs_its_own_request_only(shop: Path) -> N
             result = await evaluator.evaluate(submissions, repairer=repair, race=RaceMode.CHECK)
     finally:
         release.set()
-    assert [c.status for c in result.candidates] == [Status.REJECTED] * 3 + [Status.UNDECIDED]
+    assert [c.status for c in result.candidates] == [CandidateStatus.REJECTED] * 3 + [
+        CandidateStatus.UNDECIDED
+    ]
     said = " ".join(result.warnings)
     assert "no idea" in said
     assert "expected an Answer" in said
@@ -143,7 +145,7 @@ async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancest
     project = make_project(tmp_path / "project", **texts)
     layers = {"first": 100}
     speedups = {"first": 400 / 100}
-    monkeypatch.setattr(race_phase, "_race", simulated(speedups))
+    monkeypatch.setattr(race_coordinator, "_race", simulated(speedups))
     batches: list[Sequence[RefinementRequest]] = []
 
     def refine(requests: Sequence[RefinementRequest]) -> list[Answer]:
@@ -173,5 +175,5 @@ async def test_a_refinement_needs_the_profile_and_adaptive_ones_see_their_ancest
     assert all(a.speedup is not None for a in requests[2].ancestry)
     assert result.verdict in {Verdict.WINNER, Verdict.TIE}
     assert result.winner != "first"
-    derived = [c for c in result.candidates if c.origin is Origin.REFINEMENT]
+    derived = [c for c in result.candidates if c.origin is CandidateOrigin.REFINEMENT]
     assert [c.parent for c in derived[:2]] == ["first", "first-refined"]

@@ -7,15 +7,10 @@ from pathlib import Path
 import pytest
 from queue_lab import open_lab
 
-from codeflash_parallel.evalqueue.database import NAME, connect
-from codeflash_parallel.evalqueue.refusals import (
-    LeaseLost,
-)
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import (
-    JobState,
-    Waiting,
-)
+from codeflash_parallel.queue.database.connection import NAME, connect
+from codeflash_parallel.queue.errors import LeaseLost
+from codeflash_parallel.queue.jobs import JobState, WaitReason
+from codeflash_parallel.result.errors import UsageError
 
 HOUR_S = 3600.0
 
@@ -46,7 +41,7 @@ def test_faults_of_the_machine_have_a_budget_of_their_own_pauses_and_no_price(tm
         assert lab.fail(lab.claimed(), machinery=True, fault="INFRA_DISK") == JobState.QUEUED
         assert vtimes(tmp_path) == before
         assert lab.claim() is None
-        assert lab.store.place(job.job_id, lab.now()).reason is Waiting.BACKOFF
+        assert lab.store.place(job.job_id, lab.now()).reason is WaitReason.BACKOFF
         pause_s = lab.store.next_change(lab.now())
         assert pause_s == 2.0
         lab.now(later_s=pause_s)

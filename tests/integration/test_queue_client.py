@@ -24,11 +24,11 @@ from codeflash_parallel import (
     UnknownJob,
     UsageError,
 )
-from codeflash_parallel.evalqueue.calls import DaemonInfo
-from codeflash_parallel.evalqueue.link import socket_of
-from codeflash_parallel.evalqueue.protocol import alive_line, answer_line
-from codeflash_parallel.evalqueue.refusals import NoQueue
-from codeflash_parallel.model.jobs import JobRequest, Waiting
+from codeflash_parallel.queue.client.daemon_connection import socket_of
+from codeflash_parallel.queue.errors import NoQueue
+from codeflash_parallel.queue.jobs import JobRequest, WaitReason
+from codeflash_parallel.queue.protocol.messages import DaemonInfo
+from codeflash_parallel.queue.protocol.wire_format import alive_line, answer_line
 
 REQUEST = JobRequest(kind=JobKind.CHECK, key="a" * 64, payload="{}", submitter="me")
 INFO = DaemonInfo(pid=1, version="x", slots=1, slots_busy=0)
@@ -85,7 +85,7 @@ def test_without_a_daemon_jobs_are_kept_and_nobody_waits(folder: Path) -> None:
     with EvalQueueClient(folder) as client:
         assert client.daemon is None
         future = client.submit(REQUEST)
-        assert (future.receipt.is_new, future.receipt.place.reason) == (True, Waiting.NO_DAEMON)
+        assert (future.receipt.is_new, future.receipt.place.reason) == (True, WaitReason.NO_DAEMON)
         assert not future.done()
         assert client.submit(REQUEST).job_id == future.job_id
         assert [(job.job_id, job.payload) for job in client.list(submitter="me")] == [(future.job_id, "")]
@@ -142,7 +142,7 @@ async def test_the_same_without_threads_of_one_s_own(folder: Path) -> None:
 
 
 def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.1)
+    monkeypatch.setattr("codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.1)
     with fake(folder, lambda _connection: None):
         calls: list[Calls] = [
             lambda client: client.daemon,
@@ -157,7 +157,7 @@ def test_a_silent_daemon_is_stalled(folder: Path, monkeypatch: pytest.MonkeyPatc
 async def test_a_silent_daemon_is_stalled_for_tasks_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.1)
+    monkeypatch.setattr("codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.1)
     with fake(folder, lambda _connection: None):
         async with AsyncEvalQueueClient(folder) as client:
             with pytest.raises(EnvironmentFault) as caught:
@@ -174,7 +174,9 @@ def _slowly(connection: socket.socket) -> None:
 
 
 def test_a_slow_daemon_that_says_so_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeflash_parallel.evalqueue.link.STALLED_S", 0.4)  # less than the answer takes
+    monkeypatch.setattr(
+        "codeflash_parallel.queue.client.daemon_connection.STALLED_S", 0.4
+    )  # less than the answer takes
     with fake(folder, _slowly), EvalQueueClient(folder) as client:
         assert client.daemon == INFO
 

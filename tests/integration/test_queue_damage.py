@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from queue_lab import SetClock, lived_in, open_lab
 
-from codeflash_parallel.evalqueue import schema
-from codeflash_parallel.evalqueue.database import NAME, connect
-from codeflash_parallel.evalqueue.opening import Check
-from codeflash_parallel.evalqueue.refusals import OtherQueueVersion, QueueDamaged
+from codeflash_parallel.queue.database import schema
+from codeflash_parallel.queue.database.connection import NAME, connect
+from codeflash_parallel.queue.database.file_setup import DatabaseFileCheck
+from codeflash_parallel.queue.errors import OtherQueueVersion, QueueDamaged
 
 
 def spoil(path: Path) -> None:
@@ -83,7 +83,7 @@ def test_damage_that_is_met_later_is_told(tmp_path: Path):
     with open_lab(tmp_path, now) as lab:
         for _ in range(50):
             lab.submit(payload="x" * 5000)
-    with open_lab(tmp_path, now, check=Check.HEADER) as lab:
+    with open_lab(tmp_path, now, check=DatabaseFileCheck.HEADER) as lab:
         spoil(tmp_path / NAME)
         with pytest.raises(QueueDamaged):
             lab.store.jobs()

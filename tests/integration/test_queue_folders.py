@@ -9,8 +9,8 @@ import pytest
 from queue_lab import open_lab, request
 
 from codeflash_parallel import AsyncEvalQueueClient, EnvironmentFault, EvalQueueClient, Settings, UsageError
-from codeflash_parallel.evalqueue.database import NAME
-from codeflash_parallel.service.daemon import ServeOptions, open_daemon
+from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
+from codeflash_parallel.queue.database.connection import NAME
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

@@ -7,26 +7,14 @@ from pathlib import Path
 import pytest
 from queue_lab import ALL, SetClock, open_lab, request
 
-from codeflash_parallel.evalqueue.refusals import (
-    BudgetSpent,
-    QueueFull,
-    RateLimited,
-    SubmitterLimit,
-    UnknownKind,
-)
-from codeflash_parallel.model.jobs import (
-    Budget,
-    JobKind,
-    JobState,
-    Overflow,
-    Waiting,
-)
+from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, SubmitterLimit, UnknownKind
+from codeflash_parallel.queue.jobs import Budget, JobKind, JobState, Overflow, WaitReason
 
 
 def test_a_job_that_starts_later_is_in_nobodys_way_and_joins_the_end(tmp_path: Path):
     with open_lab(tmp_path, max_concurrent=1) as lab:
         later = lab.submit("a", start_after_s=60.0)
-        assert lab.store.place(later.job_id, lab.now()).reason is Waiting.LATER
+        assert lab.store.place(later.job_id, lab.now()).reason is WaitReason.LATER
         assert lab.store.next_change(lab.now()) == 60.0
         assert lab.claim() is None
         others = [lab.submit("a") for _ in range(2)]
@@ -48,8 +36,8 @@ def test_limits_of_a_submitter_and_of_a_kind_block_nobody_else(tmp_path: Path):
         started = {lab.claimed().job_id for _ in range(3)}
         assert started == {flood[0].job_id, races[0].job_id, free.job_id}
         assert lab.claim() is None
-        assert lab.store.place(flood[1].job_id, lab.now()).reason is Waiting.SUBMITTER
-        assert lab.store.place(races[1].job_id, lab.now()).reason is Waiting.KIND
+        assert lab.store.place(flood[1].job_id, lab.now()).reason is WaitReason.SUBMITTER
+        assert lab.store.place(races[1].job_id, lab.now()).reason is WaitReason.KIND
 
 
 def test_who_is_held_back_by_a_limit_of_its_own_saves_nothing_up(tmp_path: Path):
@@ -95,7 +83,7 @@ def test_all_slots_are_busy_and_a_finished_job_starts_the_next(tmp_path: Path):
         first, _ = lab.claimed(), lab.claimed()
         assert lab.claim() is None
         place = lab.store.place(jobs[2].job_id, lab.now())
-        assert (place.position, place.reason) == (1, Waiting.SLOTS)
+        assert (place.position, place.reason) == (1, WaitReason.SLOTS)
         lab.complete(first)
         assert lab.claimed().job_id == jobs[2].job_id
 
@@ -109,7 +97,7 @@ def test_a_rate_holds_starts_back_until_the_minute_is_over(tmp_path: Path):
         started = [lab.claimed().job_id for _ in range(2)]
         assert set(started) == {jobs[1].job_id, other.job_id}
         assert lab.claim() is None
-        assert lab.store.place(jobs[2].job_id, lab.now()).reason is Waiting.RATE
+        assert lab.store.place(jobs[2].job_id, lab.now()).reason is WaitReason.RATE
         assert lab.store.next_change(lab.now()) == 30.0  # the leases
         for job in lab.store.jobs(states={JobState.RUNNING}):
             lab.complete(job)
@@ -124,7 +112,7 @@ def test_a_paused_queue_takes_jobs_and_starts_none(tmp_path: Path):
         running = (lab.submit(), lab.claimed())[1]
         lab.store.pause(now())
         job = lab.submit()
-        assert lab.store.place(job.job_id, now()).reason is Waiting.PAUSED
+        assert lab.store.place(job.job_id, now()).reason is WaitReason.PAUSED
         assert lab.claim() is None
         lab.complete(running)
     with open_lab(tmp_path, now) as lab:

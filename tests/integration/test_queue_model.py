@@ -19,11 +19,11 @@ from queue_lab import ALL, Lab, SetClock, open_lab
 from simulated_queue import Entry, SimulatedQueue
 from simulated_store import Model, ModelJob
 
-from codeflash_parallel.evalqueue import schema
-from codeflash_parallel.evalqueue.opening import Check
-from codeflash_parallel.evalqueue.refusals import LeaseLost
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import Job, JobKind, JobRequest, JobState, Priority, Strategy
+from codeflash_parallel.queue.database import schema
+from codeflash_parallel.queue.database.file_setup import DatabaseFileCheck
+from codeflash_parallel.queue.errors import LeaseLost
+from codeflash_parallel.queue.jobs import Job, JobKind, JobRequest, JobState, Priority, Strategy
+from codeflash_parallel.result.errors import UsageError
 
 SLOTS = 3
 LEASE_S = 30.0
@@ -219,7 +219,7 @@ def test_store_and_simulation_serve_the_same_jobs(tmp_path: Path, seed: int):
         per_submitter_running=limits["per_submitter_running"], kind_limits=limits["kind_limits"],
     )  # fmt: skip
     done: Counter[str] = Counter()
-    with open_lab(tmp_path, now, check=Check.HEADER, queue_timeout=0.0, **limits) as lab:
+    with open_lab(tmp_path, now, check=DatabaseFileCheck.HEADER, queue_timeout=0.0, **limits) as lab:
         jobs: dict[int, Job] = {}
         for step in range(90):
             act = rng.choice(

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 from queue_lab import open_lab
 
-from codeflash_parallel.evalqueue.figures import prometheus
-from codeflash_parallel.model.jobs import (
-    Priority,
-    Strategy,
-)
+from codeflash_parallel.queue.jobs import Priority, Strategy
+from codeflash_parallel.queue.metrics import prometheus
 
 
 @pytest.mark.parametrize("strategy", Strategy)

@@ -12,10 +12,8 @@ from linearizable import check_history, record_history
 from queue_children import child, said
 from queue_lab import open_lab
 
-from codeflash_parallel.evalqueue.handover import turn
-from codeflash_parallel.evalqueue.refusals import (
-    QueueBusy,
-)
+from codeflash_parallel.queue.database.write_turn import turn
+from codeflash_parallel.queue.errors import QueueBusy
 
 
 def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: Path):
@@ -28,7 +26,7 @@ def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: 
         except Exception as error:
             print(error.code, flush=True)
     """
-    from codeflash_parallel.evalqueue.clock import now
+    from codeflash_parallel.queue.clock import now
 
     with open_lab(tmp_path, now, lease=0.2, heartbeat=0.1) as lab:
         lab.submit()
@@ -71,7 +69,7 @@ def test_one_that_is_stopped_in_the_line_holds_nobody_up_for_long(tmp_path: Path
     script = f"""
 import sys
 from pathlib import Path
-from codeflash_parallel.evalqueue.handover import turn
+from codeflash_parallel.queue.database.write_turn import turn
 with turn(Path({str(tmp_path / "turns")!r}), 5.0):
     print("mine", flush=True)
     sys.stdin.readline()
@@ -91,8 +89,8 @@ with turn(Path({str(tmp_path / "turns")!r}), 5.0):
 
 
 def test_the_file_held_by_one_that_is_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codeflash_parallel.evalqueue.database.TURN_S", 0.05)
-    monkeypatch.setattr("codeflash_parallel.evalqueue.database._BUSY_S", 0.05)
+    monkeypatch.setattr("codeflash_parallel.queue.database.connection.TURN_S", 0.05)
+    monkeypatch.setattr("codeflash_parallel.queue.database.connection._BUSY_S", 0.05)
     body = """
         with lab.store._database.changing(now()):
             print("inside", flush=True)

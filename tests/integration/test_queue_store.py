@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 from queue_lab import SetClock, open_lab, request
 
-from codeflash_parallel.evalqueue.database import NAME, connect
-from codeflash_parallel.evalqueue.refusals import (
-    LeaseLost,
-    UnknownJob,
-)
-from codeflash_parallel.evalqueue.store import Store
-from codeflash_parallel.model.jobs import (
-    JobState,
-    Priority,
-)
-from codeflash_parallel.model.queue_settings import QueueSettings
+from codeflash_parallel.queue.database.connection import NAME, connect
+from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
+from codeflash_parallel.queue.jobs import JobState, Priority
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.store import Store
 
 
 def test_a_job_goes_in_is_claimed_and_gets_its_result(tmp_path: Path):

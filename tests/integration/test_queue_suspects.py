@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from queue_lab import Lab, SetClock, open_lab
 
-from codeflash_parallel.model.jobs import Job, JobKind, JobState, Waiting
+from codeflash_parallel.queue.jobs import Job, JobKind, JobState, WaitReason
 
 
 def suspect(lab: Lab, submitter: str = "a") -> Job:
@@ -19,7 +19,7 @@ def suspect(lab: Lab, submitter: str = "a") -> Job:
     return lab.store.job(job.job_id)
 
 
-def reason(lab: Lab, job: Job) -> Waiting:
+def reason(lab: Lab, job: Job) -> WaitReason:
     return lab.store.place(job.job_id, lab.now()).reason
 
 
@@ -30,7 +30,7 @@ def test_a_suspect_waits_until_nothing_runs_and_nothing_starts_meanwhile(tmp_pat
         waits = suspect(lab, "c")
         later = lab.submit("d")
         assert lab.claim() is None
-        assert (reason(lab, waits), reason(lab, later)) == (Waiting.ALONE, Waiting.TURN)
+        assert (reason(lab, waits), reason(lab, later)) == (WaitReason.ALONE, WaitReason.TURN)
 
         lab.complete(running[runs.job_id])
         assert lab.claim() is None
@@ -39,7 +39,7 @@ def test_a_suspect_waits_until_nothing_runs_and_nothing_starts_meanwhile(tmp_pat
         assert alone.job_id == waits.job_id
 
         assert lab.claim() is None
-        assert reason(lab, later) is Waiting.ALONE
+        assert reason(lab, later) is WaitReason.ALONE
         lab.complete(alone)
         assert not lab.store.job(waits.job_id).suspect
         assert lab.claimed().job_id == later.job_id
@@ -60,12 +60,12 @@ def test_a_suspect_that_is_held_back_holds_nobody_up(tmp_path: Path) -> None:
         lab.store.abandon(first.job_id, first.fence, now())
     with open_lab(tmp_path, now, strategy="fifo", kind_limits={"check": 1}) as lab:
         other = lab.submit("c", kind=JobKind.RACE)
-        assert reason(lab, first) is Waiting.KIND
+        assert reason(lab, first) is WaitReason.KIND
         third = lab.claimed()
         assert third.job_id == other.job_id
         lab.complete(second)
         lab.submit("d", kind=JobKind.RACE)
-        assert (reason(lab, first), lab.claim()) == (Waiting.ALONE, None)
+        assert (reason(lab, first), lab.claim()) == (WaitReason.ALONE, None)
         lab.complete(third)
         assert lab.claimed().job_id == first.job_id
 

@@ -15,17 +15,18 @@ import anyio
 import pytest
 
 from codeflash_parallel import Evaluator
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.process.environment import QUIET_VARIABLE, SLOT_VARIABLE
-from codeflash_parallel.process.quiet import HostQuiet, NotKept, host_quiet
-from codeflash_parallel.service.daemon import ServeOptions, open_daemon
+from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.process.environment import SLOT_VARIABLE
+from codeflash_parallel.process.host_lock.reader_writer_lock import NoHostLock, ReaderWriterLock, host_quiet
+from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 HOLDER = """
 import anyio, sys
 from pathlib import Path
-from codeflash_parallel.process.quiet import HostQuiet
+from codeflash_parallel.process.host_lock.reader_writer_lock import HostQuiet
 
 async def main():
     quiet = HostQuiet(Path(sys.argv[1]))
@@ -48,7 +49,7 @@ class Room:
         self.checks = self.timed = self.most_checks = 0
         self.wrong = False
 
-    async def check(self, quiet: HostQuiet) -> None:
+    async def check(self, quiet: ReaderWriterLock) -> None:
         async with quiet.shared():
             self.checks += 1
             self.most_checks = max(self.most_checks, self.checks)
@@ -56,7 +57,7 @@ class Room:
             await anyio.sleep(0.002)  # gives the others a chance to be wrong
             self.checks -= 1
 
-    async def race(self, quiet: HostQuiet) -> None:
+    async def race(self, quiet: ReaderWriterLock) -> None:
         async with quiet.exclusive():
             self.timed += 1
             self.wrong |= self.timed > 1 or self.checks > 0
@@ -69,7 +70,7 @@ def overlaps(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 async def test_what_is_timed_is_alone(tmp_path: Path) -> None:
-    room, quiets = Room(), [HostQuiet(tmp_path) for _ in range(4)]
+    room, quiets = Room(), [ReaderWriterLock(tmp_path) for _ in range(4)]
 
     async with anyio.create_task_group() as tasks:
         for number in range(24):
@@ -88,11 +89,13 @@ async def test_what_is_timed_is_alone(tmp_path: Path) -> None:
 
 
 async def test_who_is_to_be_timed_goes_before_later_checks(tmp_path: Path) -> None:
-    quiet, order = HostQuiet(tmp_path), []
+    quiet, order = ReaderWriterLock(tmp_path), []
     waits = anyio.Event()
 
     async def race() -> None:
-        async with HostQuiet(tmp_path, lambda why: waits.set() if "checks" in why else None).exclusive():
+        async with ReaderWriterLock(
+            tmp_path, lambda why: waits.set() if "checks" in why else None
+        ).exclusive():
             order.append("race")
 
     async def late_check() -> None:
@@ -112,10 +115,10 @@ async def test_waiting_is_told(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def check() -> None:
-        async with HostQuiet(tmp_path, said.append).shared():
+        async with ReaderWriterLock(tmp_path, said.append).shared():
             pass
 
-    async with anyio.create_task_group() as tasks, HostQuiet(tmp_path).exclusive():
+    async with anyio.create_task_group() as tasks, ReaderWriterLock(tmp_path).exclusive():
         tasks.start_soon(check)
         await anyio.sleep(0.01)
         assert said == ["something is timed on this machine"]
@@ -129,27 +132,27 @@ async def test_the_death_of_a_holder_lets_the_others_in(tmp_path: Path, kind: st
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         with anyio.move_on_after(0.05) as scope:
-            async with HostQuiet(tmp_path).exclusive():
+            async with ReaderWriterLock(tmp_path).exclusive():
                 pytest.fail("it is not free")
         assert scope.cancelled_caught
         holder.kill()
     with anyio.fail_after(30):
-        async with HostQuiet(tmp_path).exclusive():
+        async with ReaderWriterLock(tmp_path).exclusive():
             pass
 
 
 async def test_it_is_free_again_after_an_error(tmp_path: Path) -> None:
     for kind in ("shared", "exclusive"):
         with pytest.raises(KeyError):
-            async with getattr(HostQuiet(tmp_path), kind)():
+            async with getattr(ReaderWriterLock(tmp_path), kind)():
                 raise KeyError(kind)
     with anyio.fail_after(30):
-        async with HostQuiet(tmp_path).exclusive():
+        async with ReaderWriterLock(tmp_path).exclusive():
             pass
 
 
 async def test_without_locks_one_enters_at_once() -> None:
-    async with NotKept().exclusive(), NotKept().exclusive(), NotKept().shared():
+    async with NoHostLock().exclusive(), NoHostLock().exclusive(), NoHostLock().shared():
         pass
 
 
@@ -158,7 +161,7 @@ async def test_without_locks_one_enters_at_once() -> None:
 
 def test_users_of_a_host_share_its_files_and_may_name_others(tmp_path: Path) -> None:
     quiet = host_quiet({QUIET_VARIABLE: str(tmp_path)})
-    assert isinstance(quiet, HostQuiet)
+    assert isinstance(quiet, ReaderWriterLock)
     names = sorted(tmp_path.iterdir())
     assert [path.suffix for path in names] == [".room", ".turn"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in names} == {0o644}
@@ -204,9 +207,9 @@ async def test_a_run_inside_of_a_check_does_not_wait_for_the_check(tmp_path: Pat
 
 async def test_who_holds_a_lock_for_ever_holds_up_nobody_for_ever(tmp_path: Path) -> None:
     said: list[str] = []
-    async with HostQuiet(tmp_path).exclusive():
+    async with ReaderWriterLock(tmp_path).exclusive():
         with anyio.fail_after(5):
-            async with HostQuiet(tmp_path, said.append, patience_s=0.02).shared():
+            async with ReaderWriterLock(tmp_path, said.append, patience_s=0.02).shared():
                 pass
     assert said == ["something is timed on this machine", GOES_ON, ""]
 
@@ -216,8 +219,8 @@ async def test_patience_is_one_for_all_blocks_until_the_locks_are_free_again(
     tmp_path: Path, held: str
 ) -> None:
     said: list[str] = []
-    quiet = HostQuiet(tmp_path, said.append, patience_s=0.02)
-    async with getattr(HostQuiet(tmp_path), held)():
+    quiet = ReaderWriterLock(tmp_path, said.append, patience_s=0.02)
+    async with getattr(ReaderWriterLock(tmp_path), held)():
         for _ in range(3):
             async with quiet.exclusive():
                 pass
@@ -226,7 +229,7 @@ async def test_patience_is_one_for_all_blocks_until_the_locks_are_free_again(
         assert (len(said), said.count(GOES_ON)) == (3, 1)
     async with quiet.exclusive():  # free again
         pass
-    async with getattr(HostQuiet(tmp_path), held)(), quiet.exclusive():
+    async with getattr(ReaderWriterLock(tmp_path), held)(), quiet.exclusive():
         assert said.count(GOES_ON) == 2
 
 
@@ -269,7 +272,7 @@ async def test_locks_that_cannot_be_opened_any_more_are_told(tmp_path: Path, kin
 
 
 async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None:
-    quiet, entered = HostQuiet(tmp_path), anyio.Event()
+    quiet, entered = ReaderWriterLock(tmp_path), anyio.Event()
 
     async def race() -> None:
         async with quiet.exclusive():
@@ -280,7 +283,7 @@ async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None
             tasks.start_soon(race)
             await anyio.sleep(0.02)
             (tmp_path / "quiet.room").unlink()
-            async with HostQuiet(tmp_path).shared():  # as whoever comes later sees it
+            async with ReaderWriterLock(tmp_path).shared():  # as whoever comes later sees it
                 pass
         with anyio.fail_after(5):
             await entered.wait()
@@ -288,13 +291,13 @@ async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None
 
 async def test_all_who_wait_say_so_once(tmp_path: Path) -> None:
     said: list[str] = []
-    quiet = HostQuiet(tmp_path, said.append)
+    quiet = ReaderWriterLock(tmp_path, said.append)
 
     async def check() -> None:
         async with quiet.shared():
             pass
 
-    async with anyio.create_task_group() as tasks, HostQuiet(tmp_path).exclusive():
+    async with anyio.create_task_group() as tasks, ReaderWriterLock(tmp_path).exclusive():
         for _ in range(3):
             tasks.start_soon(check)
         await anyio.sleep(0.01)

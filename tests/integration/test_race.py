@@ -12,24 +12,24 @@ from random import Random
 import pytest
 from all_looks import judge
 
-from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.session import Guest
-from codeflash_parallel.benchmark.attempts import confirmation_of, contenders
-from codeflash_parallel.benchmark.cutting import QUARTERED_AFTER
-from codeflash_parallel.benchmark.groups import cost_groups, whole_test_groups
-from codeflash_parallel.benchmark.plan import Arm, RacePlan, Work
-from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import Clock
-from codeflash_parallel.benchmark.starting import Bench
-from codeflash_parallel.engine.twins import twinned
-from codeflash_parallel.model.line_profile import LineProfile
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process.guest import guest_command, install_guest, parse_records
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.profiling.profiler import NotProfiled, profile
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.session.pytest_arguments import TestRequest
+from codeflash_parallel.check.session.runner_session import RunnerConfig
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
+from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.plan import Arm, RacePlan, WorkKind
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders
+from codeflash_parallel.race.statistics.early_elimination import QUARTERED_AFTER
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.race.workload.cost_groups import cost_groups, whole_test_groups
+from codeflash_parallel.result.line_profile import LineProfile
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.run.race_phase.twin_calls import twinned
+from codeflash_parallel.sandbox.runner_command import guest_command, install_guest, parse_records
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -76,7 +76,7 @@ def test_heavy():
     assert len(unique(items)) == 150
 """
 
-LIMITS = Limits(wall_s=60, cpu_s=60)
+LIMITS = ProcessLimits(wall_s=60, cpu_s=60)
 
 
 class Project:
@@ -116,7 +116,7 @@ class Project:
 
     async def decide(self, codes, plan, spec, seed=1):
         """Race, confirm, rank."""
-        bench = Bench(runner=self.runner, guest_dir=self.guest_dir, limits=LIMITS)
+        bench = RaceEnvironment(runner=self.runner, guest_dir=self.guest_dir, limits=LIMITS)
         arms = {
             name: Arm(id=name, workspace=self.workspace(name, code), spec=spec)
             for name, code in codes.items()
@@ -155,9 +155,9 @@ async def test_the_faster_one_wins_and_the_others_are_told_why(project):
     assert ranking.verdict is Verdict.WINNER, str(ranking)
     assert ranking.winner == "faster"
     assert ranking.of("faster").speedup.low > 3
-    assert ranking.of("wrong").status is Status.REJECTED, str(ranking.of("wrong"))
-    assert ranking.of("slower").status is Status.LOST
-    assert ranking.of("broken").status in {Status.UNDECIDED, Status.REJECTED}
+    assert ranking.of("wrong").status is CandidateStatus.REJECTED, str(ranking.of("wrong"))
+    assert ranking.of("slower").status is CandidateStatus.LOST
+    assert ranking.of("broken").status in {CandidateStatus.UNDECIDED, CandidateStatus.REJECTED}
     assert ranking.of("broken").speedup is None
     assert [note for note in ranking.notes if "much busier" not in note] == []
     assert any("test_heavy" in group.name for group in raced.plan.groups)
@@ -167,7 +167,9 @@ async def test_a_memo_is_credited_with_what_it_gains_on_twins_of_the_calls(proje
     inputs, calls = await project.capture()
     plan, path, request = plan_of(calls), project.folder / "twins", TestRequest()
     unique = (Target(path="mod.py", qualname="unique"),)
-    guest = Guest(runner=project.runner, directory=project.guest_dir, targets=unique, request=request, seed=1)
+    guest = RunnerConfig(
+        runner=project.runner, directory=project.guest_dir, targets=unique, request=request, seed=1
+    )
     plan = replace(plan, groups=await twinned(guest, project.baseline, plan.groups, Path(inputs), path))
     spec = {**project.spec, "inputs": inputs, "twins": str(path)}
 
@@ -196,7 +198,7 @@ async def test_whole_tests_are_raced_where_no_calls_are_captured(project):
     }
     ids = [f"test_mod.py::test_unique[{n}]" for n in (20, 40, 60)]
     groups = whole_test_groups([*((i, 10**6) for i in ids), ("test_mod.py::test_heavy", 10**6)])
-    plan = RacePlan(groups=groups[:2], work=Work.TESTS, cores=tuple(os.sched_getaffinity(0)))
+    plan = RacePlan(groups=groups[:2], work=WorkKind.TESTS, cores=tuple(os.sched_getaffinity(0)))
 
     ranking, _, _ = await project.decide({"faster": CODES["faster"]}, plan, spec)
 
@@ -235,7 +237,7 @@ async def test_long_calls_that_are_left_to_a_child_are_not_run_with_others(proje
         {**project.spec, "inputs": inputs},
     )
 
-    assert raced.tracks["child"].clock is Clock.WALL
+    assert raced.tracks["child"].clock is DecidingClock.WALL
     assert not any(round_.together for round_ in raced.rounds)
     assert not ranking.winner, str(ranking)
 
@@ -258,7 +260,7 @@ async def test_lines_of_the_target_are_profiled(project):
     failed = await profile(project.runner, project.baseline, **how)
 
     assert "not in seen" in max(least_ns, key=least_ns.__getitem__)
-    assert isinstance(failed, NotProfiled)
+    assert isinstance(failed, ProfileFailure)
 
 
 async def test_an_interpreter_that_is_missing_is_a_value(project):
@@ -268,4 +270,4 @@ async def test_an_interpreter_that_is_missing_is_a_value(project):
         project.runner, workspace, spec=project.spec, limits=LIMITS, guest_dir=project.guest_dir
     )
 
-    assert isinstance(failed, NotProfiled)
+    assert isinstance(failed, ProfileFailure)

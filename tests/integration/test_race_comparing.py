@@ -9,10 +9,10 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import EnvironmentFault, Evaluator, Replacement, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.model.settings import Compare
+from codeflash_parallel.config.settings import ComparisonMode
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 pytestmark = pytest.mark.engine
 
@@ -33,7 +33,7 @@ def test_total():
 """
 
 
-def raced(tmp_path: Path, code: str, compare: Compare) -> CandidateResult:
+def raced(tmp_path: Path, code: str, compare: ComparisonMode) -> CandidateResult:
     project = make_project(tmp_path / "project", shop__sums_py=SLOW, tests__test_sums_py=TESTS)
     settings = Settings(
         functions=("shop/sums.py::total",),
@@ -52,9 +52,9 @@ def raced(tmp_path: Path, code: str, compare: Compare) -> CandidateResult:
 
 @pytest.mark.witness
 def test_values_that_nobody_compares_do_not_count_in_the_race_either(tmp_path: Path) -> None:
-    found = raced(tmp_path, FLOATS, Compare.PASS_FAIL)
+    found = raced(tmp_path, FLOATS, ComparisonMode.PASS_FAIL)
 
-    assert found.status is Status.WON, found.reason
+    assert found.status is CandidateStatus.WON, found.reason
 
 
 FAST = "def total(values):\n    return sum(values)\n"

@@ -16,32 +16,32 @@ from tempfile import NamedTemporaryFile
 import pytest
 from test_race import CODES, Project, plan_of
 
-from codeflash_parallel.benchmark.ahead import FieldAhead
-from codeflash_parallel.benchmark.field import Field
-from codeflash_parallel.benchmark.lost import ArmLost
-from codeflash_parallel.benchmark.plan import Arm, Group, RacePlan, Work
-from codeflash_parallel.benchmark.race import race
-from codeflash_parallel.benchmark.raced import CacheIsolation, Raced, RaceFailed
-from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.starting import Bench, start_fork_server, start_template
-from codeflash_parallel.benchmark.unit import SMALL_S, Job, Template, Unit
-from codeflash_parallel.model.isolation import IsolationLevel, Policy
-from codeflash_parallel.model.line_profile import LineProfile
-from codeflash_parallel.model.outcome import Ended, Status
-from codeflash_parallel.model.workspace import Limits, Workspace
-from codeflash_parallel.process import proctable
-from codeflash_parallel.process.bubblewrap import find_bwrap
-from codeflash_parallel.process.guest import install_guest
-from codeflash_parallel.process.isolation import Prober
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.profiling.profiler import profile
+from codeflash_parallel.process import process_table
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.profile.line_profiler import profile
+from codeflash_parallel.race.measurement import BlockKind
+from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.race_result import CacheIsolation, Raced, RaceFailed
+from codeflash_parallel.race.worker.arm_failure import ArmFailure
+from codeflash_parallel.race.worker.arm_pool import ArmPool
+from codeflash_parallel.race.worker.arm_pool_prestart import ArmPoolPrestart
+from codeflash_parallel.race.worker.arm_worker import SMALL_S, ArmTemplate, ArmWorker, BlockRequest
+from codeflash_parallel.race.worker.process_start import RaceEnvironment, start_fork_server, start_template
+from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
+from codeflash_parallel.result.line_profile import LineProfile
+from codeflash_parallel.result.outcome_codes import CandidateStatus, ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.sandbox.bubblewrap import find_bwrap
+from codeflash_parallel.sandbox.level_probe import LevelProber
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 L1, L2, L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
 at_every_level = pytest.mark.parametrize("level", [L1, L2, L3])
 with_namespaces = pytest.mark.parametrize("level", [L2, L3])
-ONCE = Job(kind=BlockKind.TIMED, calls=1)
+ONCE = BlockRequest(kind=BlockKind.TIMED, calls=1)
 
 #: A benchmark that tells, on its standard output, what it may do and what it finds.
 SOURCE = """
@@ -95,7 +95,7 @@ class Track:
         (self.user / "secret").write_text("secret")
         self.guest_dir = install_guest(self.cache)
         self.plan = RacePlan(
-            groups=(Group(name="g", ns=10**6, calls=(), tests=("run",)),), work=Work.CALLABLE
+            groups=(CostGroup(name="g", ns=10**6, calls=(), tests=("run",)),), work=WorkKind.CALLABLE
         )
 
     @property
@@ -105,7 +105,7 @@ class Track:
     def arm(self, level: IsolationLevel, source: str, **more: object) -> Arm:
         root, (tmp, home) = self.cache / "tree", self.homes
         (root / "bench.py").write_text(source)
-        policy = Policy(
+        policy = IsolationPolicy(
             level=level,
             hidden=(str(self.user),),
             cache=str(self.cache),
@@ -128,14 +128,16 @@ class Track:
         )
 
     @asynccontextmanager
-    async def template(self, level: IsolationLevel, source: str, **more: object) -> AsyncIterator[Template]:
+    async def template(
+        self, level: IsolationLevel, source: str, **more: object
+    ) -> AsyncIterator[ArmTemplate]:
         """Start a template; skip where this machine does not run the level, with its probe's words."""
-        prober = Prober(interpreter=Path(sys.executable), guest_dir=self.guest_dir, cache=self.cache)
+        prober = LevelProber(interpreter=Path(sys.executable), guest_dir=self.guest_dir, cache=self.cache)
         if why_not := prober.probe(level).why_not:
             pytest.skip(f"{level}: {why_not}")
         arm, bench = (
             self.arm(level, source, **more),
-            Bench(runner=self.runner, guest_dir=self.guest_dir, limits=Limits(wall_s=60)),
+            RaceEnvironment(runner=self.runner, guest_dir=self.guest_dir, limits=ProcessLimits(wall_s=60)),
         )
         server = await start_fork_server(bench, arm, self.plan, 1)
         try:
@@ -145,7 +147,7 @@ class Track:
         try:
             try:
                 await template.ready(60)
-            except ArmLost as lost:
+            except ArmFailure as lost:
                 pytest.fail(f"{lost}: {(await template.close()).records[-3000:]!r}")
             yield template
         finally:
@@ -158,7 +160,7 @@ async def track(tmp_path: Path) -> AsyncIterator[Track]:
         yield Track(tmp_path, launcher)
 
 
-async def played(template: Template, number: int = 0) -> Unit:
+async def played(template: ArmTemplate, number: int = 0) -> ArmWorker:
     """Run one block in a new unit, and end it."""
     unit = await template.fork(number, -1)
     block = await unit.block(ONCE, SMALL_S)
@@ -198,7 +200,7 @@ async def test_what_others_keep_in_shared_memory_is_nobody_s_where_arms_have_the
     track: Track, level: IsolationLevel
 ) -> None:
     """Browsers, test suites and the like make such files all the time; a candidate was doubted for them."""
-    field = Field()
+    field = ArmPool()
     async with track.template(level, track.source(level)) as template:
         field.templates[template.arm] = template
         with NamedTemporaryFile(dir="/dev/shm") as others:
@@ -212,10 +214,10 @@ async def test_units_are_known_by_the_kernel_s_numbers(track: Track, level: Isol
         unit = await template.fork(0, -1)
         await unit.block(ONCE, SMALL_S)
         seat = template._seat
-        assert proctable.children(outer) == [seat.init]
-        assert seat.pid in proctable.children(seat.init)
-        (pid,) = proctable.children(seat.pid)
-        own = proctable.own_number(pid)
+        assert process_table.children(outer) == [seat.init]
+        assert seat.pid in process_table.children(seat.init)
+        (pid,) = process_table.children(seat.pid)
+        own = process_table.own_number(pid)
         await unit.end()
         said = (await template.close()).stdout
     assert own != pid
@@ -228,11 +230,11 @@ async def test_daemons_of_units_end_with_the_arm(track: Track, level: IsolationL
         unit = await template.fork(0, -1)
         await unit.block(ONCE, SMALL_S)
         await unit.end()
-        daemons = [pid for pid in proctable.children(template._seat.init) if pid != template._seat.pid]
+        daemons = [pid for pid in process_table.children(template._seat.init) if pid != template._seat.pid]
         watches = [os.pidfd_open(pid) for pid in daemons]
         ended = await template.close()
     assert len(daemons) == 1
-    assert (ended.ended, ended.unkillable) == (Ended.KILLED, ())
+    assert (ended.ended, ended.unkillable) == (ExitKind.KILLED, ())
     for watch in watches:
         assert select.select([watch], [], [], 0)[0]
         os.close(watch)
@@ -240,7 +242,7 @@ async def test_daemons_of_units_end_with_the_arm(track: Track, level: IsolationL
 
 @pytest.mark.parametrize("level", [L1, L3])
 async def test_commands_that_are_timed_run_there_too(track: Track, level: IsolationLevel) -> None:
-    track.plan = replace(track.plan, work=Work.COMMAND)
+    track.plan = replace(track.plan, work=WorkKind.COMMAND)
     looks = f"try: print(open({str(track.user / 'secret')!r}).read())\nexcept OSError: print('refused')"
     async with track.template(level, looks, command=[sys.executable, "-c", looks]) as template:
         unit = await template.fork(0, -1)
@@ -254,7 +256,7 @@ async def test_commands_that_are_timed_run_there_too(track: Track, level: Isolat
 
 async def test_arms_of_different_worlds_are_not_raced(track: Track) -> None:
     arms = [track.arm(level, HOSTILE) for level in (IsolationLevel.L0, L1)]
-    bench = Bench(runner=track.runner, guest_dir=track.guest_dir, limits=Limits(wall_s=60))
+    bench = RaceEnvironment(runner=track.runner, guest_dir=track.guest_dir, limits=ProcessLimits(wall_s=60))
     raced = await race(bench, arms[0], arms[1:], track.plan, random=Random(1))
     assert isinstance(raced, RaceFailed)
     assert "different levels of isolation: L0, L1" in raced.reason
@@ -278,15 +280,15 @@ async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be
     track: Track, level: IsolationLevel, source: str, is_ahead: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a unit leaves is removed after its round: nothing of another process may lie there then."""
-    begun: list[FieldAhead] = []
+    begun: list[ArmPoolPrestart] = []
     monkeypatch.setattr(
-        "codeflash_parallel.benchmark.race.FieldAhead",
-        lambda *how: begun.append(FieldAhead(*how)) or begun[-1],
+        "codeflash_parallel.race.race.FieldAhead",
+        lambda *how: begun.append(ArmPoolPrestart(*how)) or begun[-1],
     )
-    prober = Prober(interpreter=Path(sys.executable), guest_dir=track.guest_dir, cache=track.cache)
+    prober = LevelProber(interpreter=Path(sys.executable), guest_dir=track.guest_dir, cache=track.cache)
     if why_not := prober.probe(level).why_not:
         pytest.skip(f"{level}: {why_not}")
-    bench = Bench(runner=track.runner, guest_dir=track.guest_dir, limits=Limits(wall_s=60))
+    bench = RaceEnvironment(runner=track.runner, guest_dir=track.guest_dir, limits=ProcessLimits(wall_s=60))
     arm = track.arm(level, source)
     # Four sets of processes of three rounds each, and nobody is given up: the first round shows who litters.
     rules = {"layout_rounds": 3, "max_rounds": 12, "giving_up": 1e-9, "ahead": True}
@@ -314,14 +316,16 @@ async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
 ) -> None:
     async with open_launcher() as runner:
         project = Project(tmp_path, runner, install_guest(tmp_path / "cache"))
-        prober = Prober(
+        prober = LevelProber(
             interpreter=Path(sys.executable), guest_dir=project.guest_dir, cache=tmp_path / "cache"
         )
         if why_not := prober.probe(level).why_not:
             pytest.skip(f"{level}: {why_not}")
         inputs, calls = await project.capture()
         bwrap = find_bwrap() if level is L3 else ""
-        policy = Policy(level=level, hidden=(str(tmp_path / "user"),), cache=str(tmp_path), bwrap=bwrap)
+        policy = IsolationPolicy(
+            level=level, hidden=(str(tmp_path / "user"),), cache=str(tmp_path), bwrap=bwrap
+        )
         made = project.workspace
         project.workspace = lambda name, code: replace(made(name, code), isolation=policy)
         project.baseline = replace(project.baseline, isolation=policy)
@@ -329,9 +333,9 @@ async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
         codes = {name: CODES[name] for name in ("faster", "wrong")}
         ranking, raced, _ = await project.decide(codes, plan_of(calls), spec)
         found = await profile(
-            runner, project.baseline, spec=spec, limits=Limits(wall_s=60), guest_dir=project.guest_dir
+            runner, project.baseline, spec=spec, limits=ProcessLimits(wall_s=60), guest_dir=project.guest_dir
         )
     assert ranking.winner == "faster", str(ranking)
-    assert ranking.of("wrong").status is Status.REJECTED
+    assert ranking.of("wrong").status is CandidateStatus.REJECTED
     assert raced.cache_isolation is CacheIsolation.EMPTIED
     assert isinstance(found, LineProfile), found

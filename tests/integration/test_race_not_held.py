@@ -15,12 +15,12 @@ import pytest
 from projects import FAST_TOTAL, WRONG_TOTAL, make_project
 from scripted_race import simulated
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.engine import alone, race_phase
-from codeflash_parallel.engine.happened import Checked
-from codeflash_parallel.engine.journal_lines import read_lines
-from codeflash_parallel.process.token import hold_benchmark_token
+from codeflash_parallel.process.host_lock.benchmark_token import hold_benchmark_token
+from codeflash_parallel.run.race_phase import exclusive_machine, race_coordinator
+from codeflash_parallel.run.store.journal_events import Checked
+from codeflash_parallel.run.store.journal_lines import read_lines
 
 pytestmark = pytest.mark.engine
 
@@ -36,7 +36,7 @@ def other_race(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     def held(_deadline_s: float, **more: Any) -> AbstractAsyncContextManager[None]:
         return hold_benchmark_token(SHORT_S, name=name, **more)
 
-    monkeypatch.setattr(alone, "hold_benchmark_token", held)
+    monkeypatch.setattr(exclusive_machine, "hold_benchmark_token", held)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as token:
         token.bind(b"\0" + name.encode())
         token.listen()
@@ -61,7 +61,7 @@ def test_checks_stand_and_the_run_goes_on_with_the_race(
     (tmp_path / "patches" / "fast.py").write_text(FAST_TOTAL)
     (tmp_path / "patches" / "wrong.py").write_text(WRONG_TOTAL)
     monkeypatch.chdir(make_project(tmp_path / "project"))
-    monkeypatch.setattr(race_phase, "_race", simulated({"fast": 1.5}))
+    monkeypatch.setattr(race_coordinator, "_race", simulated({"fast": 1.5}))
     cache = ["--cache-dir", str(tmp_path / "cache")]
     run = ["run", "--candidates", str(tmp_path / "patches"), "--function", "shop/sums.py::total", *cache]
 

@@ -10,14 +10,14 @@ import anyio
 import pytest
 from stadium import LOOPS, open_stadium
 
-from codeflash_parallel.benchmark.attempts import contenders
-from codeflash_parallel.benchmark.decide import Standing, centre
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, SHORT_GAIN, RacePlan
-from codeflash_parallel.benchmark.race import LAST_BLOCK_S
-from codeflash_parallel.benchmark.raced import Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import BlockKind, Clock, blocks_of
-from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.race.measurement import BlockKind, DecidingClock, blocks_of
+from codeflash_parallel.race.plan import BASELINE, NULL, SHORT_GAIN, RacePlan
+from codeflash_parallel.race.race import LAST_BLOCK_S
+from codeflash_parallel.race.race_result import Raced, RaceFailed
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import contenders
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, centre
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -37,7 +37,7 @@ async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
             confirmations.append(await stadium.race(*(arms[i] for i in ids), plan=again))
 
     ranking = rank([raced], confirmations, stadium.plan, {})
-    assert raced.standing("slow") is Standing.HOPELESS
+    assert raced.standing("slow") is ArmStanding.HOPELESS
     assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "fast")
     assert 1.5 < ranking.of("fast").speedup.estimate < 2.6
     told = [(one.rounds, one.most_rounds, one.racing, one.leader) for one in seen]
@@ -52,15 +52,15 @@ async def test_a_clear_winner_is_found_and_confirmed(tmp_path):
 
 
 ACTS = {
-    "crash": (Status.UNDECIDED, Code.NOT_CONFIRMED, "status"),
-    "hang": (Status.LOST, Code.NOT_FASTER, "not done after"),
-    "wrong": (Status.REJECTED, Code.NOT_CONFIRMED, "differ"),
-    "random": (Status.REJECTED, Code.NOT_CONFIRMED, "differ"),
-    "no-ready": (Status.UNDECIDED, Code.NOT_CONFIRMED, "cannot import the target"),
-    "garbage": (Status.UNDECIDED, Code.NOT_CONFIRMED, "protocol"),
-    "foreign": (Status.UNDECIDED, Code.NOT_CONFIRMED, "not its own"),
-    "nameless": (Status.UNDECIDED, Code.NOT_CONFIRMED, "no number 'pid'"),
-    "countless": (Status.UNDECIDED, Code.NOT_CONFIRMED, "no numbers 'calls'"),
+    "crash": (CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED, "status"),
+    "hang": (CandidateStatus.LOST, Code.NOT_FASTER, "not done after"),
+    "wrong": (CandidateStatus.REJECTED, Code.NOT_CONFIRMED, "differ"),
+    "random": (CandidateStatus.REJECTED, Code.NOT_CONFIRMED, "differ"),
+    "no-ready": (CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED, "cannot import the target"),
+    "garbage": (CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED, "protocol"),
+    "foreign": (CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED, "not its own"),
+    "nameless": (CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED, "no number 'pid'"),
+    "countless": (CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED, "no numbers 'calls'"),
 }
 
 
@@ -71,7 +71,7 @@ async def test_arms_that_misbehave_are_out_with_a_reason_and_break_nothing(tmp_p
         # threefold, for as long as a unit lives (decision 17).
         raced = await stadium.race(*arms, stadium.arm("fast", LOOPS // 8))
 
-    assert raced.standing("fast") is Standing.FASTER
+    assert raced.standing("fast") is ArmStanding.FASTER
     assert {*raced.out} == {*ACTS}
     for act, (status, code, words) in ACTS.items():
         assert (raced.out[act].status, raced.out[act].code) == (status, code), act
@@ -93,7 +93,7 @@ async def test_a_baseline_that_is_lost_once_costs_nobody_the_race(tmp_path):
         raced = await stadium.race(stadium.arm("fast", LOOPS // 2), baseline=baseline)
 
     assert raced.out == {}
-    assert raced.standing("fast") is Standing.FASTER
+    assert raced.standing("fast") is ArmStanding.FASTER
     assert "ended with status" in raced.notes[0]
 
 
@@ -103,7 +103,7 @@ async def test_outcomes_that_the_baseline_does_not_repeat_are_not_compared(tmp_p
         raced = await stadium.race(stadium.arm("a", LOOPS // 2, act="random"), baseline=baseline)
 
     assert raced.out == {}
-    assert raced.standing("a") is Standing.FASTER
+    assert raced.standing("a") is ArmStanding.FASTER
     assert "g0" in raced.notes[0]
 
 
@@ -113,9 +113,9 @@ async def test_work_of_children_and_waiting_are_seen_by_the_wall_clock(tmp_path)
         arms = [stadium.arm("children", short, act="children"), stadium.arm("sleep", LOOPS, act="sleep")]
         raced = await stadium.race(*arms, baseline=stadium.arm("baseline", short))
 
-    assert raced.tracks["children"].clock is Clock.WALL
-    assert raced.tracks["sleep"].clock is Clock.WALL
-    assert raced.standing("children") is not Standing.FASTER
+    assert raced.tracks["children"].clock is DecidingClock.WALL
+    assert raced.tracks["sleep"].clock is DecidingClock.WALL
+    assert raced.standing("children") is not ArmStanding.FASTER
 
 
 async def test_a_fast_arm_has_more_calls_in_a_block_and_the_baseline_has_not(tmp_path):
@@ -145,7 +145,7 @@ async def test_a_group_that_becomes_slower_is_vetoed(tmp_path):
         # Its dozen rounds are what a claim rests on; a race in which it is far ahead may end before.
         raced = await stadium.race(mixed, plan=stadium.plan.confirmation(300 * 10**9))
 
-    assert raced.standing("mixed") is Standing.REGRESSES
+    assert raced.standing("mixed") is ArmStanding.REGRESSES
     assert rank([raced], [], stadium.plan, {}).of("mixed").code is Code.REGRESSES_TEST
 
 
@@ -157,7 +157,7 @@ async def test_long_calls_are_timed_once_a_round(tmp_path):
 
     kinds = {block.kind for round_ in raced.rounds for block in round_.blocks}
     assert BlockKind.FIRST not in kinds
-    assert raced.standing("a") is Standing.FASTER
+    assert raced.standing("a") is ArmStanding.FASTER
 
 
 @pytest.mark.parametrize(("loops", "words"), [(LOOPS * 300, "not begun"), (LOOPS * 20_000, "one pass")])

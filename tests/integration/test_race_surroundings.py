@@ -12,28 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.benchmark.host import read_machine, siblings, stand_aside
-from codeflash_parallel.benchmark.leftovers import Leftovers, SharedMemory, private_folders, read_shared
-from codeflash_parallel.benchmark.lost import (
-    ArmLost,
-    ArmNotStarted,
-    ArmStarved,
-    ArmTooLarge,
+from codeflash_parallel.process.process_table import child_called, children, own_number
+from codeflash_parallel.race.machine_reading import read_machine, siblings, stand_aside
+from codeflash_parallel.race.statistics.round_validity import stepped
+from codeflash_parallel.race.worker.arm_failure import (
+    ArmFailure,
+    ArmMemoryLimitExceeded,
+    ArmOutOfMemory,
+    ArmStartFailure,
     explained,
     out_of,
 )
-from codeflash_parallel.benchmark.quiet import stepped
-from codeflash_parallel.benchmark.witness import (
-    Counts,
-    Memory,
-    ProcessGone,
-    Witness,
+from codeflash_parallel.race.worker.leftover_files import (
+    LeftoverFiles,
+    SharedMemoryLeftovers,
+    private_folders,
+    read_shared,
+)
+from codeflash_parallel.race.worker.process_accounting import (
+    ProcessAccounting,
+    ProcessCounters,
+    ProcessEnded,
+    ResidentMemory,
     cpu_with_children_ns,
     own_queued_ns,
 )
-from codeflash_parallel.model.outcome import Code, Ended, Status
-from codeflash_parallel.model.workspace import Exit, Workspace
-from codeflash_parallel.process.proctable import child_called, children, own_number
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit, Workspace
 
 CHILD = """
 import os, sys
@@ -70,7 +75,7 @@ def child():
 
 def test_a_witness_sees_what_a_process_does():
     with child() as (pid, goes_on):
-        witness = Witness(pid)
+        witness = ProcessAccounting(pid)
         before, memory, cpu_ns = witness.counts(), witness.memory(), witness.cpu_ns()
         assert witness.children() == 0
         goes_on()
@@ -90,27 +95,31 @@ def test_a_witness_sees_what_a_process_does():
 def test_of_a_process_that_is_gone_nothing_is_known():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    witness = Witness(process.pid)
+    witness = ProcessAccounting(process.pid)
 
-    assert (witness.counts(), witness.memory(), witness.children()) == (Counts(), Memory(), 0)
+    assert (witness.counts(), witness.memory(), witness.children()) == (
+        ProcessCounters(),
+        ResidentMemory(),
+        0,
+    )
     assert (own_number(process.pid), cpu_with_children_ns(process.pid)) == (0, 0)
     assert children(process.pid) == []
-    with pytest.raises(ProcessGone):
+    with pytest.raises(ProcessEnded):
         witness.cpu_ns()
 
 
 @pytest.mark.parametrize(
     ("ended", "kind", "words"),
     [
-        (Ended.OOM_KILLED, ArmStarved, "no memory left"),
-        (Ended.NOT_STARTED, ArmNotStarted, "could not be started"),
-        (Ended.MEMORY_LIMIT, ArmTooLarge, "memory limit: 300 MiB"),
-        (Ended.EXITED, ArmLost, "ended before its time: last words"),
+        (ExitKind.OOM_KILLED, ArmOutOfMemory, "no memory left"),
+        (ExitKind.NOT_STARTED, ArmStartFailure, "could not be started"),
+        (ExitKind.MEMORY_LIMIT, ArmMemoryLimitExceeded, "memory limit: 300 MiB"),
+        (ExitKind.EXITED, ArmFailure, "ended before its time: last words"),
     ],
 )
 def test_why_an_arm_was_lost(ended, kind, words):
     lost = explained(
-        ArmLost("ended before its time"), Exit(ended=ended, message="300 MiB", stderr="last words")
+        ArmFailure("ended before its time"), ProcessExit(ended=ended, message="300 MiB", stderr="last words")
     )
     assert type(lost) is kind
     assert words in lost.reason
@@ -119,14 +128,14 @@ def test_why_an_arm_was_lost(ended, kind, words):
 @pytest.mark.parametrize(
     ("ended", "status", "code"),
     [
-        (Ended.OOM_KILLED, Status.INFRA, Code.INFRA_MEMORY),
-        (Ended.NOT_STARTED, Status.INFRA, Code.INFRA_SLOT),
-        (Ended.MEMORY_LIMIT, Status.REJECTED, Code.OUT_OF_MEMORY),
-        (Ended.EXITED, Status.UNDECIDED, Code.NOT_CONFIRMED),
+        (ExitKind.OOM_KILLED, CandidateStatus.INFRA, Code.INFRA_MEMORY),
+        (ExitKind.NOT_STARTED, CandidateStatus.INFRA, Code.INFRA_SLOT),
+        (ExitKind.MEMORY_LIMIT, CandidateStatus.REJECTED, Code.OUT_OF_MEMORY),
+        (ExitKind.EXITED, CandidateStatus.UNDECIDED, Code.NOT_CONFIRMED),
     ],
 )
 def test_a_lost_arm_has_the_code_that_its_end_has_in_a_check(ended, status, code):
-    out = out_of(explained(ArmLost("ended before its time"), Exit(ended=ended)))
+    out = out_of(explained(ArmFailure("ended before its time"), ProcessExit(ended=ended)))
     assert (out.status, out.code) == (status, code)
 
 
@@ -138,7 +147,7 @@ def test_preemptions_are_counted():
     try:
         for process in pair:
             process.stdout.readline()
-        witness, deadline = Witness(pair[0].pid), time.monotonic() + 60
+        witness, deadline = ProcessAccounting(pair[0].pid), time.monotonic() + 60
         while not (witness.counts().preempted and witness.counts().queued_ns):
             assert time.monotonic() < deadline
     finally:
@@ -204,7 +213,7 @@ def test_what_is_new_is_removed(tmp_path):
     outside = tmp_path.with_name("outside")
     outside.mkdir()
     (outside / "file").write_text("1")
-    leftovers = Leftovers([tmp_path])
+    leftovers = LeftoverFiles([tmp_path])
     (tmp_path / "old" / "new").mkdir()
     (tmp_path / "old" / "new" / "file").write_text("1")
     (tmp_path / "new").write_text("1")
@@ -220,7 +229,7 @@ def test_what_cannot_be_undone_is_said(tmp_path):
     file = tmp_path / "file"
     file.write_text("1")
     times = file.stat()
-    leftovers = Leftovers([tmp_path])
+    leftovers = LeftoverFiles([tmp_path])
     file.write_text("2")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
@@ -234,7 +243,7 @@ def test_no_link_is_followed_into_what_is_others(tmp_path):
     others, private = tmp_path / "others", tmp_path / "private"
     for folder in (others, private / "home" / "cache"):
         folder.mkdir(parents=True)
-    leftovers = Leftovers([private / "home"])
+    leftovers = LeftoverFiles([private / "home"])
     (others / "precious").write_text("1")
     (private / "home" / "cache").rmdir()
     (private / "home" / "cache").symlink_to(others)
@@ -247,7 +256,7 @@ def test_no_link_is_followed_into_what_is_others(tmp_path):
 
 
 def test_folders_nested_without_end_are_said_and_break_nothing(tmp_path):
-    leftovers = Leftovers([tmp_path])
+    leftovers = LeftoverFiles([tmp_path])
     folder = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1100):
         os.mkdir("d", dir_fd=folder)
@@ -263,7 +272,7 @@ def test_folders_nested_without_end_are_said_and_break_nothing(tmp_path):
 
 def test_folders_are_seen_as_a_process_sees_them(tmp_path):
     (tmp_path / "home").mkdir()
-    leftovers = Leftovers([tmp_path / "home"], Path("/proc/self/root"))
+    leftovers = LeftoverFiles([tmp_path / "home"], Path("/proc/self/root"))
     (tmp_path / "home" / "new").write_text("1")
     assert leftovers.remove()
     assert not (tmp_path / "home" / "new").exists()
@@ -271,7 +280,7 @@ def test_folders_are_seen_as_a_process_sees_them(tmp_path):
 
 def test_shared_memory_is_attributed_to_who_ran():
     names = {"old"}
-    shared = SharedMemory(lambda: frozenset(names))
+    shared = SharedMemoryLeftovers(lambda: frozenset(names))
     names.add("a")
     shared.note(["one"])
     names.add("b")

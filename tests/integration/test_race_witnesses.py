@@ -11,28 +11,28 @@ from random import Random
 import pytest
 from stadium import LOOPS, open_stadium
 
-from codeflash_parallel.benchmark.decide import Standing
-from codeflash_parallel.benchmark.field import open_field
-from codeflash_parallel.benchmark.lost import ArmSlow
-from codeflash_parallel.benchmark.plan import BASELINE, RacePlan, RaceStage
-from codeflash_parallel.benchmark.quiet import LOADS, Reading
-from codeflash_parallel.benchmark.raced import CacheIsolation
-from codeflash_parallel.benchmark.rounds import RoundPlace, run_round
-from codeflash_parallel.benchmark.samples import BlockKind
-from codeflash_parallel.benchmark.scales import LEAST_DRAWN, Scale
-from codeflash_parallel.benchmark.unit import SECOND, SMALL_S, Job
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.race.calibration import LEAST_DRAWN, BlockScale
+from codeflash_parallel.race.measurement import BlockKind
+from codeflash_parallel.race.plan import BASELINE, RacePlan, RaceStage
+from codeflash_parallel.race.race_result import CacheIsolation
+from codeflash_parallel.race.round import RoundContext, run_round
+from codeflash_parallel.race.statistics.round_validity import LOADS, MachineReading
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding
+from codeflash_parallel.race.worker.arm_failure import ArmWorkTimeout
+from codeflash_parallel.race.worker.arm_pool import open_field
+from codeflash_parallel.race.worker.arm_worker import SECOND, SMALL_S, BlockRequest
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
-SCALES = (Scale(cycle=10, calls=20, block_ns=4_000_000),)
+SCALES = (BlockScale(cycle=10, calls=20, block_ns=4_000_000),)
 
 
 async def one_round(stadium, *arms, scales=SCALES, left_s=60.0, together=False, **how):
     """Hold one round of the baseline and some arms in a new field."""
     baseline = stadium.arm(BASELINE)
     where = {"core": stadium.plan.cores[0], "left_s": left_s, "together": together}
-    place = RoundPlace(number=0, layout=0, stage=RaceStage.RACE, **where)
+    place = RoundContext(number=0, layout=0, stage=RaceStage.RACE, **where)
     async with open_field(stadium.bench, [baseline, *arms], stadium.plan, 1) as field:
         round_ = await run_round(field, scales, place, Random(1), **how)
         return round_, dict(field.lost)
@@ -58,7 +58,7 @@ async def test_a_round_records_what_went_on(tmp_path):
 
 @pytest.mark.parametrize("is_long", [True, False])
 async def test_only_long_calls_run_at_once(tmp_path, is_long):
-    scales = (Scale(cycle=10, calls=10, block_ns=60_000_000),) if is_long else SCALES
+    scales = (BlockScale(cycle=10, calls=10, block_ns=60_000_000),) if is_long else SCALES
     assert scales[0].is_lean is is_long
     async with open_stadium(tmp_path) as stadium:
         round_, lost = await one_round(stadium, stadium.arm("a"), scales=scales, together=True)
@@ -73,7 +73,7 @@ async def test_a_round_in_which_a_clock_jumps_is_void(tmp_path, clock):
     readings = iter((0, 10**10))
 
     def read(_core):
-        return Reading(**{"monotonic_ns": 0, "boot_ns": 0, "real_ns": 0, clock: next(readings)})
+        return MachineReading(**{"monotonic_ns": 0, "boot_ns": 0, "real_ns": 0, clock: next(readings)})
 
     async with open_stadium(tmp_path) as stadium:
         round_, _ = await one_round(stadium, stadium.arm("a"), read=read)
@@ -103,7 +103,10 @@ async def test_processes_left_behind_throw_an_arm_out(tmp_path):
     async with open_stadium(tmp_path) as stadium:
         raced = await stadium.race(stadium.arm("leak", act="leak"))
 
-    assert (raced.out["leak"].status, raced.out["leak"].code) == (Status.REJECTED, Code.LEAKED_PROCESS)
+    assert (raced.out["leak"].status, raced.out["leak"].code) == (
+        CandidateStatus.REJECTED,
+        Code.LEAKED_PROCESS,
+    )
     assert len(raced.rounds) == 1
 
 
@@ -114,7 +117,7 @@ async def test_work_deferred_to_the_check_is_charged(tmp_path):
         raced = await stadium.race(stadium.arm("defer", LOOPS // 2, act="defer"), plan=again)
 
     assert raced.tracks["defer"].deferred_ns > 0
-    assert raced.standing("defer") is not Standing.FASTER
+    assert raced.standing("defer") is not ArmStanding.FASTER
 
 
 async def test_work_moved_to_import_throws_an_arm_out(tmp_path):
@@ -126,7 +129,7 @@ async def test_work_moved_to_import_throws_an_arm_out(tmp_path):
 
 
 async def test_the_budget_ends_a_round_without_blame(tmp_path):
-    short = (Scale(cycle=10, calls=20, block_ns=1_000_000),)
+    short = (BlockScale(cycle=10, calls=20, block_ns=1_000_000),)
     async with open_stadium(tmp_path) as stadium:
         spent, lost = await one_round(stadium, stadium.arm("a", act="endless"), left_s=-1.0)
         assert (spent.void, lost) == ("the budget ended in it", {})
@@ -136,7 +139,7 @@ async def test_the_budget_ends_a_round_without_blame(tmp_path):
 
 async def test_whoever_is_at_work_in_the_last_moments_of_the_budget_is_not_lost(tmp_path):
     # Blocks of some milliseconds, so one of them begins when next to nothing is left.
-    many = (Scale(cycle=10, calls=20, block_ns=100_000, palindromes=1000),)
+    many = (BlockScale(cycle=10, calls=20, block_ns=100_000, palindromes=1000),)
     async with open_stadium(tmp_path) as stadium:
         cut, lost = await one_round(stadium, stadium.arm("a"), scales=many, left_s=0.5)
 
@@ -165,7 +168,7 @@ async def test_nobody_is_lost_for_time_in_line_behind_others(tmp_path):
         core = stadium.plan.cores[0]
         async with open_field(stadium.bench, [stadium.arm(BASELINE)], stadium.plan, 1) as field:
             unit = await field.templates[BASELINE].fork(0, core)
-            job = Job(kind=BlockKind.TIMED, calls=1500)
+            job = BlockRequest(kind=BlockKind.TIMED, calls=1500)
             alone = await unit.block(job, SMALL_S)
             with crowded(core):
                 late = await unit.block(job, 3 * alone.cpu_ns / SECOND)
@@ -178,5 +181,5 @@ async def test_who_waits_for_nobody_is_too_slow(tmp_path):
         arms = [stadium.arm(BASELINE, act="endless")]
         async with open_field(stadium.bench, arms, stadium.plan, 1) as field:
             unit = await field.templates[BASELINE].fork(0, stadium.plan.cores[0])
-            with pytest.raises(ArmSlow):
-                await unit.block(Job(kind=BlockKind.TIMED, calls=1), 0.2)
+            with pytest.raises(ArmWorkTimeout):
+                await unit.block(BlockRequest(kind=BlockKind.TIMED, calls=1), 0.2)

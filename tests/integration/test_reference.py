@@ -9,18 +9,18 @@ from types import ModuleType
 
 import pytest
 
-from codeflash_parallel.cli import queue_config
-from codeflash_parallel.cli.config import flag_of, variable_of
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import LEAVES, find_command
 from codeflash_parallel.cli.options import make_parser
-from codeflash_parallel.cli.setting_sources import key_of
-from codeflash_parallel.model.jobs import JobKind, JobState, Waiting
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES
-from codeflash_parallel.model.settings import SETTING_NAMES
-from codeflash_parallel.report.document import schema
-from codeflash_parallel.report.queue_document import queue_schema
+from codeflash_parallel.config.settings import SETTING_NAMES
+from codeflash_parallel.config.settings_reader import flag_of, variable_of
+from codeflash_parallel.config.sources import key_of
+from codeflash_parallel.queue import settings_reader
+from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES
+from codeflash_parallel.report.json_document import schema
+from codeflash_parallel.report.queue.json_document import queue_schema
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"
@@ -72,7 +72,7 @@ def test_every_setting_is_documented_in_all_its_spellings(name: str) -> None:
 @pytest.mark.parametrize("name", QUEUE_SETTING_NAMES)
 def test_every_setting_of_the_queue_is_documented_in_all_its_spellings(name: str) -> None:
     settings = section(page("commands.md"), "Settings of the queue")
-    for spelling in (key_of(name), queue_config.flag_of(name), queue_config.variable_of(name)):
+    for spelling in (key_of(name), settings_reader.flag_of(name), settings_reader.variable_of(name)):
         assert f"`{spelling}`" in settings
 
 
@@ -83,11 +83,11 @@ def rows(text: str) -> set[str]:
 def test_the_vocabularies_are_documented_and_nothing_else_is() -> None:
     text = page("json.md")
     assert rows(section(text, "Verdicts")) == {v.value for v in Verdict}
-    assert rows(section(text, "Statuses")) == {s.value for s in Status}
+    assert rows(section(text, "Statuses")) == {s.value for s in CandidateStatus}
     assert rows(section(text, "Codes")) == {c.value for c in Code}
     assert rows(section(text, "The document")) >= set(schema()["properties"])
     queue = section(text, "The queue")
-    assert rows(queue) >= {*JobState, *JobKind, *(waiting.name for waiting in Waiting)}
+    assert rows(queue) >= {*JobState, *JobKind, *(waiting.name for waiting in WaitReason)}
     assert rows(queue) >= set(queue_schema()["properties"]) | {"QUEUE_FULL", "RATE_LIMITED", "LEASE_LOST"}
     assert rows(page("exit-codes.md")) == {str(int(code)) for code in ExitCode}
 

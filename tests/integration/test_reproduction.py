@@ -11,9 +11,9 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
-from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import CandidateResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import CandidateResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

@@ -19,7 +19,10 @@ from projects import SLOW_TOTAL, make_project
 
 from codeflash_parallel import Settings, UsageError, resume, stored_run
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.engine.happened import (
+from codeflash_parallel.config.settings_json import settings_document
+from codeflash_parallel.result.outcome_codes import CandidateStatus
+from codeflash_parallel.run.store.journal import look_into
+from codeflash_parallel.run.store.journal_events import (
     SCHEMA,
     Begun,
     Checked,
@@ -29,12 +32,9 @@ from codeflash_parallel.engine.happened import (
     SourceEnded,
     Submitted,
 )
-from codeflash_parallel.engine.journal import look_into
-from codeflash_parallel.engine.journal_lines import line_of, read_lines
-from codeflash_parallel.engine.settings_text import settings_document
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.worktrees.recovery import recover
-from codeflash_parallel.worktrees.repository import find_repository
+from codeflash_parallel.run.store.journal_lines import line_of, read_lines
+from codeflash_parallel.workspace.cleanup import recover
+from codeflash_parallel.workspace.git.repository import find_repository
 
 pytestmark = pytest.mark.engine
 
@@ -167,9 +167,9 @@ def test_a_run_goes_on_with_its_own_snapshot_and_settings(tmp_path: Path) -> Non
     assert result.complete
     assert result.run_id == run_id
     assert {c.id: c.status for c in result.candidates} == {
-        "fast": Status.UNDECIDED,
-        "wrong": Status.REJECTED,
-        "broken": Status.UNAPPLIABLE,
+        "fast": CandidateStatus.UNDECIDED,
+        "wrong": CandidateStatus.REJECTED,
+        "broken": CandidateStatus.UNAPPLIABLE,
     }
     for words in ("The tree has changed", "of 3 candidates had been checked", "had a repairer"):
         assert any(words in warning for warning in result.warnings), result.warnings

@@ -10,8 +10,8 @@ import types
 import pytest
 from test_cheating_the_clock import FOOLED, MOST_CREDITED, Race
 
-from codeflash_parallel.model.outcome import Status
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.outcome_codes import CandidateStatus
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.campaign]
 
@@ -136,7 +136,7 @@ async def test_work_moved_to_the_making_of_inputs_is_charged(runner, tmp_path, m
 
     said = ranking.of("x")
     assert fooled > FOOLED
-    assert said.status is not Status.WON, said
+    assert said.status is not CandidateStatus.WON, said
 
 
 async def test_work_put_off_to_one_call_of_many_is_not_overlooked(runner, tmp_path):
@@ -149,4 +149,4 @@ async def test_work_put_off_to_one_call_of_many_is_not_overlooked(runner, tmp_pa
 
     said = ranking.of("x")
     assert fooled > FOOLED
-    assert said.status is not Status.WON, said
+    assert said.status is not CandidateStatus.WON, said

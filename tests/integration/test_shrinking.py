@@ -8,12 +8,12 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel._guest.shrinking import simpler
-from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.shrinking import smallest_like
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel._runner.input_generation.input_shrinker import simpler
+from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.run.check_phase.counterexample_shrinker import smallest_like
 
 TESTS = "from shop.sums import total\n\ndef test_total():\n    total(list(range(40)))\n    total([3])\n"
 WRONG = """
@@ -37,7 +37,7 @@ async def test_a_long_example_is_made_smaller(tmp_path: Path) -> None:
     async with Evaluator(project, settings) as evaluator:
         results = [await evaluator.evaluate([wrong], race=RaceMode.CHECK) for _ in range(2)]
     one, again = (result.candidates[0] for result in results)
-    assert (one.status, one.code) == (Status.REJECTED, Code.VALUE_DIFFERS)
+    assert (one.status, one.code) == (CandidateStatus.REJECTED, Code.VALUE_DIFFERS)
     assert one.difference is not None
     assert len(one.difference.inputs) > 40
     assert "17" in one.difference.smaller_inputs
@@ -93,7 +93,7 @@ def test_the_smallest_that_differs_in_the_same_way_counts() -> None:
 
     outcomes = {index: made(index) for index in range(5)} | {1: made(1, kind="raise", type="ValueError")}
     answers = (answer(0, digest="0"), answer(1), answer(2, digest="2", after="other"), answer(3), answer(4))
-    report = GuestReport(answers=answers)
+    report = RunnerReport(answers=answers)
     assert smallest_like(Code.VALUE_DIFFERS, example, outcomes, report) == 3
     assert smallest_like(Code.INPUT_MUTATED, example, outcomes, report) == 2
     assert smallest_like(Code.FLOAT_DIFFERS, example, outcomes, report) is None

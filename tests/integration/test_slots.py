@@ -12,12 +12,12 @@ import pytest
 from slot_support import FILES, anyio_backend, init, kind, names_in, state
 from worktree_support import World, edit, request, world
 
-from codeflash_parallel.model.errors import InternalError
-from codeflash_parallel.worktrees import slot, ticks
-from codeflash_parallel.worktrees.journal import JOURNAL, note_staging, note_undone, staged_in
-from codeflash_parallel.worktrees.kinds import SlotKind
-from codeflash_parallel.worktrees.slot import SNAPSHOT_MTIME_NS, SlotBroken
-from codeflash_parallel.worktrees.waste import Waste
+from codeflash_parallel.result.errors import InternalError
+from codeflash_parallel.workspace.slot import slot, timestamp_grain
+from codeflash_parallel.workspace.slot.slot import SNAPSHOT_MTIME_NS, SlotBroken
+from codeflash_parallel.workspace.slot.staging_journal import JOURNAL, note_staging, note_undone, staged_in
+from codeflash_parallel.workspace.slot.trash import SlotTrash
+from codeflash_parallel.workspace.slot.tree_copy import SlotKind
 
 __all__ = ["anyio_backend", "kind", "world"]
 pytestmark = pytest.mark.anyio
@@ -96,7 +96,7 @@ async def test_what_a_slot_costs_is_what_it_shares_with_nobody(world: World, kin
 async def test_a_staged_file_that_changes_within_one_tick_is_seen(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot, "find_grain", lambda _folder: ticks.Grain.TICK)
+    monkeypatch.setattr(slot, "find_grain", lambda _folder: timestamp_grain.TimestampGrain.TICK)
     init(world)
     async with world.mirror() as mirror:
         snapshot = await mirror.snapshot(request())
@@ -109,14 +109,14 @@ async def test_a_staged_file_that_changes_within_one_tick_is_seen(
             assert await one.audit() == ("pkg/mod.py",)
             one._tree._expected["pkg/mod.py"] = seen
             await one.discard()
-            ticks.wait_past(one._tree.newest_ns)
+            timestamp_grain.wait_past(one._tree.newest_ns)
             assert place.read_bytes() == b"value = 1\n"
 
 
 def test_the_clock_is_waited_for_and_no_longer_than_a_tick(tmp_path: Path) -> None:
-    assert ticks.find_grain(tmp_path) in set(ticks.Grain)
+    assert timestamp_grain.find_grain(tmp_path) in set(timestamp_grain.TimestampGrain)
     assert list(tmp_path.iterdir()) == []
-    ticks.wait_past(2**62)  # a server's clock may be ahead for ever
+    timestamp_grain.wait_past(2**62)  # a server's clock may be ahead for ever
 
 
 async def test_what_is_staged_is_in_the_journal_until_it_is_undone(world: World) -> None:
@@ -230,7 +230,7 @@ async def test_blocks_are_shared_where_the_file_system_can(world: World, shared_
 
 
 def test_waste_is_out_of_the_way_at_once(tmp_path: Path) -> None:
-    waste = Waste(tmp_path)
+    waste = SlotTrash(tmp_path)
     for name in ("folder/below/file", "locked/file"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(b"")

@@ -12,9 +12,9 @@ import pytest
 from slot_support import FILES, anyio_backend, init, kind, names_in, state, use
 from worktree_support import World, edit, request, world
 
-from codeflash_parallel.worktrees.journal import JOURNAL
-from codeflash_parallel.worktrees.kinds import SlotKind
-from codeflash_parallel.worktrees.pool import Pool, Slot
+from codeflash_parallel.workspace.slot.staging_journal import JOURNAL
+from codeflash_parallel.workspace.slot.tree_copy import SlotKind
+from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
 
 __all__ = ["anyio_backend", "kind", "world"]
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ HOSTILE = [
 ]
 
 
-async def all_is_restored(pool: Pool, world: World, damages: list[Callable[[Path, Path], None]]) -> None:
+async def all_is_restored(pool: SlotPool, world: World, damages: list[Callable[[Path, Path], None]]) -> None:
     victim = world.base / "victim"
     victim.mkdir()
     (victim / "precious").write_bytes(b"precious")

@@ -9,9 +9,9 @@ from harness import assert_same, picture
 from projects import FAST_TOTAL, SLOW_TOTAL, WRONG_TOTAL, make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel.model.candidate import CandidateId
-from codeflash_parallel.model.outcome import Code, Level, Status, Verdict
-from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
+from codeflash_parallel.result.result_model import RunResult
 
 pytestmark = pytest.mark.engine
 
@@ -47,11 +47,11 @@ async def test_a_winner_is_found_and_the_user_s_tree_is_untouched(shop: Path) ->
     assert result.level is Level.DERIVED
     found = {c.id: (c.status, c.code) for c in result.candidates}
     assert found == {
-        "fast": (Status.WON, Code.OK),
-        "wrong": (Status.REJECTED, Code.TESTS_FAILED),
-        "broken": (Status.UNAPPLIABLE, Code.DOES_NOT_PARSE),
-        "same": (Status.DUPLICATE, Code.SAME_CODE),
-        "fast-again": (Status.DUPLICATE, Code.SAME_CODE),
+        "fast": (CandidateStatus.WON, Code.OK),
+        "wrong": (CandidateStatus.REJECTED, Code.TESTS_FAILED),
+        "broken": (CandidateStatus.UNAPPLIABLE, Code.DOES_NOT_PARSE),
+        "same": (CandidateStatus.DUPLICATE, Code.SAME_CODE),
+        "fast-again": (CandidateStatus.DUPLICATE, Code.SAME_CODE),
     }
     won = result.candidates[0]
     assert won.speedup is not None
@@ -69,7 +69,7 @@ async def test_values_reject_what_tests_do_not_see(tmp_path: Path) -> None:
     result = await check(project, tmp_path, [replacement("wrong", WRONG_TOTAL)])
     assert result.verdict is Verdict.NONE_CORRECT
     (wrong,) = result.candidates
-    assert (wrong.status, wrong.code) == (Status.REJECTED, Code.VALUE_DIFFERS)
+    assert (wrong.status, wrong.code) == (CandidateStatus.REJECTED, Code.VALUE_DIFFERS)
     assert wrong.difference is not None
     assert (wrong.difference.expected, wrong.difference.got) == ("14", "6")
 
@@ -78,7 +78,9 @@ async def test_values_reject_what_tests_do_not_see(tmp_path: Path) -> None:
 async def test_more_passing_candidates_than_slots(shop: Path) -> None:
     submissions = [replacement(f"c{n}", FAST_TOTAL + f"\n\nOF = {n}\n") for n in range(6)]
     result = await check(shop / "project", shop, submissions)
-    assert [(c.status, c.code) for c in result.candidates] == [(Status.UNDECIDED, Code.NOT_RACED)] * 6
+    assert [(c.status, c.code) for c in result.candidates] == [
+        (CandidateStatus.UNDECIDED, Code.NOT_RACED)
+    ] * 6
 
 
 async def check(project: Path, tmp_path: Path, submissions: list[Submission]) -> RunResult:

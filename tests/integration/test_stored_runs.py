@@ -12,12 +12,18 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.engine.store import save_diff, save_run
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.evidence import FailedTest, FirstDifference
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.worktrees.repository import find_repository
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
+    digest_of,
+)
+from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.run.store.run_folder import save_diff, save_run
+from codeflash_parallel.workspace.git.repository import find_repository
 
 OLD, NEW = b"def f():\n    return sum([1, 2])\n", b"def f():\n    return 3\n"
 
@@ -42,7 +48,7 @@ def run_id(repository: Path, tmp_path: Path) -> str:
     run_dir = home / "runs" / "20250101-120000-abcdef"
     edit = Edit(path="m.py", old_digest=digest_of(OLD), new=NEW)
     candidates = [
-        Candidate(id=CandidateId(name), origin=Origin.PATCH, edits=(edit,), diff=f"+{name}\n")
+        Candidate(id=CandidateId(name), origin=CandidateOrigin.PATCH, edits=(edit,), diff=f"+{name}\n")
         for name in ("fast", "wrong")
     ]
     results = tuple(
@@ -68,12 +74,16 @@ def judged() -> tuple[CandidateResult, CandidateResult]:
     failure = FailedTest(id="t.py::t", phase="call", message="E  assert 4 == 3")
     return (
         CandidateResult(
-            id=CandidateId("fast"), origin=Origin.PATCH, status=Status.WON, code=Code.OK, reason="Fast."
+            id=CandidateId("fast"),
+            origin=CandidateOrigin.PATCH,
+            status=CandidateStatus.WON,
+            code=Code.OK,
+            reason="Fast.",
         ),
         CandidateResult(
             id=CandidateId("wrong"),
-            origin=Origin.PATCH,
-            status=Status.REJECTED,
+            origin=CandidateOrigin.PATCH,
+            status=CandidateStatus.REJECTED,
             code=Code.VALUE_DIFFERS,
             reason="Wrong.",
             difference=difference,

@@ -24,10 +24,10 @@ from codeflash_parallel import (
     UsageError,
     job_request,
 )
-from codeflash_parallel.engine.submitting import payload_of, stamp, task_of
-from codeflash_parallel.evalqueue.submitters import RUN_OF, SUBMITTER, submitter_of
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.worktrees.repository import find_repository
+from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, submitter_of
+from codeflash_parallel.queue.submission.job_builder import payload_of, stamp, task_of
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.workspace.git.repository import find_repository
 
 SETTINGS = Settings(functions=("shop/sums.py::total",))
 
@@ -193,7 +193,7 @@ def test_payloads_come_back(project: Path, content: object) -> None:
     submission = Submission(
         id=CandidateId("c"),
         content=content,  # type: ignore[arg-type]
-        origin=Origin.REPAIR,
+        origin=CandidateOrigin.REPAIR,
         parent=CandidateId("p"),
         explanation="why",
     )

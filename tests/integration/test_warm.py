@@ -9,9 +9,9 @@ import pytest
 from process_support import door
 from template_lab import READY_S, lab, open_files, serving
 
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.warm import WarmServer, start_server
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.warm.warm_server import WarmServer, start_server
 
 __all__ = ["door", "lab"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -22,7 +22,7 @@ async def test_a_fork_ends_as_a_fresh_process_does(lab):
     async with serving(lab) as server:
         end = await lab.run(server, code)
         assert server.forks == 1
-    assert (end.ended, end.status, end.stdout, end.stderr) == (Ended.EXITED, 3, "out\n", "err\n")
+    assert (end.ended, end.status, end.stdout, end.stderr) == (ExitKind.EXITED, 3, "out\n", "err\n")
     assert end.records == b"{}\n"
     assert end.wall_ns > 0
     assert end.max_rss_bytes > 1 << 20
@@ -43,17 +43,17 @@ async def test_a_crash_harms_no_other(lab):
     async with serving(lab) as server:
         crash = await lab.run(server, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         after = await lab.run(server, "print('well')")
-    assert (crash.ended, crash.status) == (Ended.SIGNALLED, -signal.SIGSEGV)
-    assert (after.ended, after.stdout) == (Ended.EXITED, "well\n")
+    assert (crash.ended, crash.status) == (ExitKind.SIGNALLED, -signal.SIGSEGV)
+    assert (after.ended, after.stdout) == (ExitKind.EXITED, "well\n")
 
 
 @pytest.mark.parametrize(
     ("code", "limits", "ended"),
     [
-        ("while True: pass", {"cpu_s": 0.3}, Ended.CPU_DEADLINE),
-        ("import os, signal\nif os.fork() == 0:\n  os.setsid()\n  while True: pass\nsignal.pause()", {"cpu_s": 0.3}, Ended.CPU_DEADLINE),
-        ("import signal; signal.pause()", {"wall_s": 0.3}, Ended.WALL_DEADLINE),
-        ("hoard = b'x' * 300_000_000\nwhile True: pass", {"memory_bytes": 150_000_000}, Ended.MEMORY_LIMIT),
+        ("while True: pass", {"cpu_s": 0.3}, ExitKind.CPU_DEADLINE),
+        ("import os, signal\nif os.fork() == 0:\n  os.setsid()\n  while True: pass\nsignal.pause()", {"cpu_s": 0.3}, ExitKind.CPU_DEADLINE),
+        ("import signal; signal.pause()", {"wall_s": 0.3}, ExitKind.WALL_DEADLINE),
+        ("hoard = b'x' * 300_000_000\nwhile True: pass", {"memory_bytes": 150_000_000}, ExitKind.MEMORY_LIMIT),
     ],
 )  # fmt: skip
 async def test_limits_hold_for_a_fork(lab, code, limits, ended):
@@ -69,8 +69,8 @@ async def test_memory_of_the_template_counts_as_it_would_in_a_fresh_process(lab)
         forks = "import os, time\nfor _ in range(3): os.fork()\ntime.sleep(0.5)\nos._exit(0)"
         shared = await lab.run(server, forks, memory_bytes=300_000_000)
         over = await lab.run(server, "import signal; signal.pause()", memory_bytes=90_000_000)
-    assert (alone.ended, over.ended) == (Ended.EXITED, Ended.MEMORY_LIMIT)
-    assert shared.ended is Ended.EXITED
+    assert (alone.ended, over.ended) == (ExitKind.EXITED, ExitKind.MEMORY_LIMIT)
+    assert shared.ended is ExitKind.EXITED
 
 
 async def test_cpu_of_the_template_is_not_the_fork_s(lab):
@@ -92,7 +92,7 @@ os.wait()
 """
     async with serving(lab) as server:
         end = await lab.run(server, code)
-        assert end.ended is Ended.EXITED
+        assert end.ended is ExitKind.EXITED
         assert len(end.leaked) == 1
         assert lab.alive() == [server._channel.pid]
         assert (await lab.run(server, "pass")).leaked == ()
@@ -119,11 +119,15 @@ async def test_floods_are_stopped(lab):
         records = await lab.run(server, flood.format("records"), record_bytes=1_000_000)
         output = await lab.run(server, "print('A' + 'x' * 3_000_000 + 'Z')", output_bytes=10_000)
         endless = await lab.run(server, flood.format(1), output_bytes=10_000, cpu_s=0.3)
-    assert (records.ended, records.message, len(records.records)) == (Ended.KILLED, "record flood", 1_000_000)
+    assert (records.ended, records.message, len(records.records)) == (
+        ExitKind.KILLED,
+        "record flood",
+        1_000_000,
+    )
     assert output.stdout.startswith("Ax")
     assert output.stdout.endswith("xZ\n")
     assert len(output.stdout) < 11_000
-    assert endless.ended is Ended.CPU_DEADLINE
+    assert endless.ended is ExitKind.CPU_DEADLINE
 
 
 async def test_large_records_arrive_whole(lab):
@@ -175,7 +179,7 @@ async def test_many_forks_leave_nothing(lab):
         await lab.run(server, "pass")
         before = open_files()
         for _ in range(50):
-            assert (await lab.run(server, "pass")).ended is Ended.EXITED
+            assert (await lab.run(server, "pass")).ended is ExitKind.EXITED
         assert open_files() == before
         assert lab.alive() == [server._channel.pid]
         assert open_files(server._channel.pid) <= 6

@@ -13,16 +13,21 @@ from typing import Any
 import pytest
 from guest_runs import shared_guest, spelled_out, write_files
 
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Exit, Limits, ServerGone, Workspace
-from codeflash_parallel.process.guest import Control, guest_command, parse_records, write_spec
-from codeflash_parallel.process.launcher import Launcher, open_launcher
-from codeflash_parallel.process.warm import WarmServer, start_server
+from codeflash_parallel.process.launcher.launcher import Launcher, open_launcher
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit, ProcessLimits, ServerGone, Workspace
+from codeflash_parallel.sandbox.runner_command import (
+    ControlChannelUse,
+    guest_command,
+    parse_records,
+    write_spec,
+)
+from codeflash_parallel.warm.warm_server import WarmServer, start_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 READY_S = 60.0
-LIMITS = Limits(wall_s=60.0, cpu_s=60.0, memory_bytes=1 << 30)
+LIMITS = ProcessLimits(wall_s=60.0, cpu_s=60.0, memory_bytes=1 << 30)
 FILES = {
     "mod.py": "def double(x):\n    return x + x\n",
     "test_mod.py": """
@@ -69,13 +74,13 @@ class Place:
 
     async def start(self, launcher: Launcher, until: str, **fields: Any) -> WarmServer:
         spec = {**SPEC, **fields, "serve": {"until": until, "gate": ["mod.py"], "preimport": []}}
-        command = guest_command(self.workspace, spec, LIMITS, self.guest_dir, control=Control.LINES)
+        command = guest_command(self.workspace, spec, LIMITS, self.guest_dir, control=ControlChannelUse.LINES)
         return await start_server(launcher, command, READY_S)
 
-    async def fork(self, server: WarmServer, **fields: Any) -> Exit:
+    async def fork(self, server: WarmServer, **fields: Any) -> ProcessExit:
         return await server.run(write_spec(self.workspace, {**SPEC, **fields}, self.guest_dir), LIMITS)
 
-    async def new_process(self, launcher: Launcher, **fields: Any) -> Exit:
+    async def new_process(self, launcher: Launcher, **fields: Any) -> ProcessExit:
         return await launcher.run(guest_command(self.workspace, {**SPEC, **fields}, LIMITS, self.guest_dir))
 
 
@@ -92,7 +97,7 @@ async def launched(place: Place, until: str) -> AsyncIterator[tuple[Launcher, Wa
         yield launcher, server
 
 
-def told(ended: Exit) -> list[Mapping[str, Any]]:
+def told(ended: ProcessExit) -> list[Mapping[str, Any]]:
     """Return what a guest's records say of the tests and of the code that they ran on."""
     kept = ("t", "id", "when", "outcome", "path", "digest", "sha256", "status")
     records = [r for r in spelled_out(parse_records(ended.records)) if r["t"] in {"phase", "source", "end"}]
@@ -117,12 +122,16 @@ async def test_a_fork_is_limited_as_a_fresh_process_is(place):
     async with launched(place, "F1") as (_, server):
         (place.root / "mod.py").write_text("def double(x):\n    while True:\n        pass\n")
         spec = write_spec(place.workspace, SPEC, place.guest_dir)
-        endless = await server.run(spec, Limits(wall_s=60.0, cpu_s=0.5))
+        endless = await server.run(spec, ProcessLimits(wall_s=60.0, cpu_s=0.5))
         (place.root / "mod.py").write_text("import os\ndef double(x):\n    os.kill(os.getpid(), 11)\n")
         crash = await server.run(spec, LIMITS)
         (place.root / "mod.py").write_text(FILES["mod.py"])
         well = await server.run(spec, LIMITS)
-    assert (endless.ended, crash.ended, well.ended) == (Ended.CPU_DEADLINE, Ended.SIGNALLED, Ended.EXITED)
+    assert (endless.ended, crash.ended, well.ended) == (
+        ExitKind.CPU_DEADLINE,
+        ExitKind.SIGNALLED,
+        ExitKind.EXITED,
+    )
     assert well.status == 0
 
 

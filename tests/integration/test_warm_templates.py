@@ -14,12 +14,12 @@ import pytest
 from process_support import door
 from template_lab import READY_S, TEMPLATE, lab, open_files, serving
 
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Limits, ServerGone
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.launcher_process import start_launcher_process
-from codeflash_parallel.process.warm import start_server
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher_process import start_launcher_process
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, ServerGone
+from codeflash_parallel.warm.warm_server import start_server
 
 __all__ = ["door", "lab"]
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -52,7 +52,7 @@ async def test_a_template_that_does_not_come_up(lab, act, words):
 )
 async def test_a_template_that_does_not_fork(lab, act, words, monkeypatch):
     if act == "silent":
-        monkeypatch.setattr("codeflash_parallel.process.warm._ANSWER_S", 0.3)
+        monkeypatch.setattr("codeflash_parallel.warm.warm_server._ANSWER_S", 0.3)
     async with open_launcher() as launcher:
         before = open_files()
         server = await start_server(launcher, lab.template(act), READY_S)
@@ -77,14 +77,14 @@ async def test_a_template_killed_during_a_check_does_not_end_it(lab, door, tmp_p
 
     async def close() -> None:
         await door.knock()
-        assert (await server.close()).ended is Ended.KILLED
+        assert (await server.close()).ended is ExitKind.KILLED
         await anyio.to_thread.run_sync((tmp_path / "back").write_text, "go")
 
     async with serving(lab) as server:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(close)
             check = await lab.run(server, code)
-        assert (check.ended, check.stdout) == (Ended.EXITED, "go\n")
+        assert (check.ended, check.stdout) == (ExitKind.EXITED, "go\n")
         with pytest.raises(ServerGone):
             await lab.run(server, "pass")
 
@@ -156,7 +156,7 @@ async def test_a_dead_launcher_takes_all_with_it(lab):
         end = await lab.run(
             server, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nsignal.pause()"
         )
-        assert end.ended is Ended.KILLED
+        assert end.ended is ExitKind.KILLED
         assert "launcher" in end.message
 
 
@@ -165,12 +165,12 @@ async def test_adopting_what_is_not_ours(lab):
     async with open_launcher() as launcher:
         template = (await start_server(launcher, lab.template(), READY_S))._channel.pid
         for pid in (1, os.getpid(), template, 2**22):
-            connection = launcher.reserve(Limits(wall_s=60))
+            connection = launcher.reserve(ProcessLimits(wall_s=60))
 
             async def begin(connection, pid=pid):
                 await launcher.adopt(connection, pid, gate)
 
-            assert (await launcher.follow(connection, begin)).ended is Ended.NOT_STARTED
+            assert (await launcher.follow(connection, begin)).ended is ExitKind.NOT_STARTED
         assert lab.alive() == [template]
     os.close(gate)
     assert not os.read(waiting, 1)
@@ -180,9 +180,9 @@ async def test_adopting_what_is_not_ours(lab):
 EVALUATOR = """
 import anyio, json, sys
 from pathlib import Path
-from codeflash_parallel.model.workspace import Command, Limits
-from codeflash_parallel.process.launcher import open_launcher
-from codeflash_parallel.process.warm import start_server
+from codeflash_parallel.result.runtime_protocols import Command, Limits
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.warm.warm_server import start_server
 
 async def main():
     mark, template, spec, check = sys.argv[1:]

@@ -10,10 +10,10 @@ import pytest
 from projects import make_project
 
 from codeflash_parallel import EnvironmentFault, Evaluator, Replacement, Settings, Submission, UsageError
-from codeflash_parallel.model.candidate import CandidateId, FileText, FileTexts
-from codeflash_parallel.model.events import Event, PhaseStarted
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import RunResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, FileText, FileTexts
+from codeflash_parallel.result.events import Event, PhaseStarted
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import RunResult
 
 pytestmark = pytest.mark.engine
 
@@ -72,8 +72,8 @@ def assert_faster_or_open(result: RunResult) -> None:
     """One faster candidate, for which the budget may be too short; nothing may be said against it."""
     (candidate,) = result.candidates
     said = (result.verdict, candidate.status, candidate.code)
-    won, open_ = (Verdict.WINNER, Status.WON), (Verdict.TOO_NOISY, Status.UNDECIDED)
-    short = (Verdict.BUDGET_TOO_SMALL, Status.UNDECIDED, Code.BUDGET_TOO_SMALL)
+    won, open_ = (Verdict.WINNER, CandidateStatus.WON), (Verdict.TOO_NOISY, CandidateStatus.UNDECIDED)
+    short = (Verdict.BUDGET_TOO_SMALL, CandidateStatus.UNDECIDED, Code.BUDGET_TOO_SMALL)
     undecided = {(*open_, Code.TOO_NOISY), (*open_, Code.NOT_CONFIRMED), short}
     assert said in {(*won, Code.OK), *undecided}, candidate.reason
 
@@ -130,7 +130,7 @@ def test_a_command_of_the_users(tmp_path: Path) -> None:
     )
     assert "workload command: python -m speed" in race_of(phases)
     assert result.race["workload"] == "command"
-    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.candidates[0].status is CandidateStatus.WON, result.candidates[0].reason
 
 
 BENCHMARKED = """
@@ -159,7 +159,7 @@ def test_benchmarks_of_the_projects_own(tmp_path: Path) -> None:
         "workload pytest-benchmark: 1 test, because the project has benchmarks of the targets; budget 300 s"
     )
     assert result.race["workload"] == "pytest-benchmark"
-    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.candidates[0].status is CandidateStatus.WON, result.candidates[0].reason
     assert [name for name, _ in result.candidates[0].group_speedups] == ["tests/test_sums.py::test_speed"]
 
 
@@ -182,7 +182,7 @@ def test_calls_inside_their_tests_where_none_can_be_made_again(tmp_path: Path) -
     assert race_of(phases).startswith(
         "workload in-place: calls inside 1 test, because most calls of the targets"
     )
-    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.candidates[0].status is CandidateStatus.WON, result.candidates[0].reason
     # Its test takes longer than the target.
     assert result.candidates[0].speedup.estimate > 5
 
@@ -221,8 +221,8 @@ def test_a_generator_is_timed_inside_its_test_step_by_step(tmp_path: Path) -> No
     assert race_of(phases).startswith("workload in-place: calls inside 1 test"), result.race
     (candidate,) = result.candidates
     # A busy machine may let the rest of the test scatter too much: then nothing is credited, nor suspected.
-    noisy = (Status.LOST, Code.TOO_NOISY)
-    assert (candidate.status, candidate.code) in {(Status.WON, Code.OK), noisy}, candidate.reason
+    noisy = (CandidateStatus.LOST, Code.TOO_NOISY)
+    assert (candidate.status, candidate.code) in {(CandidateStatus.WON, Code.OK), noisy}, candidate.reason
     assert candidate.speedup.estimate > 1.1
 
 
@@ -243,7 +243,7 @@ def test_calls_that_can_be_made_again_where_the_others_are_little_of_their_tests
     project = project_at(tmp_path, tests__test_sums_py=SELDOM, shop__sums_py=slow)
     result, phases = run(project, tmp_path / "cache", FAST, time_budget=PLENTY_S)
     assert race_of(phases).startswith("workload calls: 1 captured call"), result.race
-    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.candidates[0].status is CandidateStatus.WON, result.candidates[0].reason
 
 
 #: Hashes of texts are others in each process.
@@ -266,7 +266,7 @@ def test_calls_are_timed_whose_results_differ_from_process_to_process(tmp_path: 
     result, phases = run(project, tmp_path / "cache", fast, wrong, time_budget=PLENTY_S)
     assert "; what they give is another in each process: only its type, and what is equal" in race_of(phases)
     best, other = result.candidates
-    assert (best.status, best.values.compared, best.values.unstable) == (Status.WON, 0, 1)
+    assert (best.status, best.values.compared, best.values.unstable) == (CandidateStatus.WON, 0, 1)
     assert other.code is Code.TESTS_FAILED
 
 
@@ -318,7 +318,7 @@ def test_calls_of_callers_where_those_of_the_target_cannot_be_made_again(tmp_pat
         r"targets cannot be made again outside their tests, or only by dear copies; budget 300 s",
         race_of(phases),
     )
-    assert result.candidates[0].status is Status.WON, result.candidates[0].reason
+    assert result.candidates[0].status is CandidateStatus.WON, result.candidates[0].reason
     assert result.candidates[0].values.beside == 3
 
 
@@ -330,7 +330,7 @@ def test_no_callers_where_a_candidate_calls_the_target_by_another_function(tmp_p
     assert race_of(phases).startswith(
         "workload in-place: calls inside 3 tests, because most calls of the targets"
     )
-    assert Status.REJECTED not in {candidate.status for candidate in result.candidates}
+    assert CandidateStatus.REJECTED not in {candidate.status for candidate in result.candidates}
 
 
 @pytest.mark.campaign

@@ -18,16 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from hostile_trees import SHAPES, Door, open_door, program
 from tree_levels import Ground
 
-from codeflash_parallel.model.workspace import Exit
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 #: How long anybody may outlive the evaluator.
 GONE_S = 1.0
 EVALUATOR = """
 import sys, anyio
 from pathlib import Path
-from codeflash_parallel.model.workspace import Command, Limits
-from codeflash_parallel.process.launcher import open_launcher
+from codeflash_parallel.result.runtime_protocols import Command, Limits
+from codeflash_parallel.process.launcher.launcher import open_launcher
 
 async def main():
     async with open_launcher() as launcher:
@@ -116,7 +116,7 @@ async def test_whom_the_guest_leaves_dies_with_the_launcher(ground: Ground, door
 async def test_whoever_is_left_is_named_and_the_first_process_of_its_world_is_not(
     ground: Ground, door: Door, level: str
 ) -> None:
-    ends: list[Exit] = []
+    ends: list[ProcessExit] = []
     command = ground.command(level, door.path.parent, (program("daemons"), str(door.path), "ends", ""))
 
     async def run() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.model.candidate import (
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,
     Content,
@@ -21,12 +22,11 @@ from codeflash_parallel.model.candidate import (
     Unappliable,
     digest_of,
 )
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.worktrees.materialise import materialise
-from codeflash_parallel.worktrees.mirror import Mirror, open_mirror
-from codeflash_parallel.worktrees.pool import Pool, open_pool
-from codeflash_parallel.worktrees.repository import find_repository
-from codeflash_parallel.worktrees.snapshot import Snapshot, SnapshotRequest
+from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.slot_pool import SlotPool, open_pool
+from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
+from codeflash_parallel.workspace.snapshot.mirror import Mirror, open_mirror
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot, SnapshotRequest
 
 GIT = (
     "git",
@@ -119,7 +119,7 @@ class World:
     @asynccontextmanager
     async def pool(
         self, mirror: Mirror, snapshot: Snapshot, size: int = 2, run_id: str = "run"
-    ) -> AsyncIterator[Pool]:
+    ) -> AsyncIterator[SlotPool]:
         interpreter = Path(sys.executable)
         async with open_pool(
             mirror,
@@ -160,7 +160,7 @@ def request(**changes: object) -> SnapshotRequest:
 
 def tree(mirror: Mirror, snapshot: Snapshot) -> dict[str, bytes]:
     """The snapshot's files, links as their targets."""
-    from codeflash_parallel.worktrees.git import read_blobs
+    from codeflash_parallel.workspace.git.git_client import read_blobs
 
     entries = mirror.entries(snapshot)
     blobs = read_blobs(mirror.git, [entry.blob for entry in entries.values()])

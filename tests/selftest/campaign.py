@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codeflash_parallel.worktrees.layout import cache_faults
+from codeflash_parallel.workspace.cache_layout import cache_faults
 from selftest import naive, traces
 from selftest.entries import Base, Entry, Kind, Trace, bases
 from selftest.gate import Question, Said, Way, ask

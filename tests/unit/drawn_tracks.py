@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import exp, log, tan
 
-from codeflash_parallel.benchmark.decide import (
-    Looks,
-    look,
-)
-from codeflash_parallel.benchmark.plan import Group, RacePlan, block_order
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
-from codeflash_parallel.benchmark.tracks import Track, track
+from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round
+from codeflash_parallel.race.plan import CostGroup, RacePlan, block_order
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
+from codeflash_parallel.race.statistics.sequential_test import InterimState, look
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1),))
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1),))
 CONFIRM = PLAN.confirmation(10**9)
 #: The only confirmation of a race: it may spend the whole error budget.
 CLAIM = replace(CONFIRM, share=1.0)
@@ -25,13 +22,13 @@ Draw = Callable[[], Mapping[str, float]]
 
 
 def single(values):
-    return Track(total=tuple(values), groups=(tuple(values),), clock=Clock.CPU)
+    return ArmLogRatios(total=tuple(values), groups=(tuple(values),), clock=DecidingClock.CPU)
 
 
 def run(draw: Draw, candidates, plan=PLAN):
     """Take the looks as a race does, one round after the other; return the state and all tracks."""
     values = {c: [] for c in candidates}
-    state = Looks(candidates=tuple(candidates))
+    state = InterimState(candidates=tuple(candidates))
     for _ in range(plan.max_rounds):
         drawn = draw()
         for c in state.living:

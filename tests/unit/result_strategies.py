@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
-from codeflash_parallel.model.line_profile import LineProfile, LineTiming
-from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
-from codeflash_parallel.model.result import (
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
+from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
+from codeflash_parallel.result.result_model import (
     STEPS,
     CandidateResult,
-    Fault,
     Flag,
     RaceFigures,
+    RunFault,
     RunResult,
     Speedup,
 )
@@ -131,7 +131,7 @@ profiles = st.builds(
     ).map(tuple),
 )
 faults = st.builds(
-    Fault,
+    RunFault,
     family=st.sampled_from(["usage", "environment", "internal", "interrupted"]),
     code=st.sampled_from(["BAD_FLAG", "RED_BASELINE", "UNEXPECTED", "SIGINT", "SIGTERM"]),
     message=text,
@@ -139,24 +139,26 @@ faults = st.builds(
 )
 
 STATUSES_BY_VERDICT = {
-    Verdict.WINNER: Status.WON,
-    Verdict.TIE: Status.TIED,
+    Verdict.WINNER: CandidateStatus.WON,
+    Verdict.TIE: CandidateStatus.TIED,
 }
 
 
 @st.composite
-def candidates(draw: st.DrawFn, position: int, status: Status, earlier: list[CandidateId]) -> CandidateResult:
+def candidates(
+    draw: st.DrawFn, position: int, status: CandidateStatus, earlier: list[CandidateId]
+) -> CandidateResult:
     parent = draw(st.none() | st.sampled_from(earlier)) if earlier else None
     return CandidateResult(
         id=CandidateId(f"c{position}-" + draw(text)),
-        origin=draw(st.sampled_from(Origin)),
+        origin=draw(st.sampled_from(CandidateOrigin)),
         status=status,
         code=draw(st.sampled_from(Code)),
         reason=draw(text),
         parent=parent,
         lineage=(parent,) if parent is not None else (),
         explanation=draw(text),
-        duplicate_of="baseline" if status == Status.DUPLICATE else "",
+        duplicate_of="baseline" if status == CandidateStatus.DUPLICATE else "",
         tests=draw(counts),
         values=draw(values),
         speedup=draw(st.none() | speedups),
@@ -186,9 +188,17 @@ def run_results(draw: st.DrawFn) -> RunResult:
     verdict = draw(st.none() | st.sampled_from(Verdict))
     fault = draw(st.none() | faults) if verdict is None else None
     complete = verdict is not None or (fault is not None and draw(st.booleans()))
-    top = {Verdict.WINNER: [Status.WON], Verdict.TIE: [Status.TIED, Status.TIED]}.get(verdict, [])
+    top = {
+        Verdict.WINNER: [CandidateStatus.WON],
+        Verdict.TIE: [CandidateStatus.TIED, CandidateStatus.TIED],
+    }.get(verdict, [])
     others = draw(
-        st.lists(st.sampled_from([s for s in Status if s not in {Status.WON, Status.TIED}]), max_size=4)
+        st.lists(
+            st.sampled_from(
+                [s for s in CandidateStatus if s not in {CandidateStatus.WON, CandidateStatus.TIED}]
+            ),
+            max_size=4,
+        )
     )
     judged: list[CandidateResult] = []
     for position, status in enumerate([*top, *others]):

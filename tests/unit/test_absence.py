@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeflash_parallel.engine.absence import absences
+from codeflash_parallel.baseline.preflight.hidden_test_files import absences
 
 
 def test_folders_of_tests_go_as_a_whole_and_test_files_beside_code_alone() -> None:

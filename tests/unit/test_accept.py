@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest import accept, inputs
+from codeflash_parallel._runner import user_judge
+from codeflash_parallel._runner.serialization import call_files
 
 
 class Odd:
@@ -24,12 +25,12 @@ def pack(box: int, *sizes: int, order: str = "none") -> int:
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(accept, "ANSWER_S", 0.05)
-    monkeypatch.setattr(inputs, "load", lambda _call: ((1, 2, 3), {}))
+    monkeypatch.setattr(user_judge, "ANSWER_S", 0.05)
+    monkeypatch.setattr(call_files, "load", lambda _call: ((1, 2, 3), {}))
     targets = SimpleNamespace(function=lambda _meta: pack)
 
     def asked(judge: Any, expected: str = "1", actual: str = '["tuple", 2]') -> str:
-        return accept._why_not(judge, targets, SimpleNamespace(meta={}), expected, actual)
+        return user_judge._why_not(judge, targets, SimpleNamespace(meta={}), expected, actual)
 
     return asked
 
@@ -55,7 +56,7 @@ def test_only_true_accepts(ask: Any, answer: object, why: str) -> None:
 
 
 def test_numpys_truth_is_one() -> None:
-    assert accept._read(type("bool_", (int,), {})(1)) == ""
+    assert user_judge._read(type("bool_", (int,), {})(1)) == ""
 
 
 def test_what_goes_wrong_is_told(ask: Any) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from codeflash_parallel._guest.allowance import TooSlow, awaited, limited
-from codeflash_parallel._guest.targets import Settler
+from codeflash_parallel._runner.process.call_limits import CallTimeout, awaited, limited
+from codeflash_parallel._runner.replay.target_functions import LazyResolver
 
 
 def waiting() -> Iterator[int]:
@@ -32,15 +32,15 @@ def patient() -> Iterator[int]:
 
 @pytest.mark.parametrize(("made", "ending"), [(waiting, awaited), (computing, limited), (patient, awaited)])
 def test_a_generator_that_is_read_too_far_is_ended(made, ending):
-    with pytest.raises(TooSlow), ending(0.02):
-        Settler().settle(made(), 5)
+    with pytest.raises(CallTimeout), ending(0.02):
+        LazyResolver().settle(made(), 5)
 
 
 @pytest.mark.parametrize(("ending", "number"), [(awaited, signal.SIGALRM), (limited, signal.SIGVTALRM)])
 def test_what_ends_in_time_leaves_nothing_behind(ending, number):
     before = signal.getsignal(number)
     with ending(3600):
-        assert Settler().settle(iter([1, 2]), 5).items == [1, 2]
+        assert LazyResolver().settle(iter([1, 2]), 5).items == [1, 2]
     assert signal.getsignal(number) is before
     timers = [signal.getitimer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL)]
     assert timers == [(0.0, 0.0), (0.0, 0.0)]

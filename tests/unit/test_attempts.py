@@ -7,12 +7,18 @@ from dataclasses import replace
 import pytest
 from test_rank import PLAN, held
 
-from codeflash_parallel.benchmark.attempts import SHARES, confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.benchmark.decide import Looks
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import Clock, Round
-from codeflash_parallel.benchmark.tracks import Track
-from codeflash_parallel.model.outcome import Code, Verdict
+from codeflash_parallel.race.measurement import DecidingClock, Round
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import (
+    SHARES,
+    confirmation_of,
+    contenders,
+    left_of,
+    race_of,
+)
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.sequential_test import InterimState
+from codeflash_parallel.result.outcome_codes import Code, Verdict
 
 
 def doubted(arm, gain, plan):
@@ -67,8 +73,8 @@ def test_a_budget_that_is_too_small_is_no_noise_and_the_figure_that_would_do_is_
     race = race_of(plan)
     open_ = replace(
         held({"a": 1.5, "b": 1.4}, race),
-        looks=Looks(candidates=("a", "b")), needed_ns=12 * second, stopped="the budget was spent",
-        tracks=dict.fromkeys("ab", Track(total=(), groups=((),), clock=Clock.CPU)),
+        looks=InterimState(candidates=("a", "b")), needed_ns=12 * second, stopped="the budget was spent",
+        tracks=dict.fromkeys("ab", ArmLogRatios(total=(), groups=((),), clock=DecidingClock.CPU)),
     )  # fmt: skip
 
     ranking = rank([open_], [], plan, {})
@@ -87,8 +93,8 @@ def test_a_confirmation_that_the_budget_ends_is_the_last_one():
     raced = replace(held({"a": 1.5, "b": 1.2}, race_of(plan)), wall_ns=6 * second)
     again = confirmation_of([raced], [], left_of(plan, [raced]), ["a"])
     cut = replace(
-        held({"a": 1.5}, again), looks=Looks(candidates=("a",)), needed_ns=8 * second, stopped="spent",
-        tracks={"a": Track(total=(), groups=((),), clock=Clock.CPU)},
+        held({"a": 1.5}, again), looks=InterimState(candidates=("a",)), needed_ns=8 * second, stopped="spent",
+        tracks={"a": ArmLogRatios(total=(), groups=((),), clock=DecidingClock.CPU)},
     )  # fmt: skip
 
     assert contenders([raced], [cut], plan, limit=2) == ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest import pickling
+from codeflash_parallel._runner.serialization import argument_pickler
 
 
 class Plain:
@@ -56,7 +56,7 @@ class Numbered:
 
 
 def copy_of(value: object) -> Any:
-    return pickle.loads(pickling.dumps(value, 1 << 20))
+    return pickle.loads(argument_pickler.dumps(value, 1 << 20))
 
 
 def test_the_attributes_of_a_copy_are_in_no_dictionary_of_its_own() -> None:

@@ -8,10 +8,18 @@ from hypothesis import strategies as st
 from result_strategies import speedups
 from rich.console import Console
 
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.result import CandidateResult, RunResult, Speedup
-from codeflash_parallel.report.bars import ASCII, UNICODE, Signs, axis_of, bar, bars, scale
+from codeflash_parallel.report.terminal.speedup_bars import (
+    ASCII,
+    UNICODE,
+    BarSymbols,
+    axis_of,
+    bar,
+    bars,
+    scale,
+)
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import CandidateResult, RunResult, Speedup
 
 #: What one of these is drawn with stands on a baseline, an end or an estimate, never nowhere.
 SETS = [UNICODE, ASCII]
@@ -21,7 +29,7 @@ def speedup(estimate: float, low: float, high: float, stage: str = "confirmation
     return Speedup(estimate=estimate, low=low, high=high, stage=stage)
 
 
-def drawn(one: Speedup, width: int = 40, signs: Signs = ASCII) -> str:
+def drawn(one: Speedup, width: int = 40, signs: BarSymbols = ASCII) -> str:
     return bar(one, axis_of([one], width), signs)
 
 
@@ -67,8 +75,8 @@ def result(*some: CandidateResult) -> RunResult:
 def candidate(name: str, gain: Speedup | None) -> CandidateResult:
     return CandidateResult(
         id=CandidateId(name),
-        origin=Origin.PATCH,
-        status=Status.LOST,
+        origin=CandidateOrigin.PATCH,
+        status=CandidateStatus.LOST,
         code=Code.OK,
         reason="So.",
         speedup=gain,

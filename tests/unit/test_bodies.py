@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.bodies import body_change
+from codeflash_parallel.candidates.analysis.body_change import body_change
 
 OLD = '''"""The shop."""
 from functools import cache

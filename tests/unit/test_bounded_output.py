@@ -3,14 +3,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.streams import Clip, Records
+from codeflash_parallel.process.launcher.pipe_reader import BoundedOutput, ClippedOutput
 
 chunks = st.lists(st.binary(max_size=40), max_size=20)
 
 
 @given(chunks, st.integers(2, 100))
 def test_a_clip_keeps_both_ends(parts, limit):
-    clip, whole = Clip(limit), b"".join(parts)
+    clip, whole = ClippedOutput(limit), b"".join(parts)
     for part in parts:
         clip.write(memoryview(part))
     half = limit // 2
@@ -24,7 +24,7 @@ def test_a_clip_keeps_both_ends(parts, limit):
 
 @given(chunks, st.integers(0, 200))
 def test_records_stop_at_their_limit(parts, limit):
-    records, whole = Records(limit), b"".join(parts)
+    records, whole = BoundedOutput(limit), b"".join(parts)
     for part in parts:
         records.write(memoryview(part))
     assert records.content() == whole[:limit]

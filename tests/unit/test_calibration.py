@@ -29,9 +29,9 @@ from calibration.rivals import Said, is_false, is_found, of_minima, of_pyperf
 from calibration.traces import Cell
 from calibration.work import WORKS
 
-from codeflash_parallel.benchmark.plan import Group, RacePlan
-from codeflash_parallel.benchmark.samples import Clock
-from codeflash_parallel.benchmark.tracks import Track
+from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.plan import CostGroup, RacePlan
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 
 ARMS = tuple(f"arm{number}" for number in range(8))
 
@@ -41,14 +41,14 @@ def stretch(random: Random, arms: tuple[str, ...], rounds: int, sd: float) -> St
         return tuple(random.gauss(0, sd) for _ in range(rounds))
 
     totals = {arm: noise() for arm in arms}
-    tracks = {arm: Track(total=t, groups=(t,), clock=Clock.CPU) for arm, t in totals.items()}
+    tracks = {arm: ArmLogRatios(total=t, groups=(t,), clock=DecidingClock.CPU) for arm, t in totals.items()}
     return Stretch(tracks=tracks, counted=rounds, rounds=rounds, wall_s=1.0)
 
 
 def pool(sd: float = 0.01) -> Pool:
     random = Random(7)
     return Pool(
-        plan=RacePlan(groups=(Group(name="a", ns=1000),)),
+        plan=RacePlan(groups=(CostGroup(name="a", ns=1000),)),
         race=[stretch(random, ARMS, 6, sd) for _ in range(30)],
         confirmation=[stretch(random, ARMS[:3], 1, sd) for _ in range(60)],
     )

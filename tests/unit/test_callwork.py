@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest.callwork import ALIKE, FLOATLESS, ROUNDED, VALUES, batch_of, outcome
+from codeflash_parallel._runner.bench.call_workload import (
+    ALIKE,
+    FLOATLESS,
+    ROUNDED,
+    VALUES,
+    batch_of,
+    outcome,
+)
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.arming import broken_seal
-from codeflash_parallel.behavior.assertions import FORMS, METHODS, STATEMENT, Uses, uses
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.believing import unbelievable, with_canaries
-from codeflash_parallel.behavior.canaries import (
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.integrity.assertion_helpers import (
+    FORMS,
+    METHODS,
+    STATEMENT,
+    AssertionHelpers,
+    uses,
+)
+from codeflash_parallel.check.integrity.canaries import (
     MOST,
     MOST_TRIED,
     Canary,
-    Place,
+    CanaryPlace,
     disbelief,
     draw,
     draw_at,
@@ -30,11 +34,13 @@ from codeflash_parallel.behavior.canaries import (
     sift,
     to_be_tried,
 )
-from codeflash_parallel.behavior.outcomes import TestOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.model.outcome import Code, Ended
-from codeflash_parallel.model.workspace import Exit
+from codeflash_parallel.check.integrity.report_trust import unbelievable, with_canaries
+from codeflash_parallel.check.integrity.run_secrets import broken_seal
+from codeflash_parallel.check.session.runner_outcomes import TestOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_session import RunnerSession
+from codeflash_parallel.result.outcome_codes import Code, ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 TESTS = ("a.py::test_sum_of_two", "a.py::TestIt::test_x[1-a::b]", "a.py::TestIt::test_y", "b.py::test_z")
 SOURCE = b"""
@@ -53,7 +59,7 @@ class TestIt(unittest.TestCase):
         self.assertOwn(1)
         self.fail("never")
 """
-USED = {"a.py": uses(SOURCE), "b.py": Uses()}
+USED = {"a.py": uses(SOURCE), "b.py": AssertionHelpers()}
 NOTHING = Baseline(
     targets=(), python="", pytest="", plugins=(), rootdir=".", inifile="", selected=(), expected={}, executing=()
 )  # fmt: skip
@@ -66,7 +72,7 @@ def test_what_a_module_uses() -> None:
         "assert_called_once_with": "assert_called_once_with",
     }
     assert USED["a.py"].in_class == {"TestIt": frozenset({"assertEqual"})}
-    assert uses(b"def broken(:") == Uses()
+    assert uses(b"def broken(:") == AssertionHelpers()
     assert "self.assertEqual" not in USED["a.py"].by_call("")
     assert USED["a.py"].by_call("TestIt")["self.assertEqual"] == "assertEqual"
 
@@ -74,8 +80,8 @@ def test_what_a_module_uses() -> None:
 def test_the_class_of_a_test_is_part_of_its_place() -> None:
     assert [parent_of(test) for test in TESTS] == ["a.py", "a.py::TestIt", "a.py::TestIt", "b.py"]
     places = places_of(("c.md::c.md", *TESTS), USED)
-    assert Place("a.py::TestIt", "assertEqual", "self.assertEqual") in places
-    assert Place("a.py", "assertEqual", "self.assertEqual") not in places
+    assert CanaryPlace("a.py::TestIt", "assertEqual", "self.assertEqual") in places
+    assert CanaryPlace("a.py", "assertEqual", "self.assertEqual") not in places
     assert {place.parent for place in places} == {"a.py", "a.py::TestIt", "b.py"}
 
 
@@ -109,7 +115,7 @@ OURS = [name for name in FORMS if name in {STATEMENT, "fail", *CALLS} or name.st
 def test_every_form_fails_in_its_way(helper: str) -> None:
     call = f"self.{helper}" if helper in METHODS else CALLS.get(helper, f"pytest.{helper}")
     for seed in range(4):
-        (canary,) = draw_at(Random(seed), TESTS, [Place("a.py", helper, call)])
+        (canary,) = draw_at(Random(seed), TESTS, [CanaryPlace("a.py", helper, call)])
         message = _failure(canary, Examples())
         outcome = TestOutcome(id=canary.id, outcome="failed", message=message)
         assert not disbelief([canary], {canary.id: outcome}), message
@@ -139,31 +145,33 @@ def test_what_the_baseline_tries() -> None:
     places = places_of(many, dict.fromkeys((f"m{number}.py" for number in range(100)), USED["a.py"]))
     tried = to_be_tried(Random(0), places, [many[-1]])
     assert len(tried) == MOST_TRIED
-    assert tried[0] == Place("m99.py", STATEMENT, STATEMENT)
+    assert tried[0] == CanaryPlace("m99.py", STATEMENT, STATEMENT)
     assert {place.helper for place in tried} == {place.helper for place in places}
 
 
 # ---- what became of them
 
 
-def session(canaries: tuple[Canary, ...], status: int = 1, **outcomes: str) -> Session:
+def session(canaries: tuple[Canary, ...], status: int = 1, **outcomes: str) -> RunnerSession:
     """Return a run in which canaries end as told: the first, the second ... by `a`, `b` ..."""
     found = {
         canary.id: TestOutcome(id=canary.id, outcome=outcomes[letter], message=f"E {canary.tells} E")
         for canary, letter in zip(canaries, "abcdef", strict=False)
         if letter in outcomes
     }
-    report = GuestReport(finished=True, status=status, tests={**found, "a.py::test_other": TestOutcome(
+    report = RunnerReport(finished=True, status=status, tests={**found, "a.py::test_other": TestOutcome(
         id="a.py::test_other", outcome="passed")})  # fmt: skip
     kept, ours = sift(report, canaries)
     assert set(kept.tests) == {"a.py::test_other"}
-    done = Exit(ended=Ended.EXITED, status=status)
-    return Session(report=kept, exit=done, canaries=canaries, canary_outcomes=ours)
+    done = ProcessExit(ended=ExitKind.EXITED, status=status)
+    return RunnerSession(report=kept, exit=done, canaries=canaries, canary_outcomes=ours)
 
 
 def two() -> tuple[Canary, ...]:
     """Draw two canaries."""
-    return draw_at(Random(1), TESTS, [Place("a.py", STATEMENT, STATEMENT), Place("a.py", "raises", "raises")])
+    return draw_at(
+        Random(1), TESTS, [CanaryPlace("a.py", STATEMENT, STATEMENT), CanaryPlace("a.py", "raises", "raises")]
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,14 +206,14 @@ def test_parameters_of_shared_fixtures_are_no_part_of_a_name() -> None:
         f"{one.id}[param]": TestOutcome(id=f"{one.id}[param]", outcome="failed", message=one.tells)
         for one in (first, second)
     }
-    kept, ours = sift(GuestReport(tests=tests, collected=tuple(tests)), (first, second))
+    kept, ours = sift(RunnerReport(tests=tests, collected=tuple(tests)), (first, second))
     assert (kept.tests, kept.collected) == ({}, ())
     assert not disbelief((first, second), ours)
 
 
 def test_without_canaries_the_status_is_that_of_the_tests() -> None:
-    done = Exit(ended=Ended.EXITED)
-    run = Session(report=GuestReport(finished=True, status=1), exit=done)
+    done = ProcessExit(ended=ExitKind.EXITED)
+    run = RunnerSession(report=RunnerReport(finished=True, status=1), exit=done)
     assert unbelievable(run, NOTHING) is not None
     assert unbelievable(run, replace(NOTHING, plain_status=1)) is None
     failing = {"x": TestOutcome(id="x", outcome="failed")}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from codeflash_parallel.behavior.points import Point
-from codeflash_parallel.engine.changes import Changes
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.target import Target
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.candidate_changes import Changes
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
+    digest_of,
+)
 
 OLD = b"def f():\n    return 1\n"
 FILES = {"m.py": OLD, "other.py": b"X = 1\n"}
@@ -14,7 +20,7 @@ FILES = {"m.py": OLD, "other.py": b"X = 1\n"}
 def candidate(name: str, **files: bytes) -> Candidate:
     texts = {f"{stem}.py": text for stem, text in files.items()}
     edits = tuple(Edit(path=p, old_digest=digest_of(FILES[p]), new=text) for p, text in texts.items())
-    return Candidate(id=CandidateId(name), origin=Origin.EDITS, edits=edits)
+    return Candidate(id=CandidateId(name), origin=CandidateOrigin.EDITS, edits=edits)
 
 
 def changes(reads: list[str] | None = None) -> Changes:
@@ -52,7 +58,11 @@ def test_how_far_a_check_may_be_served() -> None:
     body = candidate("body", m=OLD.replace(b"1", b"2"))
     more = candidate("more", m=OLD + b"X = 1\n")
     elsewhere = candidate("elsewhere", other=b"X = 2\n")
-    assert [found.serving(one).point for one in (body, more, elsewhere)] == [Point.F2, Point.F1, Point.F0]
+    assert [found.serving(one).point for one in (body, more, elsewhere)] == [
+        ForkPoint.F2,
+        ForkPoint.F1,
+        ForkPoint.F0,
+    ]
     assert found.known_serving(body) is found.serving(body)
     assert found.known_serving(elsewhere) is None
 
@@ -77,6 +87,6 @@ def test_functions_of_the_same_files_that_are_no_targets_lie_beside() -> None:
         Edit(path="new.py", old_digest=None, new=b"def h():\n    pass\n"),
         Edit(path="note.txt", old_digest=digest_of(b""), new=b"def i():\n    pass\n"),
     ]
-    one = Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=tuple(edits))
+    one = Candidate(id=CandidateId("c"), origin=CandidateOrigin.EDITS, edits=tuple(edits))
     assert [str(target) for target in found.beside(one)] == ["m.py::C.g"]
     assert [str(target) for target in found.touched(one)] == ["m.py::C.__init__", "m.py::C.g"]

@@ -10,30 +10,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.baseline import Baseline, from_json, to_json
-from codeflash_parallel.behavior.calls import Rules
-from codeflash_parallel.behavior.compare import compare_screened, compare_tests
-from codeflash_parallel.behavior.faults import machinery_fault
-from codeflash_parallel.behavior.judging import (
-    Found,
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.assessment import (
+    CandidateFinding,
     doubt,
     judged_replay,
     judged_tests,
     observable,
     run_fault,
 )
-from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.behavior.report import CONFINED, GuestReport
-from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.behavior.values import compare_calls, together
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Edit, Origin, digest_of
-from codeflash_parallel.model.outcome import Code, Ended, Level
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Exit
+from codeflash_parallel.check.baseline_model import Baseline, from_json, to_json
+from codeflash_parallel.check.comparison.call_comparison import ComparisonRules
+from codeflash_parallel.check.comparison.outcome_comparison import compare_screened, compare_tests
+from codeflash_parallel.check.comparison.value_comparison import compare_calls, together
+from codeflash_parallel.check.integrity.process_faults import machinery_fault
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.check.session.runner_report import CONFINED, RunnerReport
+from codeflash_parallel.check.session.runner_session import RunnerSession
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
+    digest_of,
+)
+from codeflash_parallel.result.outcome_codes import Code, ExitKind, Level
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 OLD, NEW = b"old", b"new"
 EDIT = Edit(path="m.py", old_digest=digest_of(OLD), new=NEW)
-CANDIDATE = Candidate(id=CandidateId("c"), origin=Origin.EDITS, edits=(EDIT,))
+CANDIDATE = Candidate(id=CandidateId("c"), origin=CandidateOrigin.EDITS, edits=(EDIT,))
 CALL = CallOutcome(index=0, test="a", target=0, kind="return", digest="d", after="e")
 BASELINE = Baseline(
     targets=("m.py::f",),
@@ -57,20 +63,20 @@ BASELINE = Baseline(
     rss_bytes=7,
     loaded={"m.py": digest_of(OLD)},
 )
-SOUND = Exit(ended=Ended.EXITED)
+SOUND = ProcessExit(ended=ExitKind.EXITED)
 
 
-def session(*, exit_: Exit = SOUND, digest: str = digest_of(NEW), **outcomes: str) -> Session:
-    report = GuestReport(
+def session(*, exit_: ProcessExit = SOUND, digest: str = digest_of(NEW), **outcomes: str) -> RunnerSession:
+    report = RunnerReport(
         finished=True,
         collected=("a", "b"),
         tests={test: TestOutcome(id=test, outcome=outcome) for test, outcome in outcomes.items()},
         sources={"m.py": frozenset({digest})} if digest else {},
     )
-    return Session(report=report, exit=exit_)
+    return RunnerSession(report=report, exit=exit_)
 
 
-def judged(run: Session, baseline: Baseline = BASELINE) -> Found:
+def judged(run: RunnerSession, baseline: Baseline = BASELINE) -> CandidateFinding:
     compared = compare_screened(baseline.expected, run.report)
     return judged_tests(run, compared, CANDIDATE, baseline, {})
 
@@ -97,26 +103,26 @@ def test_a_sound_run_is_ok() -> None:
 @pytest.mark.parametrize(
     ("exit_", "code"),
     [
-        (Exit(ended=Ended.SIGNALLED, status=-11), Code.CRASHED),
-        (Exit(ended=Ended.SIGNALLED, status=-9), Code.INFRA_KILLED),
-        (Exit(ended=Ended.SIGNALLED, status=-99), Code.CRASHED),
-        (Exit(ended=Ended.SIGNALLED, status=-24), Code.CPU_LIMIT),
-        (Exit(ended=Ended.SIGNALLED, status=-25), Code.DISK_LIMIT),
-        (Exit(ended=Ended.CPU_DEADLINE), Code.TOO_SLOW),
-        (Exit(ended=Ended.WALL_DEADLINE), Code.TIMEOUT),
-        (Exit(ended=Ended.MEMORY_LIMIT), Code.OUT_OF_MEMORY),
-        (Exit(ended=Ended.OOM_KILLED), Code.INFRA_MEMORY),
-        (Exit(ended=Ended.KILLED), Code.INFRA_KILLED),
-        (Exit(ended=Ended.NOT_STARTED, message="no"), Code.INFRA_SLOT),
-        (Exit(ended=Ended.EXITED, leaked=("1 sleep",)), Code.LEAKED_PROCESS),
+        (ProcessExit(ended=ExitKind.SIGNALLED, status=-11), Code.CRASHED),
+        (ProcessExit(ended=ExitKind.SIGNALLED, status=-9), Code.INFRA_KILLED),
+        (ProcessExit(ended=ExitKind.SIGNALLED, status=-99), Code.CRASHED),
+        (ProcessExit(ended=ExitKind.SIGNALLED, status=-24), Code.CPU_LIMIT),
+        (ProcessExit(ended=ExitKind.SIGNALLED, status=-25), Code.DISK_LIMIT),
+        (ProcessExit(ended=ExitKind.CPU_DEADLINE), Code.TOO_SLOW),
+        (ProcessExit(ended=ExitKind.WALL_DEADLINE), Code.TIMEOUT),
+        (ProcessExit(ended=ExitKind.MEMORY_LIMIT), Code.OUT_OF_MEMORY),
+        (ProcessExit(ended=ExitKind.OOM_KILLED), Code.INFRA_MEMORY),
+        (ProcessExit(ended=ExitKind.KILLED), Code.INFRA_KILLED),
+        (ProcessExit(ended=ExitKind.NOT_STARTED, message="no"), Code.INFRA_SLOT),
+        (ProcessExit(ended=ExitKind.EXITED, leaked=("1 sleep",)), Code.LEAKED_PROCESS),
     ],
 )
-def test_what_happens_to_the_process_comes_before_its_tests(exit_: Exit, code: Code) -> None:
+def test_what_happens_to_the_process_comes_before_its_tests(exit_: ProcessExit, code: Code) -> None:
     assert judged(session(exit_=exit_, a="failed", b="passed")).code is code
 
 
 def test_who_is_stopped_for_being_slow_is_told_how_slow() -> None:
-    done = Exit(ended=Ended.CPU_DEADLINE, cpu_ns=11_000_000_000)
+    done = ProcessExit(ended=ExitKind.CPU_DEADLINE, cpu_ns=11_000_000_000)
     found = judged(session(exit_=done), replace(BASELINE, cpu_ns=200_000_000))
     assert found.code is Code.TOO_SLOW
     assert found.reason == "Slower: stopped after 55 times the baseline's time (11.0 s of CPU)."
@@ -124,21 +130,22 @@ def test_who_is_stopped_for_being_slow_is_told_how_slow() -> None:
 
 def test_only_a_wall_deadline_starves() -> None:
     faults = [
-        machinery_fault(session(exit_=Exit(ended=e))) for e in (Ended.WALL_DEADLINE, Ended.CPU_DEADLINE)
+        machinery_fault(session(exit_=ProcessExit(ended=e)))
+        for e in (ExitKind.WALL_DEADLINE, ExitKind.CPU_DEADLINE)
     ]
     assert [fault is not None and fault.starved for fault in faults] == [True, False]
 
 
 def test_a_signal_is_named() -> None:
-    fault = machinery_fault(session(exit_=Exit(ended=Ended.SIGNALLED, status=-11)))
+    fault = machinery_fault(session(exit_=ProcessExit(ended=ExitKind.SIGNALLED, status=-11)))
     assert fault is not None
     assert fault.reason == "The interpreter was ended by SIGSEGV."
 
 
 def test_who_could_not_be_killed_is_named() -> None:
     left = {"leaked": ("7 daemon", "8 stuck"), "unkillable": ("8 stuck",)}
-    run = session(exit_=Exit(ended=Ended.EXITED, **left), a="passed", b="passed")
-    late = session(exit_=Exit(ended=Ended.WALL_DEADLINE, **left))
+    run = session(exit_=ProcessExit(ended=ExitKind.EXITED, **left), a="passed", b="passed")
+    late = session(exit_=ProcessExit(ended=ExitKind.WALL_DEADLINE, **left))
     assert (judged(run).code, "could not be killed: 8 stuck." in judged(run).reason) == (
         Code.LEAKED_PROCESS,
         True,
@@ -147,15 +154,15 @@ def test_who_could_not_be_killed_is_named() -> None:
 
 
 def test_a_baseline_that_leaks_excuses_leaks() -> None:
-    run = session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",)), a="passed", b="passed")
+    run = session(exit_=ProcessExit(ended=ExitKind.EXITED, leaked=("1 sleep",)), a="passed", b="passed")
     assert judged(run, replace(BASELINE, leaks=True)).code is Code.OK
 
 
 def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_not() -> None:
-    silent = Session(report=GuestReport(), exit=replace(SOUND, stderr="last words"))
-    broken = Session(report=GuestReport(error="boom", error_where="spec"), exit=SOUND)
-    report = GuestReport(error="boom", error_where="spec", finished=True)
-    forged = Session(report=report, exit=SOUND, is_forged=True)
+    silent = RunnerSession(report=RunnerReport(), exit=replace(SOUND, stderr="last words"))
+    broken = RunnerSession(report=RunnerReport(error="boom", error_where="spec"), exit=SOUND)
+    report = RunnerReport(error="boom", error_where="spec", finished=True)
+    forged = RunnerSession(report=report, exit=SOUND, is_forged=True)
     found = [machinery_fault(run) for run in (silent, broken, forged)]
     codes = [Code.CRASHED, Code.INFRA_SLOT, Code.RUNNER_TAMPERED]
     assert [fault.code for fault in found if fault] == codes
@@ -175,8 +182,8 @@ def test_an_end_without_an_end_record_is_a_crash_and_the_guest_s_own_failure_is_
 def test_a_guest_that_fails_once_a_candidate_may_have_run_is_a_crash(
     error: str, code: Code, finished: bool
 ) -> None:
-    report = GuestReport(error=error, error_where="guest", finished=finished, timings_ns={CONFINED: 1})
-    fault = machinery_fault(Session(report=report, exit=SOUND))
+    report = RunnerReport(error=error, error_where="guest", finished=finished, timings_ns={CONFINED: 1})
+    fault = machinery_fault(RunnerSession(report=report, exit=SOUND))
     assert fault is not None
     assert (fault.code, error in fault.reason) == (code, True)
 
@@ -188,7 +195,7 @@ def test_code_of_somebody_else_is_no_verdict_on_the_candidate() -> None:
     ):
         assert judged(run).code is Code.WRONG_SOURCE
     outside = replace(session(a="passed").report, outside=(("m", "/elsewhere/m.py"),))
-    assert judged(Session(report=outside, exit=SOUND)).code is Code.WRONG_SOURCE
+    assert judged(RunnerSession(report=outside, exit=SOUND)).code is Code.WRONG_SOURCE
 
 
 def test_a_run_that_ended_early_need_not_have_imported_everything() -> None:
@@ -199,11 +206,11 @@ def test_a_run_that_ended_early_need_not_have_imported_everything() -> None:
 def test_a_replay_adds_values_and_faults() -> None:
     found = judged(session(a="passed", b="passed"))
     run = session()
-    same = Session(report=replace(run.report, calls=(CALL,)), exit=SOUND)
-    other = Session(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
-    crashed = Session(report=run.report, exit=Exit(ended=Ended.SIGNALLED, status=-11))
+    same = RunnerSession(report=replace(run.report, calls=(CALL,)), exit=SOUND)
+    other = RunnerSession(report=replace(run.report, calls=(replace(CALL, digest="x"),)), exit=SOUND)
+    crashed = RunnerSession(report=run.report, exit=ProcessExit(ended=ExitKind.SIGNALLED, status=-11))
     results = [
-        judged_replay(found, replay, CANDIDATE, BASELINE, Rules(), {}, BASELINE.known)
+        judged_replay(found, replay, CANDIDATE, BASELINE, ComparisonRules(), {}, BASELINE.known)
         for replay in (same, other, crashed)
     ]
     assert [result.code for result in results] == [Code.OK, Code.VALUE_DIFFERS, Code.CRASHED]
@@ -227,9 +234,9 @@ def test_calls_that_need_the_tests_are_a_part_of_their_own() -> None:
     assert (beside.known.repeated, beside.known.unstable) == (0, 0)
     (whole,) = replace(baseline, sheltered=()).parts
     assert (tuple(whole.known.calls), whole.aside) == ((0, 1), ("tests",))
-    first = compare_calls(without.known, GuestReport(calls=(CALL,)))
-    second = compare_calls(beside.known, GuestReport(calls=(replace(other, digest="x"),)))
-    both = together(first, compare_calls(beside.known, GuestReport(calls=(other,))))
+    first = compare_calls(without.known, RunnerReport(calls=(CALL,)))
+    second = compare_calls(beside.known, RunnerReport(calls=(replace(other, digest="x"),)))
+    both = together(first, compare_calls(beside.known, RunnerReport(calls=(other,))))
     assert (both.code, both.counts.compared, both.counts.unstable) == (Code.OK, 2, 3)
     assert both.reason == "All 2 replayed calls give the baseline's values."
     differing = together(first, second)
@@ -247,7 +254,7 @@ def test_calls_that_need_the_tests_are_a_part_of_their_own() -> None:
 def test_few_derived_inputs_are_no_level(inside: int, level: Level) -> None:
     derived = {i: replace(CALL, index=i) for i in range(100, 105 + inside)}
     baseline = replace(BASELINE, derived=derived, breaks=dict.fromkeys(range(100, 105), "range"))
-    report = GuestReport(calls=(CALL, *derived.values()))
+    report = RunnerReport(calls=(CALL, *derived.values()))
     counts = compare_calls(baseline.known, report).counts
     assert baseline.level is counts.level is level
     assert (counts.derived, counts.outside) == (inside, 5)
@@ -267,8 +274,8 @@ def test_a_replay_need_not_import_files_that_none_of_its_calls_goes_to() -> None
         sources = {path: frozenset({digest_of(NEW)}) for path in loaded}
         report = replace(session().report, calls=tuple(baseline.calls.values()), sources=sources)
         loads = replace(baseline, loaded={"m.py": digest_of(OLD), "n.py": digest_of(OLD)})
-        run = Session(report=report, exit=SOUND)
-        assert judged_replay(found, run, candidate, loads, Rules(), {}, loads.known).code is code
+        run = RunnerSession(report=report, exit=SOUND)
+        assert judged_replay(found, run, candidate, loads, ComparisonRules(), {}, loads.known).code is code
 
 
 @given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["passed", "failed", "skipped"])))
@@ -283,16 +290,16 @@ def test_without_a_fault_the_tests_give_the_code(outcomes: dict[str, str]) -> No
         (session(a="passed", b="passed"), ""),
         (session(a="failed"), ""),
         (session(digest="", a="failed"), ""),
-        (session(exit_=Exit(ended=Ended.CPU_DEADLINE)), ""),
-        (session(exit_=Exit(ended=Ended.MEMORY_LIMIT)), ""),
-        (session(exit_=Exit(ended=Ended.SIGNALLED, status=-11)), "CRASHED"),
-        (session(exit_=Exit(ended=Ended.EXITED, leaked=("1 sleep",))), "LEAKED_PROCESS"),
+        (session(exit_=ProcessExit(ended=ExitKind.CPU_DEADLINE)), ""),
+        (session(exit_=ProcessExit(ended=ExitKind.MEMORY_LIMIT)), ""),
+        (session(exit_=ProcessExit(ended=ExitKind.SIGNALLED, status=-11)), "CRASHED"),
+        (session(exit_=ProcessExit(ended=ExitKind.EXITED, leaked=("1 sleep",))), "LEAKED_PROCESS"),
         (session(digest="", a="passed"), "WRONG_SOURCE"),
         (session(digest=digest_of(OLD), a="failed"), "WRONG_SOURCE"),
-        (Session(report=GuestReport(error="boom"), exit=SOUND), "INFRA_SLOT"),
+        (RunnerSession(report=RunnerReport(error="boom"), exit=SOUND), "INFRA_SLOT"),
     ],
 )
-def test_what_a_fork_could_be_to_blame_for(run: Session, code: str) -> None:
+def test_what_a_fork_could_be_to_blame_for(run: RunnerSession, code: str) -> None:
     assert doubt(run, CANDIDATE, BASELINE, BASELINE.expected, BASELINE.loaded) == code
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.evidence import ValueCounts
-from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.result import CandidateResult, RaceFigures
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.check_evidence import ValueCounts
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import CandidateResult, RaceFigures
 
 VALUES = ValueCounts(compared=20, repeated=9, derived=1840, largest_seen=12, largest_fresh=960)
 
@@ -41,8 +41,8 @@ def test_a_claim_says_what_was_compared_and_what_is_gained(
     result = CandidateResult(
         id=CandidateId("c"),
         reason="",
-        origin=Origin.EDITS,
-        status=Status.WON,
+        origin=CandidateOrigin.EDITS,
+        status=CandidateStatus.WON,
         code=Code.OK,
         values=values,
         race=race,

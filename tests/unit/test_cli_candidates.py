@@ -9,23 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.cli.candidates import Source, natural, read_submissions
-from codeflash_parallel.cli.manifest import is_id, read_manifest
-from codeflash_parallel.model.candidate import FileText, FileTexts, GitRef, PatchText, Replacement
-from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.candidates.input.manifest import is_id, read_manifest
+from codeflash_parallel.candidates.input.sources import CandidateSource, natural, read_submissions
+from codeflash_parallel.result.candidate.candidate_model import (
+    FileText,
+    FileTexts,
+    GitRef,
+    PatchText,
+    Replacement,
+)
+from codeflash_parallel.result.errors import UsageError
 
 PATCH = "--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-def paths(*texts: object) -> list[Source]:
-    return [Source.path(str(text)) for text in texts]
+def paths(*texts: object) -> list[CandidateSource]:
+    return [CandidateSource.path(str(text)) for text in texts]
 
 
-def ids(sources: list[Source]) -> list[str]:
+def ids(sources: list[CandidateSource]) -> list[str]:
     return [s.id for s in read_submissions(sources)]
 
 
-def refused(sources: list[Source]) -> str:
+def refused(sources: list[CandidateSource]) -> str:
     with pytest.raises(UsageError) as caught:
         read_submissions(sources)
     return str(caught.value)
@@ -48,7 +54,11 @@ def test_an_empty_folder_is_an_empty_list(tmp_path: Path) -> None:
 def test_stems_are_made_unique_and_refs_keep_their_place(tmp_path: Path) -> None:
     for name in ("a.patch", "a.py", "a-2.py", "baseline.py"):
         (tmp_path / name).write_text(PATCH)
-    sources = [Source.ref("feature/fast"), *paths(tmp_path / "a.patch", tmp_path), Source.ref("HEAD~1")]
+    sources = [
+        CandidateSource.ref("feature/fast"),
+        *paths(tmp_path / "a.patch", tmp_path),
+        CandidateSource.ref("HEAD~1"),
+    ]
     found = ids(sources)
     assert found[0] == "feature_fast"
     assert found[-1] == "HEAD~1"

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.calls import Known, Rules
-from codeflash_parallel.behavior.compare import (
+from codeflash_parallel.check.comparison.call_comparison import BaselineReplays, ComparisonRules
+from codeflash_parallel.check.comparison.outcome_comparison import (
     compare_observed,
     compare_screened,
     compare_tests,
     outcomes_by_test,
 )
-from codeflash_parallel.behavior.outcomes import CallOutcome, TestOutcome
-from codeflash_parallel.behavior.report import GuestReport, read_report
-from codeflash_parallel.behavior.values import ACCIDENT, OBJECTED, compare_calls
-from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.check.comparison.value_comparison import ACCIDENT, OBJECTED, compare_calls
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome, TestOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
+from codeflash_parallel.result.outcome_codes import Code, Level
 
 TARGETS = ("m.py::f",)
 OUTCOMES = st.sampled_from(["passed", "failed", "error", "skipped", "xfailed", "xpassed"])
@@ -32,12 +32,12 @@ def call(index: int = 0, **fields: object) -> CallOutcome:
     return replace(plain, **fields)  # type: ignore[arg-type]
 
 
-def known(calls: dict[int, CallOutcome]) -> Known:
-    return Known(calls=calls, targets=TARGETS)
+def known(calls: dict[int, CallOutcome]) -> BaselineReplays:
+    return BaselineReplays(calls=calls, targets=TARGETS)
 
 
-def report_of(**outcomes: str) -> GuestReport:
-    return GuestReport(finished=True, tests={t: TestOutcome(id=t, outcome=o) for t, o in outcomes.items()})
+def report_of(**outcomes: str) -> RunnerReport:
+    return RunnerReport(finished=True, tests={t: TestOutcome(id=t, outcome=o) for t, o in outcomes.items()})
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=3), OUTCOMES, max_size=6))
@@ -71,12 +71,12 @@ def test_a_skip_in_place_of_a_pass_is_missing() -> None:
 
 def test_a_collection_error_is_a_failure_with_its_message() -> None:
     broken = TestOutcome(id="test_m.py", outcome="error", phase="collect", message="ImportError: no x")
-    comparison = compare_tests({"test_m.py::a": "passed"}, GuestReport(tests={"test_m.py": broken}))
+    comparison = compare_tests({"test_m.py::a": "passed"}, RunnerReport(tests={"test_m.py": broken}))
     assert comparison.code is Code.TESTS_FAILED
     assert comparison.failures[0].message == "ImportError: no x"
 
 
-def ended_early(report: GuestReport) -> GuestReport:
+def ended_early(report: RunnerReport) -> RunnerReport:
     """Cut a report after the first test that failed, as a run that stops there would."""
     kept: dict[str, TestOutcome] = {}
     for name, test in report.tests.items():
@@ -128,49 +128,51 @@ def test_codes_of_differing_calls() -> None:
         ({}, Code.OK),
     ]
     for change, code in cases:
-        got = GuestReport(calls=(call(**change),))
+        got = RunnerReport(calls=(call(**change),))
         assert compare_calls(known({0: call()}), got).code is code, change
     unseen = known({0: call(after="")})
-    assert compare_calls(unseen, GuestReport(calls=(call(),))).code is Code.OK, "the baseline's are not known"
+    assert compare_calls(unseen, RunnerReport(calls=(call(),))).code is Code.OK, (
+        "the baseline's are not known"
+    )
 
 
 def test_the_text_of_an_exception_is_not_compared_but_its_type_is() -> None:
     expected = {0: call(kind="raise", type="ValueError", text="a", digest="")}
-    same = GuestReport(calls=(call(kind="raise", type="ValueError", text="b", digest=""),))
-    other = GuestReport(calls=(call(kind="raise", type="KeyError", text="a", digest=""),))
+    same = RunnerReport(calls=(call(kind="raise", type="ValueError", text="b", digest=""),))
+    other = RunnerReport(calls=(call(kind="raise", type="KeyError", text="a", digest=""),))
     assert compare_calls(known(expected), same).code is Code.OK
     assert compare_calls(known(expected), other).code is Code.VALUE_DIFFERS
 
 
 def test_a_call_without_an_answer_differs() -> None:
-    comparison = compare_calls(known({0: call(), 1: call(1)}), GuestReport(calls=(call(),)))
+    comparison = compare_calls(known({0: call(), 1: call(1)}), RunnerReport(calls=(call(),)))
     assert (comparison.code, comparison.counts.differing) == (Code.VALUE_DIFFERS, 1)
 
 
 def test_the_gravest_difference_gives_the_code() -> None:
-    got = GuestReport(calls=(call(digest="x"), call(1, digest="x", floatless="x", typeless="x")))
+    got = RunnerReport(calls=(call(digest="x"), call(1, digest="x", floatless="x", typeless="x")))
     assert compare_calls(known({0: call(), 1: call(1)}), got).code is Code.VALUE_DIFFERS
 
 
 def test_without_calls_the_level_is_tests() -> None:
-    assert compare_calls(known({}), GuestReport()).counts.level is Level.TESTS
+    assert compare_calls(known({}), RunnerReport()).counts.level is Level.TESTS
 
 
 def test_observed_outcomes_are_a_multiset() -> None:
     one, two = call(0, digest="x"), call(1, digest="y")
     expected = outcomes_by_test([one, two])
-    assert compare_observed(expected, GuestReport(calls=(two, one)), TARGETS).code is Code.OK
-    assert compare_observed(expected, GuestReport(calls=(one, one)), TARGETS).code is Code.VALUE_DIFFERS
-    assert compare_observed(expected, GuestReport(calls=(one,)), TARGETS).code is Code.VALUE_DIFFERS
+    assert compare_observed(expected, RunnerReport(calls=(two, one)), TARGETS).code is Code.OK
+    assert compare_observed(expected, RunnerReport(calls=(one, one)), TARGETS).code is Code.VALUE_DIFFERS
+    assert compare_observed(expected, RunnerReport(calls=(one,)), TARGETS).code is Code.VALUE_DIFFERS
 
 
 def test_of_calls_that_were_sampled_only_those_that_were_seen_count() -> None:
     one, two, other = call(0, digest="1"), call(1, digest="2"), call(2, digest="3")
     expected = outcomes_by_test([one, two])
     sampled = {("t", 0): 2}
-    assert compare_observed(expected, GuestReport(executed=sampled), TARGETS).code is Code.OK
-    assert compare_observed(expected, GuestReport(calls=(two,), executed=sampled), TARGETS).code is Code.OK
-    differs = compare_observed(expected, GuestReport(calls=(other,), executed=sampled), TARGETS)
+    assert compare_observed(expected, RunnerReport(executed=sampled), TARGETS).code is Code.OK
+    assert compare_observed(expected, RunnerReport(calls=(two,), executed=sampled), TARGETS).code is Code.OK
+    differs = compare_observed(expected, RunnerReport(calls=(other,), executed=sampled), TARGETS)
     assert differs.code is Code.VALUE_DIFFERS
 
 
@@ -241,8 +243,8 @@ def test_what_the_projects_own_code_raises_is_an_outcome(broken: str, of_another
     breaks = {3: broken} if broken else {}
     baseline = replace(known({0: call()}), derived={3: raises}, breaks=breaks)
 
-    def told(other: CallOutcome) -> GuestReport:
-        return GuestReport(finished=True, calls=(call(), other))
+    def told(other: CallOutcome) -> RunnerReport:
+        return RunnerReport(finished=True, calls=(call(), other))
 
     assert compare_calls(baseline, told(raises)).code is Code.OK
     dropped = compare_calls(baseline, told(call(index=3)))
@@ -255,43 +257,43 @@ def test_what_the_projects_own_code_raises_is_an_outcome(broken: str, of_another
 @pytest.mark.parametrize(
     ("other", "rules", "code", "hints"),
     [
-        ("return", Rules(loosens=True), Code.VALUE_DIFFERS, 0),
-        ("return", Rules(loosens=True, judge="checks.py::accept"), Code.OK, 1),
-        ("return", Rules(), Code.OK, 1),
-        ("raise", Rules(loosens=True), Code.OK, 0),
+        ("return", ComparisonRules(loosens=True), Code.VALUE_DIFFERS, 0),
+        ("return", ComparisonRules(loosens=True, judge="checks.py::accept"), Code.OK, 1),
+        ("return", ComparisonRules(), Code.OK, 1),
+        ("raise", ComparisonRules(loosens=True), Code.OK, 0),
     ],
 )
 def test_where_nobody_means_to_raise_who_returns_gives_a_hint(
-    other: str, rules: Rules, code: Code, hints: int
+    other: str, rules: ComparisonRules, code: Code, hints: int
 ) -> None:
     raises = call(index=3, kind="raise", type="builtins.TypeError", digest="")
     baseline = replace(known({0: call()}), derived={3: raises}, breaks={3: ACCIDENT})
     answers = {"return": call(index=3), "raise": replace(raises, type="builtins.KeyError")}
-    got = GuestReport(finished=True, calls=(call(), answers[other]))
+    got = RunnerReport(finished=True, calls=(call(), answers[other]))
     compared = compare_calls(baseline, got, rules)
     assert (compared.code, len(compared.hints)) == (code, hints)
 
 
 def test_a_call_without_an_end_is_too_slow_and_not_another_value() -> None:
-    endless = call(kind="raise", type="_codeflash_guest.allowance.TooSlow")
-    found = compare_calls(known({0: call()}), GuestReport(finished=True, calls=(endless,)))
+    endless = call(kind="raise", type="_codeflash_guest.process.call_limits.TooSlow")
+    found = compare_calls(known({0: call()}), RunnerReport(finished=True, calls=(endless,)))
     assert found.code is Code.TOO_SLOW
     assert "gives nothing within a second of CPU time" in found.reason
     other = call(1, digest="other", floatless="o", typeless="o")
-    both = GuestReport(finished=True, calls=(endless, other))
+    both = RunnerReport(finished=True, calls=(endless, other))
     assert compare_calls(known({0: call(), 1: call(1)}), both).code is Code.VALUE_DIFFERS
 
 
 def test_calls_that_are_not_made_after_one_without_an_end_are_not_held_against_a_candidate() -> None:
-    endless = call(index=3, kind="raise", type="_codeflash_guest.allowance.TooSlow")
+    endless = call(index=3, kind="raise", type="_codeflash_guest.process.call_limits.TooSlow")
     derived = {index: call(index=index) for index in (3, 4, 5)}
     baseline = replace(known({0: call()}), derived=derived)
-    found = compare_calls(baseline, GuestReport(finished=True, calls=(call(), endless)))
+    found = compare_calls(baseline, RunnerReport(finished=True, calls=(call(), endless)))
     assert (found.code, found.counts.derived_differing) == (Code.TOO_SLOW, 1)
     # Who passes for endless with an exception that the baseline raises, too, has to make all calls.
     theirs = replace(baseline, calls={0: replace(endless, index=0)})
-    gone = GuestReport(calls=(replace(endless, index=0),))
+    gone = RunnerReport(calls=(replace(endless, index=0),))
     assert compare_calls(theirs, gone).code is Code.VALUE_DIFFERS
     # A captured call that is missing is, whatever the others do.
     more = replace(baseline, calls={0: call(), 1: call(1)})
-    assert compare_calls(more, GuestReport(calls=(call(), endless))).code is Code.VALUE_DIFFERS
+    assert compare_calls(more, RunnerReport(calls=(call(), endless))).code is Code.VALUE_DIFFERS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.benchmark.ranking import Ranked, Ranking
-from codeflash_parallel.engine.conclusion import conclusion, finish_all, sentence
-from codeflash_parallel.engine.ledger import Ledger
-from codeflash_parallel.engine.race_phase import RaceFinding
-from codeflash_parallel.model.candidate import CandidateId, PatchText, Submission
-from codeflash_parallel.model.lifecycle import Step
-from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.race.ranking.ranking_result import RaceRanking, RankedCandidate
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Submission
+from codeflash_parallel.result.candidate.lifecycle import Step
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
+from codeflash_parallel.run.results.final_verdict import conclusion, finish_all, sentence
+from codeflash_parallel.run.state.ledger import Ledger
 
 TO_PASSED = (Step.PREPARE, Step.ENQUEUE, Step.STAGE, Step.PASS)
 
@@ -24,7 +24,7 @@ def ledger_of(**steps: tuple[Step, ...]) -> Ledger:
     return ledger
 
 
-def ended(ledger: Ledger) -> dict[str, tuple[Status, Code]]:
+def ended(ledger: Ledger) -> dict[str, tuple[CandidateStatus, Code]]:
     return {entry.id: (entry.result.status, entry.result.code) for entry in ledger if entry.result}
 
 
@@ -32,9 +32,9 @@ def test_a_budget_that_ends_in_the_race_leaves_equivalent_candidates_undecided()
     ledger = ledger_of(racing=(*TO_PASSED, Step.RACE), passed=TO_PASSED, queued=(Step.PREPARE, Step.ENQUEUE))
     finish_all(ledger, RaceFinding(), with_race=True)
     assert ended(ledger) == {
-        "racing": (Status.UNDECIDED, Code.CANCELLED),
-        "passed": (Status.UNDECIDED, Code.CANCELLED),
-        "queued": (Status.CANCELLED, Code.CANCELLED),
+        "racing": (CandidateStatus.UNDECIDED, Code.CANCELLED),
+        "passed": (CandidateStatus.UNDECIDED, Code.CANCELLED),
+        "queued": (CandidateStatus.CANCELLED, Code.CANCELLED),
     }
     verdict, summary = conclusion(ledger, RaceFinding(), with_race=True)
     assert verdict is Verdict.TOO_NOISY
@@ -45,7 +45,7 @@ def test_a_race_that_was_not_held_leaves_what_was_checked() -> None:
     ledger = ledger_of(passed=TO_PASSED, first=(*TO_PASSED, Step.RACE))
     finding = RaceFinding(not_held="Another benchmark has had this machine for 1800 s.")
     finish_all(ledger, finding, with_race=True)
-    assert {*ended(ledger).values()} == {(Status.UNDECIDED, Code.RACE_NOT_HELD)}
+    assert {*ended(ledger).values()} == {(CandidateStatus.UNDECIDED, Code.RACE_NOT_HELD)}
     verdict, summary = conclusion(ledger, finding, with_race=True)
     assert verdict is Verdict.TOO_NOISY
     assert summary.endswith("the race was not held: another benchmark has had this machine for 1800 s.")
@@ -53,13 +53,15 @@ def test_a_race_that_was_not_held_leaves_what_was_checked() -> None:
 
 def test_a_later_race_that_was_not_held_does_not_take_back_what_the_first_said() -> None:
     ledger = ledger_of(first=(*TO_PASSED, Step.RACE, Step.MEASURE), refined=TO_PASSED)
-    won = Ranked(id="first", status=Status.WON, code=Code.OK, reason="2x, confirmed")
-    ranking = Ranking(verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster.")
+    won = RankedCandidate(id="first", status=CandidateStatus.WON, code=Code.OK, reason="2x, confirmed")
+    ranking = RaceRanking(
+        verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster."
+    )
     finding = RaceFinding(ranking=ranking, not_held="Another benchmark has had this machine.")
     finish_all(ledger, finding, with_race=True)
     assert ended(ledger) == {
-        "first": (Status.WON, Code.OK),
-        "refined": (Status.UNDECIDED, Code.RACE_NOT_HELD),
+        "first": (CandidateStatus.WON, Code.OK),
+        "refined": (CandidateStatus.UNDECIDED, Code.RACE_NOT_HELD),
     }
     assert conclusion(ledger, finding, with_race=True) == (Verdict.WINNER, "first is faster.")
 
@@ -67,7 +69,7 @@ def test_a_later_race_that_was_not_held_does_not_take_back_what_the_first_said()
 def test_a_check_leaves_equivalent_candidates_not_raced() -> None:
     ledger = ledger_of(passed=TO_PASSED)
     finish_all(ledger, RaceFinding(), with_race=False)
-    assert ended(ledger) == {"passed": (Status.UNDECIDED, Code.NOT_RACED)}
+    assert ended(ledger) == {"passed": (CandidateStatus.UNDECIDED, Code.NOT_RACED)}
     assert conclusion(ledger, RaceFinding(), with_race=False)[0] is Verdict.CHECKED
 
 
@@ -75,13 +77,15 @@ def test_a_later_race_that_is_cut_short_does_not_take_back_what_the_first_said()
     ledger = ledger_of(
         first=(*TO_PASSED, Step.RACE, Step.MEASURE, Step.RACE), refined=(*TO_PASSED, Step.RACE)
     )
-    won = Ranked(id="first", status=Status.WON, code=Code.OK, reason="2x, confirmed")
-    ranking = Ranking(verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster.")
+    won = RankedCandidate(id="first", status=CandidateStatus.WON, code=Code.OK, reason="2x, confirmed")
+    ranking = RaceRanking(
+        verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster."
+    )
     finding = RaceFinding(ranking=ranking)
     finish_all(ledger, finding, with_race=True)
     assert ended(ledger) == {
-        "first": (Status.WON, Code.OK),
-        "refined": (Status.UNDECIDED, Code.CANCELLED),
+        "first": (CandidateStatus.WON, Code.OK),
+        "refined": (CandidateStatus.UNDECIDED, Code.CANCELLED),
     }
     assert conclusion(ledger, finding, with_race=True) == (Verdict.WINNER, "first is faster.")
 
@@ -89,16 +93,18 @@ def test_a_later_race_that_is_cut_short_does_not_take_back_what_the_first_said()
 def test_a_budget_that_ends_in_the_clean_process_leaves_the_leader_undecided() -> None:
     ledger = ledger_of(leader=(*TO_PASSED, Step.RACE, Step.MEASURE, Step.CONFIRM))
     finish_all(ledger, RaceFinding(), with_race=True)
-    assert ended(ledger) == {"leader": (Status.UNDECIDED, Code.CANCELLED)}
+    assert ended(ledger) == {"leader": (CandidateStatus.UNDECIDED, Code.CANCELLED)}
     assert conclusion(ledger, RaceFinding(), with_race=True)[0] is Verdict.TOO_NOISY
 
 
 def test_a_second_look_that_is_cut_short_does_not_take_back_what_the_race_said() -> None:
     ledger = ledger_of(first=(*TO_PASSED, Step.RACE, Step.MEASURE, Step.CONFIRM))
-    won = Ranked(id="first", status=Status.WON, code=Code.OK, reason="2x, confirmed")
-    ranking = Ranking(verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster.")
+    won = RankedCandidate(id="first", status=CandidateStatus.WON, code=Code.OK, reason="2x, confirmed")
+    ranking = RaceRanking(
+        verdict=Verdict.WINNER, winner="first", candidates=(won,), summary="first is faster."
+    )
     finish_all(ledger, RaceFinding(ranking=ranking), with_race=True)
-    assert ended(ledger) == {"first": (Status.WON, Code.OK)}
+    assert ended(ledger) == {"first": (CandidateStatus.WON, Code.OK)}
 
 
 def test_who_owes_tests_is_not_said_to_be_equivalent() -> None:
@@ -106,15 +112,15 @@ def test_who_owes_tests_is_not_said_to_be_equivalent() -> None:
     ledger.get(CandidateId("owes")).owes_tests = True
     finish_all(ledger, RaceFinding(), with_race=False)
     assert ended(ledger) == {
-        "owes": (Status.CANCELLED, Code.CANCELLED),
-        "passed": (Status.UNDECIDED, Code.NOT_RACED),
+        "owes": (CandidateStatus.CANCELLED, Code.CANCELLED),
+        "passed": (CandidateStatus.UNDECIDED, Code.NOT_RACED),
     }
 
 
 @pytest.mark.parametrize("with_race", [True, False])
 def test_nobody_judged_is_no_verdict(with_race: bool) -> None:
     ledger = ledger_of(waits=(Step.PREPARE, Step.ENQUEUE), broken=(Step.PREPARE, Step.ENQUEUE))
-    ledger.finish(ledger.get(CandidateId("broken")), Status.INFRA, Code.INFRA_SLOT, "It broke.")
+    ledger.finish(ledger.get(CandidateId("broken")), CandidateStatus.INFRA, Code.INFRA_SLOT, "It broke.")
     finish_all(ledger, RaceFinding(), with_race=with_race)
     verdict, summary = conclusion(ledger, RaceFinding(), with_race=with_race)
     assert (verdict, summary) == (None, "None of 2 candidates was judged: nothing is known of them.")
@@ -122,7 +128,7 @@ def test_nobody_judged_is_no_verdict(with_race: bool) -> None:
 
 def test_some_wrong_and_others_not_judged_is_no_verdict() -> None:
     ledger = ledger_of(wrong=(Step.PREPARE, Step.ENQUEUE, Step.STAGE), waits=())
-    ledger.finish(ledger.get(CandidateId("wrong")), Status.REJECTED, Code.TESTS_FAILED, "It fails.")
+    ledger.finish(ledger.get(CandidateId("wrong")), CandidateStatus.REJECTED, Code.TESTS_FAILED, "It fails.")
     finish_all(ledger, RaceFinding(), with_race=False)
     verdict, summary = conclusion(ledger, RaceFinding(), with_race=False)
     assert verdict is None
@@ -131,7 +137,7 @@ def test_some_wrong_and_others_not_judged_is_no_verdict() -> None:
 
 def test_nothing_equivalent() -> None:
     ledger = ledger_of(broken=(Step.PREPARE,))
-    ledger.finish(next(iter(ledger)), Status.UNAPPLIABLE, Code.DOES_NOT_APPLY, "No.")
+    ledger.finish(next(iter(ledger)), CandidateStatus.UNAPPLIABLE, Code.DOES_NOT_APPLY, "No.")
     finish_all(ledger, RaceFinding(), with_race=True)
     assert conclusion(ledger, RaceFinding(), with_race=True)[0] is Verdict.NONE_CORRECT
 

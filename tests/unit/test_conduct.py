@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from codeflash_parallel.benchmark.conduct import (
+from codeflash_parallel.race.disqualification import (
     cache_isolation,
     disagreeing,
     leaking,
@@ -8,10 +8,10 @@ from codeflash_parallel.benchmark.conduct import (
     starting_longer,
     unstable_groups,
 )
-from codeflash_parallel.benchmark.plan import BASELINE, NULL
-from codeflash_parallel.benchmark.raced import CacheIsolation
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE, NULL
+from codeflash_parallel.race.race_result import CacheIsolation
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 MS = 1_000_000
 
@@ -98,7 +98,7 @@ def test_work_moved_to_import_is_found_by_what_the_start_costs():
 
     assert starting_longer(rounds).keys() == {"a"}
     out = misconduct(rounds)["a"]
-    assert (out.status, out.code, out.left_in) == (Status.LOST, Code.NOT_CONFIRMED, 3)
+    assert (out.status, out.code, out.left_in) == (CandidateStatus.LOST, Code.NOT_CONFIRMED, 3)
     assert "0.20 s of CPU time more" in out.reason
 
 

@@ -4,29 +4,29 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.cli import config
-from codeflash_parallel.cli.config import KINDS, flag_of, read_settings, variable_of
-from codeflash_parallel.cli.setting_sources import INTEGER, NUMBER, TEXT, key_of
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.settings import SETTING_NAMES, Compare, Settings
+from codeflash_parallel.config import settings_reader
+from codeflash_parallel.config.settings import SETTING_NAMES, ComparisonMode, Settings
+from codeflash_parallel.config.settings_reader import KINDS, flag_of, read_settings, variable_of
+from codeflash_parallel.config.sources import INTEGER, NUMBER, TEXT, key_of
+from codeflash_parallel.result.errors import UsageError
 
 TEXTS = {
     TEXT: ("x", "x"),
     INTEGER: ("3", 3),
     NUMBER: ("0.75", 0.75),
-    config.SWITCH: ("yes", True),
-    config.TEXTS: ("a 'b c'", ("a", "b c")),
-    config.PARALLEL: ("3", 3),
-    config.COMPARE: ("pass-fail", Compare.PASS_FAIL),
+    settings_reader.SWITCH: ("yes", True),
+    settings_reader.TEXTS: ("a 'b c'", ("a", "b c")),
+    settings_reader.PARALLEL: ("3", 3),
+    settings_reader.COMPARE: ("pass-fail", ComparisonMode.PASS_FAIL),
 }
 TOML = {
     TEXT: ('"x"', "3"),
     INTEGER: ("3", "3.5"),
     NUMBER: ("0.75", '"0.75"'),
-    config.SWITCH: ("true", "1"),
-    config.TEXTS: ('["a", "b c"]', '"a"'),
-    config.PARALLEL: ("3", "true"),
-    config.COMPARE: ('"pass-fail"', '"both"'),
+    settings_reader.SWITCH: ("true", "1"),
+    settings_reader.TEXTS: ('["a", "b c"]', '"a"'),
+    settings_reader.PARALLEL: ("3", "true"),
+    settings_reader.COMPARE: ('"pass-fail"', '"both"'),
 }
 #: Values of settings that do not take just any of their kind, as text and in TOML.
 OWN = {
@@ -152,7 +152,7 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
     ("values", "said"),
     [
         ({"accept": "judge.py"}, "accept must name a callable as path.py::name"),
-        ({"accept": "judge.py::f", "compare": Compare.PASS_FAIL}, "accept judges values"),
+        ({"accept": "judge.py::f", "compare": ComparisonMode.PASS_FAIL}, "accept judges values"),
         ({"encoders": ("own.py",)}, "path.py::name or module:name, not 'own.py'"),
         ({"encoders": ("own-er:f",)}, "module:name, not"),
         ({"encoders": ("own:",)}, "module:name, not"),

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from result_strategies import HOSTILE, run_results
 from rich.console import Console
 
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.events import (
+from codeflash_parallel.report.phrases import duration
+from codeflash_parallel.report.terminal.console import Detail, make_console, print_report
+from codeflash_parallel.report.terminal.progress_board import LiveBoard, PlainLines, open_board
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.candidate.lifecycle import Stage
+from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
+from codeflash_parallel.result.events import (
     CandidateFinished,
     CandidateMoved,
     PhaseStarted,
@@ -22,14 +27,16 @@ from codeflash_parallel.model.events import (
     RunStarted,
     Warned,
 )
-from codeflash_parallel.model.evidence import FailedTest, FirstDifference, TestCounts, ValueCounts
-from codeflash_parallel.model.lifecycle import Stage
-from codeflash_parallel.model.line_profile import LineProfile, LineTiming
-from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, Fault, Flag, RaceFigures, RunResult, Speedup
-from codeflash_parallel.report.board import LiveBoard, PlainLines, open_board
-from codeflash_parallel.report.console import Detail, make_console, print_report
-from codeflash_parallel.report.words import duration
+from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
+from codeflash_parallel.result.result_model import (
+    CandidateResult,
+    Flag,
+    RaceFigures,
+    RunFault,
+    RunResult,
+    Speedup,
+)
 
 relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TESTS = TestCounts(expected=42, passed=42)
@@ -42,9 +49,11 @@ PROFILE = LineProfile(
 )
 
 
-def judged(name: str, status: Status, code: Code, **more) -> CandidateResult:
+def judged(name: str, status: CandidateStatus, code: Code, **more) -> CandidateResult:
     more.setdefault("reason", f"Reason of {name}.")
-    return CandidateResult(id=CandidateId(name), origin=Origin.PATCH, status=status, code=code, **more)
+    return CandidateResult(
+        id=CandidateId(name), origin=CandidateOrigin.PATCH, status=status, code=code, **more
+    )
 
 
 def sample(**more) -> RunResult:
@@ -57,19 +66,29 @@ def sample(**more) -> RunResult:
     everyone = (
         judged(
             "kahn",
-            Status.WON,
+            CandidateStatus.WON,
             Code.OK,
             tests=TESTS,
             values=VALUES,
             speedup=fast,
             diff="--- a\n+++ b\n-old\n+new\n",
         ),
-        judged("cached", Status.LOST, Code.BEATEN, tests=TESTS, values=VALUES, speedup=some),
+        judged("cached", CandidateStatus.LOST, Code.BEATEN, tests=TESTS, values=VALUES, speedup=some),
         judged(
-            "fixed", Status.LOST, Code.NOT_FASTER, lineage=(CandidateId("deep"),), parent=CandidateId("deep")
+            "fixed",
+            CandidateStatus.LOST,
+            Code.NOT_FASTER,
+            lineage=(CandidateId("deep"),),
+            parent=CandidateId("deep"),
         ),
-        judged("unsorted", Status.REJECTED, Code.VALUE_DIFFERS, difference=difference, reproduce="run this"),
-        judged("deep", Status.REJECTED, Code.TESTS_FAILED, failures=(failure,)),
+        judged(
+            "unsorted",
+            CandidateStatus.REJECTED,
+            Code.VALUE_DIFFERS,
+            difference=difference,
+            reproduce="run this",
+        ),
+        judged("deep", CandidateStatus.REJECTED, Code.TESTS_FAILED, failures=(failure,)),
     )
     fields = {
         "run_id": "r1",
@@ -185,7 +204,7 @@ def test_the_tests_of_a_group_are_named() -> None:
 
 
 def test_a_race_that_was_not_held_is_no_noise() -> None:
-    waits = judged("waits", Status.UNDECIDED, Code.RACE_NOT_HELD)
+    waits = judged("waits", CandidateStatus.UNDECIDED, Code.RACE_NOT_HELD)
     shown = rendered(
         sample(winner=None, candidates=(waits,), verdict=Verdict.TOO_NOISY, summary="It waits."), 80
     )
@@ -210,7 +229,7 @@ def test_every_verdict_has_a_sentence(verdict: Verdict) -> None:
 
 
 def test_an_error_is_told_with_its_hint() -> None:
-    fault = Fault(family="environment", code="RED_BASELINE", message="3 tests fail.", hint="Mend them.")
+    fault = RunFault(family="environment", code="RED_BASELINE", message="3 tests fail.", hint="Mend them.")
     assert "error: 3 tests fail. Mend them." in rendered(
         RunResult(run_id="r", complete=False, error=fault), 80
     )
@@ -225,8 +244,10 @@ def test_whatever_a_result_holds_only_draws(result: RunResult, width: int, detai
 
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_with_colours_the_only_escapes_are_ours(attack: str) -> None:
-    hostile = judged(attack, Status.WON, Code.OK, reason=attack, diff=f"+{attack}\n", diff_path=attack)
-    other = judged(f"b{attack}", Status.LOST, Code.BEATEN, reason=attack, explanation=attack)
+    hostile = judged(
+        attack, CandidateStatus.WON, Code.OK, reason=attack, diff=f"+{attack}\n", diff_path=attack
+    )
+    other = judged(f"b{attack}", CandidateStatus.LOST, Code.BEATEN, reason=attack, explanation=attack)
     result = sample(
         candidates=(hostile, other), winner=CandidateId(attack), summary=attack, warnings=(attack,)
     )
@@ -279,7 +300,7 @@ EVENTS = (
     CandidateMoved(run_id="r", candidate=CandidateId("c"), stage=Stage.CHECKING, slot=2),
     Warned(run_id="r", message="careful \x1b[31m"),
     CandidateFinished(
-        run_id="r", candidate=CandidateId("c"), result=judged("c", Status.REJECTED, Code.TIMEOUT)
+        run_id="r", candidate=CandidateId("c"), result=judged("c", CandidateStatus.REJECTED, Code.TIMEOUT)
     ),
 )
 
@@ -349,12 +370,16 @@ def flagged(name: str, *constructs: str) -> CandidateResult:
     flags = tuple(
         Flag(kind=FlagKind.FRAMES, what=what, path="m.py", line=n) for n, what in enumerate(constructs)
     )
-    return judged(name, Status.LOST, Code.NOT_FASTER, flags=flags)
+    return judged(name, CandidateStatus.LOST, Code.NOT_FASTER, flags=flags)
 
 
 def test_one_line_says_whose_code_is_worth_a_closer_look() -> None:
     many = [flagged(f"c{n}", "a", "b", "c", "d") for n in range(5)]
-    everyone = (judged("plain", Status.UNDECIDED, Code.NOT_RACED), flagged("odd", "sys._getframe"), *many)
+    everyone = (
+        judged("plain", CandidateStatus.UNDECIDED, Code.NOT_RACED),
+        flagged("odd", "sys._getframe"),
+        *many,
+    )
     shown = rendered(sample(winner=None, candidates=everyone, verdict=Verdict.NOTHING_FASTER), 2_000)
     (line,) = [line for line in shown.splitlines() if "look closer" in line]
     assert "odd adds sys._getframe (frames, m.py)" in line
@@ -372,8 +397,8 @@ def test_where_nothing_is_flagged_nothing_is_said_of_it() -> None:
 
 def test_hints_are_for_a_review_and_only_of_who_was_not_rejected() -> None:
     found = (
-        judged("scratch", Status.LOST, Code.NOT_FASTER, hints=("It sorts.", "It draws.")),
-        judged("wrong", Status.REJECTED, Code.VALUE_DIFFERS, hints=("It sleeps.",)),
+        judged("scratch", CandidateStatus.LOST, Code.NOT_FASTER, hints=("It sorts.", "It draws.")),
+        judged("wrong", CandidateStatus.REJECTED, Code.VALUE_DIFFERS, hints=("It sleeps.",)),
     )
     shown = rendered(sample(candidates=found), 120)
     assert "review (not rejected): scratch: It sorts. It draws." in shown
@@ -385,8 +410,8 @@ def test_where_no_values_were_compared_the_report_says_why() -> None:
     values = ValueCounts(
         level=Level.TESTS, uncaptured={"a function that has no name": 1, "a lock": 2}, unstable=3
     )
-    alone = judged("same", Status.UNDECIDED, Code.NOT_RACED, tests=TESTS, values=values)
-    rejected = judged("other", Status.REJECTED, Code.TESTS_FAILED, values=values)
+    alone = judged("same", CandidateStatus.UNDECIDED, Code.NOT_RACED, tests=TESTS, values=values)
+    rejected = judged("other", CandidateStatus.REJECTED, Code.TESTS_FAILED, values=values)
     said = rendered(sample(candidates=(rejected, alone)), 160)
     why = "1 call: a function that has no name; 2 calls: a lock; 3 calls: they differ from replay to replay"
     assert said.count(f"tests only, no values were compared: {why}") == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.model.checks import loosens
-from codeflash_parallel.model.constants import changed_constants, constants_of
+from codeflash_parallel.candidates.analysis.code_constants import changed_constants, constants_of
+from codeflash_parallel.candidates.analysis.removed_checks import loosens
 
 OLD = b'''
 LIMIT = 900

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from codeflash_parallel._guest.constructors import Constructors
+from codeflash_parallel._runner.inputs.object_constructors import ObjectConstructors
 
 
 class Finder:
@@ -72,8 +72,8 @@ def seen_in(word: str, *texts: str) -> Finder:
     return finder
 
 
-def known(*values: object) -> Constructors:
-    return Constructors(lambda: values)
+def known(*values: object) -> ObjectConstructors:
+    return ObjectConstructors(lambda: values)
 
 
 def test_a_parameter_is_known_by_what_the_constructor_assigns_it_to() -> None:

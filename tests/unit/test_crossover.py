@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 
-from codeflash_parallel._guest.crossover import Crossover
+from codeflash_parallel._runner.inputs.crossover import Crossover
 
 
 class Node:

@@ -22,10 +22,15 @@ from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.cutting import places
-from codeflash_parallel.benchmark.decide import (
-    Looks,
-    Standing,
+from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.plan import CostGroup, RaceStage
+from codeflash_parallel.race.statistics.confidence_sequence import Interval, bounds
+from codeflash_parallel.race.statistics.early_elimination import places
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.power_analysis import rounds_needed, too_noisy, unit_sd, visible_gain
+from codeflash_parallel.race.statistics.sequential_test import (
+    ArmStanding,
+    InterimState,
     beats,
     biased,
     centre,
@@ -35,17 +40,12 @@ from codeflash_parallel.benchmark.decide import (
     look,
     speedup,
 )
-from codeflash_parallel.benchmark.evidence import Interval, bounds
-from codeflash_parallel.benchmark.noise import rounds_needed, too_noisy, unit_sd, visible_gain
-from codeflash_parallel.benchmark.plan import Group, RaceStage
-from codeflash_parallel.benchmark.samples import Clock
-from codeflash_parallel.benchmark.tracks import Track
 
 
 def test_an_arm_that_another_beats_is_dropped():
     state, _ = run(noisy(Random(10), {"a": 1.35, "b": 1.4, "c": 1.5}, gaussian()), "abc")
 
-    assert [state.standing(c) for c in "abc"] == [Standing.BEATEN, Standing.BEATEN, Standing.FASTER]
+    assert [state.standing(c) for c in "abc"] == [ArmStanding.BEATEN, ArmStanding.BEATEN, ArmStanding.FASTER]
     assert set(state.dropped_after) == {"a", "b"}
     assert state.living == ("c",)
 
@@ -60,28 +60,30 @@ def test_what_is_surely_level_is_not_beaten():
 
 
 def test_a_group_that_slows_down_is_vetoed():
-    plan = replace(PLAN, groups=(Group(name="a", ns=9), Group(name="b", ns=1)))
-    slow = Track(total=(0.4,) * 12, groups=((0.5,) * 12, (-0.1,) * 12), clock=Clock.CPU)
+    plan = replace(PLAN, groups=(CostGroup(name="a", ns=9), CostGroup(name="b", ns=1)))
+    slow = ArmLogRatios(total=(0.4,) * 12, groups=((0.5,) * 12, (-0.1,) * 12), clock=DecidingClock.CPU)
 
-    state = look(Looks(candidates=("x",)), {"x": slow}, plan)
+    state = look(InterimState(candidates=("x",)), {"x": slow}, plan)
 
-    assert (state.standing("x"), state.dropped_after) == (Standing.REGRESSES, {"x": 12})
+    assert (state.standing("x"), state.dropped_after) == (ArmStanding.REGRESSES, {"x": 12})
     assert state.decided
 
 
 def test_a_group_that_only_seems_slower_withholds_the_win():
-    plan = replace(PLAN, groups=(Group(name="a", ns=9), Group(name="b", ns=1)))
-    slow = Track(total=(0.4,) * 12, groups=((0.5,) * 12, (-0.1, -0.1, 0.1) * 4), clock=Clock.CPU)
+    plan = replace(PLAN, groups=(CostGroup(name="a", ns=9), CostGroup(name="b", ns=1)))
+    slow = ArmLogRatios(
+        total=(0.4,) * 12, groups=((0.5,) * 12, (-0.1, -0.1, 0.1) * 4), clock=DecidingClock.CPU
+    )
 
-    assert look(Looks(candidates=("x",)), {"x": slow}, plan).standing("x") is Standing.OPEN
+    assert look(InterimState(candidates=("x",)), {"x": slow}, plan).standing("x") is ArmStanding.OPEN
 
 
 @pytest.mark.parametrize(
     ("values", "standing"),
-    [((-0.5, -0.6), Standing.HOPELESS), ((-0.5,), Standing.OPEN), ((-0.5, 0.0), Standing.OPEN)],
+    [((-0.5, -0.6), ArmStanding.HOPELESS), ((-0.5,), ArmStanding.OPEN), ((-0.5, 0.0), ArmStanding.OPEN)],
 )
 def test_an_arm_is_hopeless_only_when_both_first_rounds_say_so(values, standing):
-    state = look(Looks(candidates=("x", "y")), {"x": single(values), "y": single((0.0, 0.0))}, PLAN)
+    state = look(InterimState(candidates=("x", "y")), {"x": single(values), "y": single((0.0, 0.0))}, PLAN)
 
     assert state.standing("x") is standing
 
@@ -89,7 +91,7 @@ def test_an_arm_is_hopeless_only_when_both_first_rounds_say_so(values, standing)
 def _staying(gains, rounds):
     """Return who is still timed after some rounds in which every arm showed its gain, give or take."""
     wobble = [0.03, -0.03, 0.02, -0.02, 0.0, 0.0] * 3
-    state = Looks(candidates=tuple(gains))
+    state = InterimState(candidates=tuple(gains))
     for number in range(1, rounds + 1):
         tracks = {arm: single([gain + noise for noise in wobble[:number]]) for arm, gain in gains.items()}
         state = look(state, {arm: tracks[arm] for arm in state.living}, PLAN)
@@ -103,7 +105,7 @@ def test_a_large_field_is_cut_twice():
     assert _staying(gains, 3).living == ("c4", "c5", "c6", "c7")
     after = _staying(gains, 6)
     assert after.living == ("c6", "c7")
-    assert {after.standing(f"c{number}") for number in range(6)} == {Standing.BEHIND}
+    assert {after.standing(f"c{number}") for number in range(6)} == {ArmStanding.BEHIND}
 
 
 def test_a_sprint_leaves_who_is_far_behind_and_names_who_is_far_ahead():
@@ -111,27 +113,29 @@ def test_a_sprint_leaves_who_is_far_behind_and_names_who_is_far_ahead():
     two = {arm: single([log(gain)] * 2) for arm, gain in gains.items()}
     once = {arm: single([log(gain)]) for arm, gain in gains.items()}
 
-    assert look(Looks(candidates=tuple(gains)), once, PLAN).living == tuple(gains)
-    state = look(Looks(candidates=tuple(gains)), two, PLAN)
+    assert look(InterimState(candidates=tuple(gains)), once, PLAN).living == tuple(gains)
+    state = look(InterimState(candidates=tuple(gains)), two, PLAN)
 
     assert [state.standing(arm) for arm in gains] == [
-        Standing.HOPELESS, Standing.BEHIND, Standing.FASTER, Standing.FASTER,
+        ArmStanding.HOPELESS, ArmStanding.BEHIND, ArmStanding.FASTER, ArmStanding.FASTER,
     ]  # fmt: skip
     assert not state.decided, "the two are not told apart yet"
-    alone = look(Looks(candidates=("same", "first")), {arm: two[arm] for arm in ("same", "first")}, PLAN)
+    alone = look(
+        InterimState(candidates=("same", "first")), {arm: two[arm] for arm in ("same", "first")}, PLAN
+    )
     assert (alone.living, alone.decided) == (("first",), True)
-    claim = look(Looks(candidates=("first",)), {"first": two["first"]}, CONFIRM)
-    assert claim.standing("first") is Standing.OPEN, "a confirmation claims nothing by size"
+    claim = look(InterimState(candidates=("first",)), {"first": two["first"]}, CONFIRM)
+    assert claim.standing("first") is ArmStanding.OPEN, "a confirmation claims nothing by size"
 
 
 def test_who_seems_to_miss_the_target_is_given_up_after_five_rounds():
     values = [0.004, -0.004, 0.002, 0.0, -0.002]
 
     def standing(count, plan):
-        return look(Looks(candidates=("x",)), {"x": single(values[:count])}, plan).standing("x")
+        return look(InterimState(candidates=("x",)), {"x": single(values[:count])}, plan).standing("x")
 
-    assert [standing(count, PLAN) for count in (4, 5)] == [Standing.OPEN, Standing.FUTILE]
-    assert standing(5, CONFIRM) is Standing.OPEN
+    assert [standing(count, PLAN) for count in (4, 5)] == [ArmStanding.OPEN, ArmStanding.FUTILE]
+    assert standing(5, CONFIRM) is ArmStanding.OPEN
 
 
 def test_a_small_field_is_not_halved():
@@ -147,7 +151,7 @@ def test_who_plainly_gains_is_not_cut():
     state = _staying(gains, 6)
 
     assert state.living == tuple(f"c{number}" for number in range(7))
-    assert state.standing("same") is Standing.BEHIND
+    assert state.standing("same") is ArmStanding.BEHIND
 
 
 def test_a_confirmation_is_not_cut():
@@ -157,7 +161,7 @@ def test_a_confirmation_is_not_cut():
 def test_where_work_is_dear_the_field_is_halved_and_ends_in_a_duel():
     plan, gains = replace(PLAN, dear=True), {f"c{i}": 1.2 + 0.01 * i for i in range(8)}
     state, tracks = run(noisy(Random(11), gains, gaussian(0.02)), EIGHT, plan)
-    behind = [c for c in EIGHT if state.standing(c) is Standing.BEHIND]
+    behind = [c for c in EIGHT if state.standing(c) is ArmStanding.BEHIND]
 
     assert len(state.living) == 1
     assert sorted(state.dropped_after[c] for c in behind) == [3] * 4 + [6] * 3
@@ -169,11 +173,11 @@ def test_a_confirmation_has_twelve_rounds_and_is_extended_on_a_near_miss():
     clear, tracks = run(noisy(Random(13), {"a": 1.3}, gaussian()), "a", CONFIRM)
     assert (clear.decided, rounds_used(tracks)) == (True, 12)
 
-    near = look(Looks(candidates=("a",)), {"a": single([0.03, -0.01] * 6)}, CONFIRM)
-    assert (near.standing("a"), near.decided) == (Standing.OPEN, False)
+    near = look(InterimState(candidates=("a",)), {"a": single([0.03, -0.01] * 6)}, CONFIRM)
+    assert (near.standing("a"), near.decided) == (ArmStanding.OPEN, False)
 
-    missed = look(Looks(candidates=("a",)), {"a": single([0.03, -0.02] * 6)}, CONFIRM)
-    assert (missed.standing("a"), missed.decided) == (Standing.OPEN, True)
+    missed = look(InterimState(candidates=("a",)), {"a": single([0.03, -0.02] * 6)}, CONFIRM)
+    assert (missed.standing("a"), missed.decided) == (ArmStanding.OPEN, True)
 
 
 def test_a_tie_alone_does_not_extend_a_confirmation():
@@ -186,19 +190,19 @@ def test_a_tie_alone_does_not_extend_a_confirmation():
 
 def test_every_arm_of_a_tie_may_extend_a_confirmation():
     sure, unsure = single([0.05] * 12), single([0.06, 0.01] * 6)
-    state = look(Looks(candidates=("a", "b")), {"a": sure, "b": unsure}, CONFIRM)
+    state = look(InterimState(candidates=("a", "b")), {"a": sure, "b": unsure}, CONFIRM)
 
-    assert [state.standing(c) for c in "ab"] == [Standing.FASTER, Standing.OPEN]
+    assert [state.standing(c) for c in "ab"] == [ArmStanding.FASTER, ArmStanding.OPEN]
     assert not state.decided
 
 
 def test_dropping_is_for_good_and_only_once():
-    state = drop(Looks(candidates=("x", "y")), ["x"], Standing.OUT, {"x": 3})
-    again = drop(state, ["x"], Standing.FUTILE, {"x": 9})
+    state = drop(InterimState(candidates=("x", "y")), ["x"], ArmStanding.OUT, {"x": 3})
+    again = drop(state, ["x"], ArmStanding.FUTILE, {"x": 9})
 
     assert (state.living, state.decided, state.dropped_after) == (("y",), False, {"x": 3})
     assert again == state
-    assert drop(state, ["y"], Standing.OUT, {}).decided
+    assert drop(state, ["y"], ArmStanding.OUT, {}).decided
 
 
 finite = st.floats(-10, 10, allow_nan=False)
@@ -211,7 +215,7 @@ finite = st.floats(-10, 10, allow_nan=False)
 )
 def test_looks_are_monotone_and_name_at_most_one_leader(values, dear):
     plan = replace(PLAN, dear=dear)
-    state = Looks(candidates=tuple(values))
+    state = InterimState(candidates=tuple(values))
     for rounds in range(1, 25):
         living, dropped = set(state.living), dict(state.dropped_after)
         tracks = {c: single(values[c][:rounds]) for c in values}
@@ -220,7 +224,7 @@ def test_looks_are_monotone_and_name_at_most_one_leader(values, dear):
         assert dropped.items() <= state.dropped_after.items()
         assert set(state.dropped_after) == set(values) - set(state.living)
         leader = leader_of(state, tracks)
-        assert leader == "" or state.standing(leader) is Standing.FASTER
+        assert leader == "" or state.standing(leader) is ArmStanding.FASTER
         if state.decided:
             break
 
@@ -228,7 +232,7 @@ def test_looks_are_monotone_and_name_at_most_one_leader(values, dear):
 @given(st.lists(finite, min_size=1, max_size=24))
 def test_a_look_twice_at_the_same_rounds_says_the_same(values):
     tracks = {"a": single(values), "b": single([v / 2 for v in values])}
-    once = look(Looks(candidates=("a", "b")), tracks, PLAN)
+    once = look(InterimState(candidates=("a", "b")), tracks, PLAN)
 
     assert once.decided or look(once, tracks, PLAN) == once
 
@@ -272,10 +276,10 @@ def test_a_gain_below_the_smallest_claim_can_never_be_seen():
 
 def test_a_speedup_is_the_exponential_of_its_interval():
     result = speedup(
-        Interval(estimate=log(2), low=log(1.9), high=log(2.1)), Clock.WALL, RaceStage.CONFIRMATION
+        Interval(estimate=log(2), low=log(1.9), high=log(2.1)), DecidingClock.WALL, RaceStage.CONFIRMATION
     )
 
     assert (result.estimate, result.low, result.high) == pytest.approx((2, 1.9, 2.1))
     assert (result.clock, result.stage) == ("wall", "confirmation")
-    assert speedup(Interval(estimate=0.1, low=-inf, high=1.0), Clock.CPU, RaceStage.RACE) is None
+    assert speedup(Interval(estimate=0.1, low=-inf, high=1.0), DecidingClock.CPU, RaceStage.RACE) is None
     assert centre(single([])) == 0

@@ -20,11 +20,7 @@ from drawn_tracks import (
 )
 from effort import TIMES
 
-from codeflash_parallel.benchmark.decide import (
-    Standing,
-    centre,
-    leader_of,
-)
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, centre, leader_of
 
 #: Many races with fixed seeds: they do the same under every Python, so that one of them runs them.
 simulation = pytest.mark.slow
@@ -42,7 +38,7 @@ def test_false_wins_among_eight_identical_are_within_one_per_cent(noise, campaig
     random, wins = Random(2), 0
     for _ in range(campaigns):
         state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.0), noise), EIGHT, CLAIM)
-        wins += Standing.FASTER in state.standings.values()
+        wins += ArmStanding.FASTER in state.standings.values()
 
     assert at_most_one_per_cent(wins, campaigns)
 
@@ -52,7 +48,7 @@ def test_drift_and_jumps_make_no_false_winner():
     random, campaigns, wins = Random(3), 60 * TIMES, 0
     for _ in range(campaigns):
         state, _ = run(drifting(random, dict.fromkeys(EIGHT, 1.0)), EIGHT, CLAIM)
-        wins += Standing.FASTER in state.standings.values()
+        wins += ArmStanding.FASTER in state.standings.values()
 
     assert at_most_one_per_cent(wins, campaigns)
 
@@ -63,7 +59,7 @@ def test_a_gain_just_below_the_smallest_claim_is_not_claimed():
     random, campaigns, wins = Random(4), 40 * TIMES, 0
     for _ in range(campaigns):
         state, _ = run(noisy(random, dict.fromkeys(EIGHT, 1.01), gaussian()), EIGHT, CLAIM)
-        wins += Standing.FASTER in state.standings.values()
+        wins += ArmStanding.FASTER in state.standings.values()
 
     assert at_most_one_per_cent(wins, campaigns)
 
@@ -88,8 +84,8 @@ def test_a_true_winner_is_found_under_drift():
     for _ in range(campaigns):
         state, tracks = run(drifting(random, {"a": 1.0, "b": 1.3, "c": 1.0}), "abc")
         found += leader_of(state, tracks) == "b" and state.standing("a") not in {
-            Standing.OPEN,
-            Standing.FASTER,
+            ArmStanding.OPEN,
+            ArmStanding.FASTER,
         }
 
     assert found == campaigns
@@ -150,6 +146,6 @@ def test_halving_makes_no_false_winner():
         state, tracks = run(draw, EIGHT, replace(PLAN, dear=True))
         best = max(state.candidates, key=lambda c: centre(tracks[c]))
         claimed, _ = run(draw, [best], CLAIM)
-        wins += Standing.FASTER in claimed.standings.values()
+        wins += ArmStanding.FASTER in claimed.standings.values()
 
     assert at_most_one_per_cent(wins, campaigns)

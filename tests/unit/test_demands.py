@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.behavior.outcomes import TestOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.engine.demands import Absent, must_be_ours, must_have_run, red_baseline
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Exit
+from codeflash_parallel.baseline.preflight.baseline_validator import (
+    MissingPrerequisite,
+    must_be_ours,
+    must_have_run,
+    red_baseline,
+)
+from codeflash_parallel.check.session.runner_outcomes import TestOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_session import RunnerSession
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
-ABSENT = Absent(ignored=("conf/generated.toml",), withheld=("API_KEY", "DB_URL"))
+ABSENT = MissingPrerequisite(ignored=("conf/generated.toml",), withheld=("API_KEY", "DB_URL"))
 
 
-def hint_of(*messages: str, absent: Absent = ABSENT) -> str:
+def hint_of(*messages: str, absent: MissingPrerequisite = ABSENT) -> str:
     tests = {f"t{n}": TestOutcome(id=f"t{n}", outcome="failed", message=m) for n, m in enumerate(messages)}
-    fault = red_baseline(tuple(tests), GuestReport(tests=tests), absent)
+    fault = red_baseline(tuple(tests), RunnerReport(tests=tests), absent)
     assert fault.code == "RED_BASELINE"
     return fault.hint
 
@@ -37,14 +42,16 @@ def test_a_file_is_named_where_no_variable_is() -> None:
 
 def test_where_nothing_is_spoken_of_the_option_is_named_all_the_same() -> None:
     assert "--pass-env NAME" in hint_of("assert 1 == 2")
-    assert "--pass-env" not in hint_of("assert 1 == 2", absent=Absent())
+    assert "--pass-env" not in hint_of("assert 1 == 2", absent=MissingPrerequisite())
 
 
 @pytest.mark.parametrize(
     ("stderr", "words"), [("KeyError: 'DB_URL'", "--pass-env DB_URL"), ("no luck", "no luck")]
 )
 def test_a_crash_before_any_test_is_looked_at_too(stderr: str, words: str) -> None:
-    session = Session(report=GuestReport(), exit=Exit(ended=Ended.EXITED, status=4, stderr=stderr))
+    session = RunnerSession(
+        report=RunnerReport(), exit=ProcessExit(ended=ExitKind.EXITED, status=4, stderr=stderr)
+    )
     with pytest.raises(EnvironmentFault) as caught:
         must_have_run(session, ABSENT)
     assert caught.value.code == "BASELINE_CRASHED"
@@ -52,6 +59,6 @@ def test_a_crash_before_any_test_is_looked_at_too(stderr: str, words: str) -> No
 
 
 def test_calls_whose_code_cannot_be_proven_are_said_before_any_candidate() -> None:
-    must_be_ours(GuestReport(), {"m.py": b""})
+    must_be_ours(RunnerReport(), {"m.py": b""})
     with pytest.raises(EnvironmentFault, match="can be made again"):
-        must_be_ours(GuestReport(), {"m.py": b""}, {"m.py"})
+        must_be_ours(RunnerReport(), {"m.py": b""}, {"m.py"})

@@ -10,23 +10,23 @@ from typing import Any, cast
 
 import pytest
 
-from codeflash_parallel.behavior.outcomes import CallOutcome, Drawn
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.derivation import HISTORY, Replays
+from codeflash_parallel.baseline.preflight.input_derivation import HISTORY, BaselineReplayer
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome, DerivedInput
+from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.process.environment import HASH_SEEDS
 
 pytestmark = pytest.mark.anyio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Replays):
+class Asked(BaselineReplayer):
     """Replays that give the same each time, and say in which second that was."""
 
-    got: GuestReport
+    got: RunnerReport
     digest: Callable[[int, int, Sequence[int]], str] = lambda *_: ""
     seconds: list[int] = field(default_factory=list)
 
-    async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> GuestReport:
+    async def _replay(self, seed: int, calls: Sequence[int], derived: Sequence[int]) -> RunnerReport:
         """Give what is given each time, and of a derived call what `digest` says of the ones before it."""
         self.seconds.append(int(time()))
         made = [
@@ -42,7 +42,7 @@ def _asked(
     nothing = cast("Any", None)
     more: dict[str, Any] = {
         "captured_s": captured_s,
-        "got": GuestReport(**got),
+        "got": RunnerReport(**got),
         "limits": nothing,
         "steps": nothing,
     }
@@ -56,7 +56,7 @@ def _call(digest: str, after: str = "left") -> CallOutcome:
 async def test_the_second_replay_begins_in_a_later_second_than_the_captured_calls() -> None:
     captured_s = time()
     asked = _asked(captured_s, calls=(_call("seen"),))
-    await asked.run({0: _call("seen")}, [0], GuestReport())
+    await asked.run({0: _call("seen")}, [0], RunnerReport())
     assert len(asked.seconds) == 2
     assert asked.seconds[1] > int(captured_s)
 
@@ -71,11 +71,11 @@ async def test_the_second_replay_begins_in_a_later_second_than_the_captured_call
 )
 async def test_if_the_first_replay_may_tell_seconds_the_second_begins_in_a_later_one(got: Any) -> None:
     asked = _asked(0.0, **got)
-    await asked.run({0: _call("seen")}, [0], GuestReport())
+    await asked.run({0: _call("seen")}, [0], RunnerReport())
     assert asked.seconds[1] > asked.seconds[0]
 
 
-FRESH = GuestReport(derived={index: Drawn(base=0) for index in range(1, 9)})
+FRESH = RunnerReport(derived={index: DerivedInput(base=0) for index in range(1, 9)})
 
 
 async def _breaks(digest: Callable[[int, int, Sequence[int]], str]) -> dict[int, str]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.model.queue_settings import QueueSettings
-from codeflash_parallel.service.dispatching import Dispatching
-from codeflash_parallel.service.notices import Notices
+from codeflash_parallel.queue.daemon.dispatcher import Dispatcher
+from codeflash_parallel.queue.daemon.notifications import Notifications
+from codeflash_parallel.queue.queue_settings import QueueSettings
 
 
 class Desk:
@@ -22,7 +22,7 @@ class Desk:
 class Attended:
     """An attempt of a job; while it ends, the job is claimed again."""
 
-    def __init__(self, dispatching: Dispatching, again: Attended | None = None) -> None:
+    def __init__(self, dispatching: Dispatcher, again: Attended | None = None) -> None:
         self.job = SimpleNamespace(job_id="1-a", suspect=False)
         self._running: dict[str, Any] = dispatching._running  # type: ignore[assignment]
         self._again = again
@@ -34,7 +34,7 @@ class Attended:
 
 @pytest.mark.anyio
 async def test_a_job_that_is_claimed_again_while_its_last_attempt_ends_is_still_known() -> None:
-    dispatching = Dispatching(Desk(), None, Notices(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
+    dispatching = Dispatcher(Desk(), None, Notifications(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
     second = Attended(dispatching)
     first = Attended(dispatching, again=second)
     running: dict[Any, Any] = dispatching._running
@@ -77,7 +77,7 @@ class AskedDesk:
 @pytest.mark.anyio
 async def test_the_store_is_told_of_jobs_whose_processes_may_not_be_gone() -> None:
     store = Claims()
-    dispatching = Dispatching(AskedDesk(store), None, Notices(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
+    dispatching = Dispatcher(AskedDesk(store), None, Notifications(), None, QueueSettings(), 0.0)  # type: ignore[arg-type]
     running: dict[Any, Any] = dispatching._running
     for number in range(2):  # cancelled, as the store sees it, and still being killed
         running[f"{number}-a"] = Attended(dispatching)

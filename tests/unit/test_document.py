@@ -10,21 +10,23 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from result_strategies import run_results
 
-from codeflash_parallel.engine.stored import stored_result
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
-from codeflash_parallel.model.evidence import TestCounts
-from codeflash_parallel.model.outcome import Code, FlagKind, Level, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, Fault, RunResult, Speedup
-from codeflash_parallel.report.document import check_invariants, document, dumps, error_document, schema
+from codeflash_parallel.report.json_document import check_invariants, document, dumps, error_document, schema
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.check_evidence import TestCounts
+from codeflash_parallel.result.errors import EnvironmentFault, InternalError, UsageError
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
+from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult, Speedup
+from codeflash_parallel.run.store.stored_result import stored_result
 
 VALIDATOR = Draft202012Validator(schema(), format_checker=FormatChecker())
 relaxed = settings(max_examples=drawn(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def candidate(name: str = "a", status: Status = Status.WON, code: Code = Code.OK, **more) -> CandidateResult:
+def candidate(
+    name: str = "a", status: CandidateStatus = CandidateStatus.WON, code: Code = Code.OK, **more
+) -> CandidateResult:
     return CandidateResult(
-        id=CandidateId(name), origin=Origin.PATCH, status=status, code=code, reason="So.", **more
+        id=CandidateId(name), origin=CandidateOrigin.PATCH, status=status, code=code, reason="So.", **more
     )
 
 
@@ -54,7 +56,10 @@ def test_a_document_read_back_is_the_same_document(result: RunResult) -> None:
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_every_verdict(verdict: Verdict) -> None:
-    decided = {Verdict.WINNER: (candidate("a"),), Verdict.TIE: tuple(candidate(n, Status.TIED) for n in "ab")}
+    decided = {
+        Verdict.WINNER: (candidate("a"),),
+        Verdict.TIE: tuple(candidate(n, CandidateStatus.TIED) for n in "ab"),
+    }
     judged = decided.get(verdict, ())
     result = RunResult(
         run_id="r",
@@ -67,10 +72,12 @@ def test_every_verdict(verdict: Verdict) -> None:
     assert errors_of(document(result)) == []
 
 
-@pytest.mark.parametrize("status", [s for s in Status if s not in {Status.WON, Status.TIED}])
+@pytest.mark.parametrize(
+    "status", [s for s in CandidateStatus if s not in {CandidateStatus.WON, CandidateStatus.TIED}]
+)
 @pytest.mark.parametrize("code", Code)
-def test_every_status_with_every_code(status: Status, code: Code) -> None:
-    repeated = "baseline" if status == Status.DUPLICATE else ""
+def test_every_status_with_every_code(status: CandidateStatus, code: Code) -> None:
+    repeated = "baseline" if status == CandidateStatus.DUPLICATE else ""
     judged = (candidate("a", status, code, duplicate_of=repeated),)
     result = RunResult(run_id="r", complete=True, verdict=Verdict.NONE_CORRECT, candidates=judged)
     assert errors_of(document(result)) == []
@@ -89,8 +96,8 @@ def test_every_error(family) -> None:
 
 
 def test_an_interrupted_run() -> None:
-    fault = Fault(family="interrupted", code="SIGINT", message="Interrupted.")
-    judged = (candidate("a", Status.CANCELLED, Code.CANCELLED),)
+    fault = RunFault(family="interrupted", code="SIGINT", message="Interrupted.")
+    judged = (candidate("a", CandidateStatus.CANCELLED, Code.CANCELLED),)
     assert errors_of(document(RunResult(run_id="r", complete=False, error=fault, candidates=judged))) == []
 
 
@@ -125,14 +132,16 @@ def test_everything_a_result_holds_is_in_the_document_and_in_the_schema() -> Non
 
 @pytest.mark.parametrize(
     ("name", "enum"),
-    [("verdict", Verdict), ("status", Status), ("level", Level), ("flag_kind", FlagKind)],
+    [("verdict", Verdict), ("status", CandidateStatus), ("level", Level), ("flag_kind", FlagKind)],
 )
 def test_the_schema_names_the_closed_vocabularies(name: str, enum) -> None:
     assert schema()["$defs"][name]["enum"] == [member.value for member in enum]
 
 
 def test_the_schema_names_every_origin() -> None:
-    assert schema()["$defs"]["candidate"]["properties"]["origin"]["enum"] == [o.value for o in Origin]
+    assert schema()["$defs"]["candidate"]["properties"]["origin"]["enum"] == [
+        o.value for o in CandidateOrigin
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +156,7 @@ def test_the_schema_names_every_origin() -> None:
     ],
 )
 def test_broken_rules_are_named(change: dict, rule: str) -> None:
-    judged = (candidate("a"), candidate("b", Status.LOST, Code.BEATEN))
+    judged = (candidate("a"), candidate("b", CandidateStatus.LOST, Code.BEATEN))
     result = RunResult(
         run_id="r", complete=True, verdict=Verdict.WINNER, winner=CandidateId("a"), candidates=judged
     )

@@ -30,12 +30,12 @@ from digests import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel._guest import encode as guest
-from codeflash_parallel._guest import reduction, walk
-from codeflash_parallel._guest import render as rendering
-from codeflash_parallel._guest.encode import encode_in_part, observe_raise, observe_return
-from codeflash_parallel._guest.reduction import Unencodable
-from codeflash_parallel._guest.shapes import MAX_ITEMS, REFUSE
+from codeflash_parallel._runner.values import object_reduction, value_walk
+from codeflash_parallel._runner.values import value_digests as guest
+from codeflash_parallel._runner.values import value_text as rendering
+from codeflash_parallel._runner.values.object_reduction import UnencodableValue
+from codeflash_parallel._runner.values.type_handlers import MAX_ITEMS, REFUSE
+from codeflash_parallel._runner.values.value_digests import encode_in_part, observe_raise, observe_return
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 HASHABLE = st.recursive(
@@ -247,7 +247,7 @@ def tree(levels: int) -> Token:
 
 
 def test_a_text_that_knows_its_parents_is_walked_once() -> None:
-    walked = walk.Walk(REFUSE)
+    walked = value_walk.Walk(REFUSE)
     walked.run(tree(5))
     assert walked.nodes < 3_000
     assert encode(tree(5)) == encode(tree(5)) != encode(tree(4))
@@ -256,9 +256,9 @@ def test_a_text_that_knows_its_parents_is_walked_once() -> None:
 
 
 def test_after_many_objects_of_a_class_no_more_of_it_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduction, "MOST_OBJECTS", 3)
+    monkeypatch.setattr(object_reduction, "MOST_OBJECTS", 3)
     why = f"after 3 objects of {__name__}.Point in all calls no more are looked at"
-    reduction.count_anew()
+    object_reduction.count_anew()
     try:
         first = observe_return([Point(1, 2), Point(1, 2)], (), {})
         assert first["digest"]
@@ -270,7 +270,7 @@ def test_after_many_objects_of_a_class_no_more_of_it_are_looked_at(monkeypatch: 
         assert observe_return(Point(1, 2), (), {})["unencodable"] == why
         assert observe_return(Frozen(1), (), {})["digest"]
     finally:
-        reduction.count_no_more()
+        object_reduction.count_no_more()
     assert observe_return([Point(1, 2), Point(1, 2)], (), {}) == first
 
 
@@ -331,7 +331,7 @@ class Liar:
     ids=["lock", "lambda", "reduce raises", "file", "endless", "frame", "inside a list"],
 )
 def test_what_has_no_canonical_form_says_so(value: Any) -> None:
-    with pytest.raises(Unencodable) as caught:
+    with pytest.raises(UnencodableValue) as caught:
         encode(value)
     assert str(caught.value)
 
@@ -349,7 +349,7 @@ def test_iterators_are_exhausted_or_refused() -> None:
     assert encode(three()).full == encode(three()).full != encode(iter([1])).full
     assert encode(iter(range(MAX_ITEMS)))
     numbers = iter([1])
-    with pytest.raises(Unencodable):
+    with pytest.raises(UnencodableValue):
         encode(numbers, REFUSE)
     assert list(numbers) == [1]
 
@@ -364,13 +364,13 @@ def test_deep_structures_need_no_recursion() -> None:
 
 
 def test_endless_nesting_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "MAX_NODES", 2_000)
+    monkeypatch.setattr(value_walk, "MAX_NODES", 2_000)
 
     class Endless:
         def __reduce_ex__(self, protocol: object) -> Any:
             return (Endless, (Endless(),))
 
-    with pytest.raises(Unencodable, match="parts"):
+    with pytest.raises(UnencodableValue, match="parts"):
         encode(Endless())
 
 
@@ -421,7 +421,7 @@ def test_of_a_result_that_is_known_in_part_that_part_counts() -> None:
 
 
 def test_what_is_known_in_part_is_soon_enough_looked_at() -> None:
-    large = [types.SimpleNamespace(n=n) for n in range(walk.MAX_FURTHER)]
+    large = [types.SimpleNamespace(n=n) for n in range(value_walk.MAX_FURTHER)]
     assert observe_return(large, (), {})["digest"]
     fields = observe_return([lambda: 1, *large], (large,), {})
     assert (fields["digest"], "function" in fields["unencodable"]) == ("", True)
@@ -491,4 +491,4 @@ def test_arrays_are_told_by_type_shape_and_values(arrays: Any) -> None:
 
 
 def test_the_modules_are_importable_on_their_own() -> None:
-    assert importlib.import_module("codeflash_parallel._guest.foreign").handler_of(int) is None
+    assert importlib.import_module("codeflash_parallel._runner.values.numpy_pandas").handler_of(int) is None

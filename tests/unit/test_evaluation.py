@@ -13,20 +13,25 @@ import anyio
 import pytest
 
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.engine import evaluator as engine
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.events import CandidateFinished, RunFinished, RunStarted
-from codeflash_parallel.model.evidence import FailedTest, TestCounts
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import SCHEMA_VERSION, CandidateResult, Fault, RunResult
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.check_evidence import FailedTest, TestCounts
+from codeflash_parallel.result.events import CandidateFinished, RunFinished, RunStarted
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import SCHEMA_VERSION, CandidateResult, RunFault, RunResult
+from codeflash_parallel.run import evaluator as engine
 
 WINNER = CandidateResult(
-    id=CandidateId("fast"), origin=Origin.PATCH, status=Status.WON, code=Code.OK, reason="Fast.", diff="+x\n"
+    id=CandidateId("fast"),
+    origin=CandidateOrigin.PATCH,
+    status=CandidateStatus.WON,
+    code=Code.OK,
+    reason="Fast.",
+    diff="+x\n",
 )
 LOSER = CandidateResult(
     id=CandidateId("wrong|<b>"),
-    origin=Origin.PATCH,
-    status=Status.REJECTED,
+    origin=CandidateOrigin.PATCH,
+    status=CandidateStatus.REJECTED,
     code=Code.TESTS_FAILED,
     reason="It fails.\x1b[2J",
     tests=TestCounts(expected=2, failed=1, missing=1, failed_ids=("t::a",), missing_ids=("t::b",)),
@@ -74,7 +79,7 @@ class Pretended:
         for number in self.signals:
             os.kill(os.getpid(), number)
             await self._stopped.wait()
-            fault = Fault(family="interrupted", code=self._code, message="The run was interrupted.")
+            fault = RunFault(family="interrupted", code=self._code, message="The run was interrupted.")
             result = RunResult(run_id="r1", complete=False, error=fault)
         for observer in observers:
             observer(RunFinished(run_id="r1", result=result))
@@ -84,9 +89,9 @@ class Pretended:
 @pytest.fixture(autouse=True)
 def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Pretended]:
     monkeypatch.setattr(engine, "Evaluator", Pretended)
-    from codeflash_parallel.cli import driving
+    from codeflash_parallel.cli.run_support import event_loop
 
-    monkeypatch.setattr(driving, "Evaluator", Pretended)
+    monkeypatch.setattr(event_loop, "Evaluator", Pretended)
     monkeypatch.setattr(Pretended, "calls", [])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c").mkdir()

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.evidence import BETS, LEAST_SCALE, Evidence, Interval, bounds, scales
+from codeflash_parallel.race.statistics.confidence_sequence import (
+    BETS,
+    LEAST_SCALE,
+    Interval,
+    SequentialEvidence,
+    bounds,
+    scales,
+)
 
 finite = st.floats(-10, 10, allow_nan=False)
 values_of = st.lists(finite, min_size=1, max_size=40)
@@ -23,7 +30,7 @@ def at_least(successes, trials, chance):
 
 @given(values_of, finite, finite)
 def test_evidence_falls_as_the_hypothesis_rises(values, one, other):
-    evidence = Evidence(values)
+    evidence = SequentialEvidence(values)
     low, high = sorted((one, other))
 
     assert evidence.above(low) >= evidence.above(high)
@@ -32,7 +39,7 @@ def test_evidence_falls_as_the_hypothesis_rises(values, one, other):
 
 @given(values_of, finite)
 def test_never_is_there_evidence_for_both_sides(values, m):
-    evidence = Evidence(values)
+    evidence = SequentialEvidence(values)
 
     assert min(evidence.above(m), evidence.below(m)) <= 1
 
@@ -47,7 +54,9 @@ def test_scales_follow_from_the_values_before_alone(values, cut):
 def test_a_fair_bet_gains_nothing_on_average(score):
     """Two rounds that are as likely to go up as down leave the mean of the four outcomes at one or below."""
     outcomes = [
-        Evidence([a * LEAST_SCALE, b * LEAST_SCALE]).above(0.0) for a in (score, -score) for b in (1, -1)
+        SequentialEvidence([a * LEAST_SCALE, b * LEAST_SCALE]).above(0.0)
+        for a in (score, -score)
+        for b in (1, -1)
     ]
 
     assert sum(outcomes) / len(outcomes) == pytest.approx(1)
@@ -72,7 +81,7 @@ def test_a_stricter_alpha_never_narrows(values, alpha):
 
 @given(values_of, alphas, finite)
 def test_bounds_and_evidence_say_the_same(values, alpha, m):
-    bound, evidence = bounds(values, alpha), Evidence(values)
+    bound, evidence = bounds(values, alpha), SequentialEvidence(values)
 
     if abs(m - bound.low) > 1e-6:
         assert (evidence.above(m) * alpha >= 1) == (m < bound.low)
@@ -88,7 +97,7 @@ def test_too_few_values_bound_nothing():
 
 def test_even_the_surest_bet_needs_about_twelve_rounds_among_eight():
     error = 0.01 / 8
-    needed = next(n for n in range(1, 99) if Evidence([9.0] * n).above(0.0) * error >= 1)
+    needed = next(n for n in range(1, 99) if SequentialEvidence([9.0] * n).above(0.0) * error >= 1)
 
     assert 10 <= needed <= 12
     assert max(BETS) <= 1
@@ -125,7 +134,7 @@ def test_a_true_centre_is_rejected_at_any_look_as_rarely_as_said(noise):
     misses = 0
     for _ in range(tries):
         values = [noise(random) for _ in range(30)]
-        misses += any(Evidence(values[:n]).above(0.0) * alpha >= 1 for n in range(1, 31))
+        misses += any(SequentialEvidence(values[:n]).above(0.0) * alpha >= 1 for n in range(1, 31))
 
     assert at_least(misses, tries, alpha) > 0.001
 

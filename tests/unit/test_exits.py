@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.cli import main as main_module
-from codeflash_parallel.cli.exits import ExitCode, Interrupted, reporting_errors
+from codeflash_parallel.cli.exit_codes import ExitCode, SignalInterrupt, reporting_errors
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.cli.output import Format, Output, last_value
-from codeflash_parallel.cli.run_exits import exit_code_of
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.errors import EnvironmentFault, InternalError, UsageError
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, Fault, RunResult
-from codeflash_parallel.report.document import check_invariants
+from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
+from codeflash_parallel.report.json_document import check_invariants
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.errors import EnvironmentFault, InternalError, UsageError
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult
 
 
 def ended(error: BaseException, tmp_path: Path, form: Format = Format.TEXT) -> int:
@@ -34,8 +34,8 @@ def ended(error: BaseException, tmp_path: Path, form: Format = Format.TEXT) -> i
         (InternalError("X", "m"), 3),
         (RuntimeError("m"), 3),
         (KeyboardInterrupt(), 130),
-        (Interrupted("SIGINT"), 130),
-        (Interrupted("SIGTERM"), 143),
+        (SignalInterrupt("SIGINT"), 130),
+        (SignalInterrupt("SIGTERM"), 143),
         (SystemExit(0), 0),
         (SystemExit(7), 7),
         (BrokenPipeError(), 0),
@@ -53,7 +53,7 @@ def test_every_error_has_its_exit_code(error: BaseException, code: int, tmp_path
 
 @pytest.mark.parametrize("form", [Format.JSON, Format.JSONL])
 @pytest.mark.parametrize(
-    "error", [UsageError("X", "m", "h"), RuntimeError("m"), Interrupted("SIGTERM")], ids=repr
+    "error", [UsageError("X", "m", "h"), RuntimeError("m"), SignalInterrupt("SIGTERM")], ids=repr
 )
 def test_programs_always_get_a_document(error, form: Format, tmp_path: Path, capsys) -> None:
     ended(error, tmp_path, form)
@@ -83,7 +83,11 @@ def test_without_a_cache_the_log_goes_elsewhere(tmp_path: Path, monkeypatch, cap
 
 def judged(code: Code) -> CandidateResult:
     return CandidateResult(
-        id=CandidateId("a"), origin=Origin.PATCH, status=Status.UNDECIDED, code=code, reason="So."
+        id=CandidateId("a"),
+        origin=CandidateOrigin.PATCH,
+        status=CandidateStatus.UNDECIDED,
+        code=code,
+        reason="So.",
     )
 
 
@@ -126,7 +130,7 @@ def test_a_race_that_was_not_held_has_an_exit_code_of_its_own(verdict: Verdict, 
     ],
 )
 def test_results_with_errors(family: str, code: str, expected: int) -> None:
-    fault = Fault(family=family, code=code, message="m")
+    fault = RunFault(family=family, code=code, message="m")
     assert exit_code_of(RunResult(run_id="r", complete=False, error=fault)) == expected
 
 

@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from codeflash_parallel._guest import expectations, relations
-from codeflash_parallel._guest.constructors import empty_attributes
-from codeflash_parallel._guest.mutation import Mutator
+from codeflash_parallel._runner.inputs import call_relations, parameter_expectations
+from codeflash_parallel._runner.inputs.mutation import Mutator
+from codeflash_parallel._runner.inputs.object_constructors import empty_attributes
 
 
 class View:
@@ -30,8 +30,8 @@ class Bare:
 
 
 def test_what_a_function_asks_for_is_read_from_its_source() -> None:
-    assert expectations.empties(View.find) == {".limit", "name", ".table"}
-    assert expectations.callees(View.find) == {"key", "str"}
+    assert parameter_expectations.empties(View.find) == {".limit", "name", ".table"}
+    assert parameter_expectations.callees(View.find) == {"key", "str"}
     assert empty_attributes(View) == {".namespace"}
 
 
@@ -39,11 +39,11 @@ def test_nothing_is_read_where_there_is_no_source() -> None:
     made: dict[str, Any] = {}
     exec("def hidden(x):\n    return x() if x else 0", made)
     for function in (made["hidden"], len, [], None):
-        assert expectations.empties(function) == expectations.callees(function) == set()
+        assert parameter_expectations.empties(function) == parameter_expectations.callees(function) == set()
     assert empty_attributes(Bare) == empty_attributes(int) == set()
 
 
-def made_of(args: tuple[Any, ...], known: relations.Relations) -> list[tuple[Any, ...]]:
+def made_of(args: tuple[Any, ...], known: call_relations.CallRelations) -> list[tuple[Any, ...]]:
     """Return many inputs that keep all relations."""
     mutator = Mutator(known, random.Random(3))
     made = [mutator.mutate(*copy.deepcopy((args, {})), (args, {})) for _ in range(600)]
@@ -52,26 +52,26 @@ def made_of(args: tuple[Any, ...], known: relations.Relations) -> list[tuple[Any
 
 def test_only_what_code_tests_for_being_empty_is_ever_empty() -> None:
     observed = [(("abc", "de"), {}), (("fg", "hij"), {})]
-    made = made_of(observed[0][0], relations.infer(observed, optional=frozenset({1})))
+    made = made_of(observed[0][0], call_relations.infer(observed, optional=frozenset({1})))
     assert any(second == "" for _, second in made)
     assert all(first for first, _ in made)
 
 
 def test_what_tests_leave_none_and_code_calls_is_a_callable_in_some_inputs() -> None:
     observed = [(("abc", None, None), {}), (("de", None, None), {})]
-    made = made_of(observed[0][0], relations.infer(observed, called=frozenset({(1,)})))
-    assert {one[1] for one in made} == {None, *expectations.ANSWERS}
+    made = made_of(observed[0][0], call_relations.infer(observed, called=frozenset({(1,)})))
+    assert {one[1] for one in made} == {None, *parameter_expectations.ANSWERS}
     assert {one[2] for one in made} == {None}
 
 
 def test_what_tests_give_itself_is_not_replaced_by_a_callable_of_ours() -> None:
     observed = [(("abc", len), {}), (("de", str.upper), {})]
-    made = made_of(observed[0][0], relations.infer(observed, called=frozenset({(1,)})))
-    assert not {one[1] for one in made} & {*expectations.ANSWERS}
+    made = made_of(observed[0][0], call_relations.infer(observed, called=frozenset({(1,)})))
+    assert not {one[1] for one in made} & {*parameter_expectations.ANSWERS}
 
 
 def test_answers_keep_containers_and_stand_for_all_else() -> None:
-    answer, false = expectations.ANSWERS
+    answer, false = parameter_expectations.ANSWERS
     assert answer(1, "a", [2]) == [2]
     assert answer(1, "a", 2) == answer() == "x"
     assert false(1, key=2) == ""

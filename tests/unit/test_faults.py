@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.engine.faults import ungrouped
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.run.state.fault_conversion import ungrouped
 
 
 def test_a_group_of_ours_becomes_its_first() -> None:

@@ -8,9 +8,9 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from codeflash_parallel.benchmark.ahead import FieldAhead
-from codeflash_parallel.benchmark.field import Field
-from codeflash_parallel.benchmark.lost import ArmLost, OutOfTime
+from codeflash_parallel.race.worker.arm_failure import ArmFailure, RaceBudgetExceeded
+from codeflash_parallel.race.worker.arm_pool import ArmPool
+from codeflash_parallel.race.worker.arm_pool_prestart import ArmPoolPrestart
 
 pytestmark = pytest.mark.anyio
 
@@ -22,20 +22,20 @@ class Starting:
         self.steps, self.error = steps, error
         self.closed = 0
 
-    async def __call__(self) -> Field:
+    async def __call__(self) -> ArmPool:
         for _ in range(self.steps):
             await anyio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
-        return cast("Field", self)
+        return cast("ArmPool", self)
 
     async def close(self) -> None:
         self.closed += 1
 
 
-async def ended(start: Starting, then: Callable[[FieldAhead], Any]) -> Any:
+async def ended(start: Starting, then: Callable[[ArmPoolPrestart], Any]) -> Any:
     async with anyio.create_task_group() as tasks:
-        found = await then(FieldAhead(tasks, start))
+        found = await then(ArmPoolPrestart(tasks, start))
         if found is None:
             return None
         await anyio.lowlevel.checkpoint()
@@ -44,19 +44,19 @@ async def ended(start: Starting, then: Callable[[FieldAhead], Any]) -> Any:
 
 async def test_it_is_the_taker_s() -> None:
     start = Starting()
-    assert await ended(start, FieldAhead.take) == (start, 0)
+    assert await ended(start, ArmPoolPrestart.take) == (start, 0)
     assert start.closed == 0
 
 
-@pytest.mark.parametrize("error", [ArmLost("is gone"), OutOfTime()])
+@pytest.mark.parametrize("error", [ArmFailure("is gone"), RaceBudgetExceeded()])
 async def test_one_that_fails_is_started_anew_by_who_needs_it(error: Exception) -> None:
-    assert await ended(Starting(error=error), FieldAhead.take) is None
+    assert await ended(Starting(error=error), ArmPoolPrestart.take) is None
 
 
 async def test_what_is_dropped_is_closed() -> None:
     start = Starting()
 
-    async def when_it_stands(ahead: FieldAhead) -> None:
+    async def when_it_stands(ahead: ArmPoolPrestart) -> None:
         await anyio.wait_all_tasks_blocked()
         await ahead.drop()
 
@@ -66,7 +66,7 @@ async def test_what_is_dropped_is_closed() -> None:
 
 async def test_what_is_dropped_before_it_stands_never_does() -> None:
     start = Starting(steps=1_000_000)
-    assert await ended(start, FieldAhead.drop) is None
+    assert await ended(start, ArmPoolPrestart.drop) is None
     assert start.closed == 0
 
 
@@ -74,7 +74,7 @@ async def test_it_is_closed_when_everything_ends() -> None:
     start = Starting()
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
-            FieldAhead(tasks, start)
+            ArmPoolPrestart(tasks, start)
             await anyio.wait_all_tasks_blocked()
             scope.cancel()
     assert start.closed == 1

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from codeflash_parallel.benchmark.decide import Looks, Standing
-from codeflash_parallel.benchmark.figures import figures, summary
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, Work
-from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.suspicion import cpu_per_call
-from codeflash_parallel.benchmark.tracks import track
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE, NULL, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
+from codeflash_parallel.race.ranking.race_figures import figures, summary
+from codeflash_parallel.race.ranking.suspicious_gains import cpu_per_call
+from codeflash_parallel.race.statistics.log_ratios import track
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1, twins=((0,),)),), budget_ns=30 * 10**9)
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1, twins=((0,),)),), budget_ns=30 * 10**9)
 MS = 1_000_000
 CALLS = 10
 
@@ -40,7 +40,7 @@ def raced(costs: dict[str, int], plan: RacePlan = PLAN, count: int = 12, **more)
         "candidates": tuple(arms),
         "rounds": rounds,
         "tracks": {arm: track(rounds, arm, plan) for arm in costs if arm != BASELINE},
-        "looks": Looks(candidates=tuple(arms)),
+        "looks": InterimState(candidates=tuple(arms)),
         "out": {},
         "wall_ns": 2 * 10**9,
         "round_ns": 10**8,
@@ -76,9 +76,11 @@ def test_the_last_race_counts_and_a_failed_one_tells_nothing() -> None:
 
 
 def test_why_and_when_an_arm_was_dropped() -> None:
-    looks = Looks(candidates=("a",), standings={"a": Standing.BEATEN}, dropped_after={"a": 7})
+    looks = InterimState(candidates=("a",), standings={"a": ArmStanding.BEATEN}, dropped_after={"a": 7})
     beaten = raced({BASELINE: 8 * MS, "a": 8 * MS}, looks=looks)
-    wrong = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs", left_in=3)
+    wrong = Disqualification(
+        status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs", left_in=3
+    )
 
     found = figures([beaten], "a")
 
@@ -100,15 +102,15 @@ def test_cpu_time_of_children_is_quoted_where_they_work() -> None:
 
 
 def test_a_callable_has_a_throughput_as_calls_have() -> None:
-    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=Work.CALLABLE))], "a")
+    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=WorkKind.CALLABLE))], "a")
     assert found.calls_per_s == pytest.approx(CALLS / 0.0044)
 
 
 def test_throughput_is_that_of_a_pass_over_all_calls() -> None:
     """One call of 99 ms and nine of 1 ms: ten calls in 108 ms, however many blocks each group has."""
     heavy, light = (
-        Group(name="heavy", ns=99, calls=(0,)),
-        Group(name="light", ns=9, calls=tuple(range(1, 10))),
+        CostGroup(name="heavy", ns=99, calls=(0,)),
+        CostGroup(name="light", ns=9, calls=tuple(range(1, 10))),
     )
     plan, costs = replace(PLAN, groups=(heavy, light)), (99 * MS, MS)
     blocks = [
@@ -124,7 +126,7 @@ def test_throughput_is_that_of_a_pass_over_all_calls() -> None:
 
 
 def test_whole_tests_have_no_throughput() -> None:
-    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=Work.TESTS))], "a")
+    found = figures([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, work=WorkKind.TESTS))], "a")
     assert found.calls_per_s is None
     assert found.baseline_calls_per_s is None
 
@@ -145,8 +147,8 @@ def test_the_races_of_a_run_in_sum() -> None:
 def test_what_stands_behind_the_names_of_groups() -> None:
     light = tuple(f"t.py::light[{n}]" for n in range(60))
     groups = (
-        Group(name="t.py::heavy", ns=3, tests=("t.py::heavy",)),
-        Group(name="60 tests", ns=1, tests=light),
+        CostGroup(name="t.py::heavy", ns=3, tests=("t.py::heavy",)),
+        CostGroup(name="60 tests", ns=1, tests=light),
     )
 
     found = summary([raced({BASELINE: 8 * MS, "a": 4 * MS}, replace(PLAN, groups=groups), rounds=())])[

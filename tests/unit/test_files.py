@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.process.files import write_atomically, write_once
+from codeflash_parallel.process.atomic_file import write_atomically, write_once
 
 
 @pytest.mark.parametrize("write", [write_atomically, write_once])

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codeflash_parallel.behavior.arguments import TestRequest
-from codeflash_parallel.behavior.outcomes import TestOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.session import Guest, Session
-from codeflash_parallel.engine.findings import (
-    Choice,
+from codeflash_parallel.baseline.preflight.baseline_findings import (
+    SelectionScope,
     agreement,
     as_collected,
     first_findings,
     lost,
     wider,
 )
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.target import Target
-from codeflash_parallel.model.workspace import Exit, Workspace
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.session.pytest_arguments import TestRequest
+from codeflash_parallel.check.session.runner_outcomes import TestOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_session import RunnerConfig, RunnerSession
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit, Workspace
 
 ROOT = Path("/slots/1/tree")
 TARGET = Target(path="m.py", qualname="f")
@@ -37,11 +37,11 @@ TESTS = {
 NOTICING = ("slow.py::a", "slow.py::b", "quick.py::a", "other.py::spawns")
 
 
-def report(outcomes: dict[str, tuple[str, int]] = TESTS, **changed: str) -> GuestReport:
+def report(outcomes: dict[str, tuple[str, int]] = TESTS, **changed: str) -> RunnerReport:
     tests = {t: TestOutcome(id=t, outcome=o, ns=ms * 10**6) for t, (o, ms) in outcomes.items()}
     tests |= {t: TestOutcome(id=t, outcome=o) for t, o in changed.items()}
     executed = {("slow.py::a", 0): 1, ("slow.py::b", 0): 2, ("quick.py::a", 0): 1}
-    return GuestReport(
+    return RunnerReport(
         finished=True,
         collected=tuple(outcomes),
         tests=tests,
@@ -51,12 +51,12 @@ def report(outcomes: dict[str, tuple[str, int]] = TESTS, **changed: str) -> Gues
     )
 
 
-def guest(*targets: Target) -> Guest:
-    return Guest(runner=None, directory=Path("/g"), targets=targets, request=TestRequest(), seed=1)  # type: ignore[arg-type]
+def guest(*targets: Target) -> RunnerConfig:
+    return RunnerConfig(runner=None, directory=Path("/g"), targets=targets, request=TestRequest(), seed=1)  # type: ignore[arg-type]
 
 
-def findings(choice: Choice = Choice.NOTICING, targets: tuple[Target, ...] = (TARGET,)):
-    session = Session(report=report(), exit=Exit(ended=Ended.EXITED))
+def findings(choice: SelectionScope = SelectionScope.NOTICING, targets: tuple[Target, ...] = (TARGET,)):
+    session = RunnerSession(report=report(), exit=ProcessExit(ended=ExitKind.EXITED))
     return first_findings(session, guest(*targets), WORKSPACE, choice)
 
 
@@ -77,7 +77,7 @@ def test_what_the_baseline_fails_is_asked_of_nobody_and_said() -> None:
 
 
 def test_all_tests_are_chosen_where_that_was_asked_for_or_nothing_is_known() -> None:
-    assert findings(Choice.ALL).selected == tuple(TESTS)
+    assert findings(SelectionScope.ALL).selected == tuple(TESTS)
     assert findings(targets=()).selected == tuple(TESTS)
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.fingerprint import MAX_TREE_BYTES, fingerprint
-from codeflash_parallel.model.trees import skeleton
+from codeflash_parallel.candidates.analysis.syntax_tree import skeleton
+from codeflash_parallel.candidates.fingerprint import MAX_TREE_BYTES, fingerprint
 
 BASE = b"def f(a, b):\n    return a + b * 2\n"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.flags import MAX_BYTES, added_flags
-from codeflash_parallel.model.outcome import FlagKind
+from codeflash_parallel.check.review.review_flags import MAX_BYTES, added_flags
+from codeflash_parallel.result.outcome_codes import FlagKind
 
 BASELINE = '''"""Sums."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.functions import (
+from codeflash_parallel.candidates.analysis.functions import (
     FORCED_FAILURE,
     force_failure,
     functions_of,

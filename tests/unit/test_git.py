@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codeflash_parallel.worktrees.git import user_git
+from codeflash_parallel.workspace.git.git_client import user_git
 
 
 def test_what_is_printed_of_git_has_no_environment() -> None:

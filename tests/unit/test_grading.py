@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from codeflash_parallel.engine.grading import scores_of
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Exit
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
+from codeflash_parallel.run.custom_grader import scores_of
 
 COMMAND = ("python", "grade.py")
 
 
-def printed(stdout: str, status: int | None = 0) -> Exit:
+def printed(stdout: str, status: int | None = 0) -> ProcessExit:
     record = json.dumps({"t": "command", "status": status}).encode() + b"\n"
-    return Exit(ended=Ended.EXITED, status=0, stdout=stdout, records=record)
+    return ProcessExit(ended=ExitKind.EXITED, status=0, stdout=stdout, records=record)
 
 
 def test_an_object_is_scores() -> None:

@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import pytest
 
-from codeflash_parallel._guest import constants, inputs, pickling
+from codeflash_parallel._runner.serialization import argument_pickler, call_files, module_constants
 
 SOURCE = """
 class Missing: pass
@@ -34,12 +34,12 @@ def module(monkeypatch):
     made = types.ModuleType("some_constants")
     exec(SOURCE, vars(made))
     monkeypatch.setitem(sys.modules, "some_constants", made)
-    monkeypatch.setattr(constants, "_KNOWN", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(module_constants, "_KNOWN", weakref.WeakKeyDictionary())
     return made
 
 
 def again(value):
-    return inputs.load(inputs.Call({}, pickling.dumps(value, 10_000)))
+    return call_files.load(call_files.Call({}, argument_pickler.dumps(value, 10_000)))
 
 
 def test_sentinels_and_types_of_tokens_are_themselves(module):

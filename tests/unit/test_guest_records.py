@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.guest import parse_records
+from codeflash_parallel.sandbox.runner_command import parse_records
 
 values = st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
 records = st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=5)

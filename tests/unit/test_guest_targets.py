@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel._guest.targets import Targets, Unresolvable
+from codeflash_parallel._runner.replay.target_functions import TargetNotFound, Targets
 
 
 def test_a_module_that_cannot_be_imported_is_tried_once(
@@ -18,6 +18,6 @@ def test_a_module_that_cannot_be_imported_is_tried_once(
     monkeypatch.syspath_prepend(tmp_path)
     targets = Targets({"targets": [{"qualname": "one"}, {"qualname": "two"}]}, {})
     for target in (0, 1, 0, 1):
-        with pytest.raises(Unresolvable, match="nothing_of_that_name"):
+        with pytest.raises(TargetNotFound, match="nothing_of_that_name"):
             targets.function({"target": target, "via": "outer", "module": "fails_late"})
     assert tried.read_text(encoding="utf-8") == "x"

@@ -5,8 +5,8 @@ import argparse
 import pytest
 
 import codeflash_parallel
-from codeflash_parallel.adapters.host import VARIABLE, add_parallel_candidates_option
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.hosts.argparse_option import VARIABLE, add_parallel_candidates_option
 
 
 def parsed(arguments=(), *, parser=None, **kwargs):

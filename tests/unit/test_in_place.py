@@ -7,17 +7,19 @@ from random import Random
 
 import pytest
 
-from codeflash_parallel.benchmark.decide import Looks, Standing
-from codeflash_parallel.benchmark.entries import Entry
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.suspicion import SCATTERS
-from codeflash_parallel.benchmark.tracks import track
-from codeflash_parallel.model.outcome import Code, Verdict
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race_result import Raced
+from codeflash_parallel.race.ranking.arm_comparison import ArmComparison
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.suspicious_gains import SCATTERS
+from codeflash_parallel.race.statistics.log_ratios import track
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
+from codeflash_parallel.result.outcome_codes import Code, Verdict
 
-PLAN = RacePlan(groups=(Group(name="a", ns=1), Group(name="b", ns=1)), work=Work.IN_PLACE).confirmation(10**9)
+PLAN = RacePlan(
+    groups=(CostGroup(name="a", ns=1), CostGroup(name="b", ns=1)), work=WorkKind.IN_PLACE
+).confirmation(10**9)
 #: Nanoseconds: a pass over the calls, what a first one takes more, the rest of the tests, and a window itself.
 CALLS, COLD, REST, WINDOW = 400_000, 90_000, 2_000_000, 10_000
 #: Windows and passes of a block.
@@ -47,7 +49,7 @@ def blocks(
 
 def entry(
     first_ns: float, later_ns: float, rest_ns: float = REST, noise: float = 0.005, once_ns: float = 0
-) -> Entry:
+) -> ArmComparison:
     """Return a candidate whose calls take so long in the first pass of a process, and in later ones."""
     random, rounds = Random(1), []
     empty = Block(arm=BASELINE, kind=BlockKind.EMPTY, cpu_ns=20 * WINDOW, wall_ns=20 * WINDOW, windows=20)
@@ -55,7 +57,7 @@ def entry(
         base = blocks(BASELINE, [CALLS + COLD] * 2, CALLS, (REST, noise), random)
         own = blocks("x", [first_ns + once_ns, first_ns], later_ns, (rest_ns, noise), random)
         rounds.append(Round(number=number, layout=number, core=0, blocks=(empty, *base, *own)))
-    looks = Looks(candidates=("x",), standings={"x": Standing.FASTER}, decided=True)
+    looks = InterimState(candidates=("x",), standings={"x": ArmStanding.FASTER}, decided=True)
     raced = Raced(
         plan=PLAN,
         candidates=("x",),
@@ -67,10 +69,10 @@ def entry(
         round_ns=10**8,
         stopped="enough",
     )
-    return Entry.of(raced, "x")
+    return ArmComparison.of(raced, "x")
 
 
-def gain(found: Entry) -> float:
+def gain(found: ArmComparison) -> float:
     return found.speedup.estimate if found.speedup else 0.0
 
 

@@ -4,29 +4,37 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.isolation import GuestLimits, IsolationLevel, Policy, Probe, missing_rights
-from codeflash_parallel.process import isolation
-from codeflash_parallel.process.bubblewrap import wrapper
-from codeflash_parallel.process.isolation import Prober, choose, secrets_of
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.isolation_policy import (
+    GuestLimits,
+    IsolationLevel,
+    IsolationPolicy,
+    IsolationProbe,
+    missing_rights,
+)
+from codeflash_parallel.sandbox import level_probe
+from codeflash_parallel.sandbox.bubblewrap import wrapper
+from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
 
 L0, L1, L2, L3 = IsolationLevel
 
 
-class Machine(Prober):
+class Machine(LevelProber):
     """A machine on which some levels do not work."""
 
     __slots__ = ()
     broken: tuple[IsolationLevel, ...] = ()
 
-    def probe(self, level: IsolationLevel) -> Probe:
-        return Probe(level=level, why_not="unshare: Operation not permitted" if level in self.broken else "")
+    def probe(self, level: IsolationLevel) -> IsolationProbe:
+        return IsolationProbe(
+            level=level, why_not="unshare: Operation not permitted" if level in self.broken else ""
+        )
 
 
-def machine(*missing: IsolationLevel) -> Prober:
+def machine(*missing: IsolationLevel) -> LevelProber:
     kind = type("Such", (Machine,), {"broken": missing, "__slots__": ()})
     nowhere = Path("/nowhere")
-    made: Prober = kind(interpreter=nowhere, guest_dir=nowhere, cache=nowhere)
+    made: LevelProber = kind(interpreter=nowhere, guest_dir=nowhere, cache=nowhere)
     return made
 
 
@@ -34,12 +42,12 @@ def machine(*missing: IsolationLevel) -> Prober:
 def test_auto_is_the_highest_that_works(
     monkeypatch: pytest.MonkeyPatch, missing: tuple[IsolationLevel, ...], level: IsolationLevel
 ) -> None:
-    monkeypatch.setattr(isolation, "AUTO_UP_TO", L3)
+    monkeypatch.setattr(level_probe, "AUTO_UP_TO", L3)
     assert choose("auto", "", machine(*missing)).level is level
 
 
 def test_auto_is_bounded_but_never_below_what_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "AUTO_UP_TO", L1)
+    monkeypatch.setattr(level_probe, "AUTO_UP_TO", L1)
     assert choose("auto", "", machine()).level is L1
     assert choose("auto", "L2", machine()).level is L2
 
@@ -86,17 +94,17 @@ def test_failures_name_the_right_that_they_miss(words: str, flags: tuple[str, ..
 
 
 def test_a_policy_is_plain_json() -> None:
-    policy = Policy(level=L2, writable=("/data",), limits=GuestLimits(disk_bytes=1), cache="/cache")
+    policy = IsolationPolicy(level=L2, writable=("/data",), limits=GuestLimits(disk_bytes=1), cache="/cache")
     assert policy.as_spec()["level"] == "L2"
     assert policy.as_spec()["limits"]["disk_bytes"] == 1
 
 
 def test_bubblewrap_takes_the_network_unless_it_is_allowed() -> None:
-    policy = Policy(level=L3, bwrap="/usr/bin/bwrap", cache="/cache", writable=("/data",))
+    policy = IsolationPolicy(level=L3, bwrap="/usr/bin/bwrap", cache="/cache", writable=("/data",))
     words = wrapper(policy, cwd=Path("/cache/slot"))
     assert words[0] == "/usr/bin/bwrap"
     assert "--unshare-net" in words
     assert "--unshare-pid" not in words  # a template's forks are to become the launcher's children
     assert words[words.index("/data") - 1] == "--bind-try"
-    allowed = Policy(level=L3, bwrap="/usr/bin/bwrap", network=True)
+    allowed = IsolationPolicy(level=L3, bwrap="/usr/bin/bwrap", network=True)
     assert "--unshare-net" not in wrapper(allowed, cwd=Path("/"))

@@ -11,9 +11,31 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.benchmark.plan import Group, RacePlan
-from codeflash_parallel.engine.happened import (
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.config.settings import ComparisonMode, Settings
+from codeflash_parallel.config.settings_json import settings_document, settings_of
+from codeflash_parallel.race.plan import CostGroup, RacePlan
+from codeflash_parallel.repair.provider_protocol import Answer
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    Edit,
+    FileText,
+    FileTexts,
+    GitRef,
+    PatchText,
+    Replacement,
+    Submission,
+    Unappliable,
+)
+from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.run.resumed_journal import mode_of, must_have_same_settings
+from codeflash_parallel.run.store.journal import NAME, Journal, is_alive, look_into
+from codeflash_parallel.run.store.journal_events import (
     SCHEMA,
     Answered,
     Begun,
@@ -36,32 +58,10 @@ from codeflash_parallel.engine.happened import (
     made_of,
     prepared,
 )
-from codeflash_parallel.engine.journal import NAME, Journal, is_alive, look_into
-from codeflash_parallel.engine.journal_lines import NewerJournal, line_of, read_lines
-from codeflash_parallel.engine.recollection import recollect
-from codeflash_parallel.engine.resuming import mode_of, must_have_same_settings
-from codeflash_parallel.engine.settings_text import settings_document, settings_of
-from codeflash_parallel.model.candidate import (
-    Candidate,
-    CandidateId,
-    Edit,
-    FileText,
-    FileTexts,
-    GitRef,
-    Origin,
-    PatchText,
-    Replacement,
-    Submission,
-    Unappliable,
-)
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.model.evidence import FailedTest, FirstDifference
-from codeflash_parallel.model.line_profile import LineProfile, LineTiming
-from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.providers import Answer
-from codeflash_parallel.model.settings import Compare, Settings
+from codeflash_parallel.run.store.journal_lines import NewerJournal, line_of, read_lines
+from codeflash_parallel.run.store.journal_state import recollect
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1, calls=(0, 3)),), cores=(0, 1))
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1, calls=(0, 3)),), cores=(0, 1))
 
 
 def begun(**fields: object) -> Begun:
@@ -208,7 +208,7 @@ def test_a_run_that_goes_on_has_not_ended() -> None:
         Unappliable(code="DOES_NOT_PARSE", reason="no"),
         Candidate(
             id=CandidateId("a"),
-            origin=Origin.REPLACEMENT,
+            origin=CandidateOrigin.REPLACEMENT,
             edits=(
                 Edit(path="p", old_digest=None, new=b"\x00\xff", executable=True),
                 Edit(path="q", old_digest="d", new=None),
@@ -235,7 +235,9 @@ def test_keys_differ_by_name_and_by_content() -> None:
 
 
 def test_settings_come_back() -> None:
-    settings = Settings(functions=("a.py::f",), compare=Compare.PASS_FAIL, wall_budget=1.5, keep_slots=True)
+    settings = Settings(
+        functions=("a.py::f",), compare=ComparisonMode.PASS_FAIL, wall_budget=1.5, keep_slots=True
+    )
     assert settings_of(settings_document(settings)) == settings
     assert settings_of(settings_document(settings), wall_budget=2.0).wall_budget == 2.0
 

@@ -12,16 +12,22 @@ from typing import Any
 import anyio
 import pytest
 
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.behavior.steps import Used
-from codeflash_parallel.engine.judging import MAX_ATTEMPTS, Judging
-from codeflash_parallel.engine.ledger import Entry
-from codeflash_parallel.model.candidate import Candidate, CandidateId, Origin, PatchText, Submission
-from codeflash_parallel.model.evidence import FailedTest
-from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.workspace import Workspace
-from codeflash_parallel.process.quiet import NotKept
-from codeflash_parallel.worktrees.trace import Trace
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.dispatch.step_times import ProcessUsage
+from codeflash_parallel.process.host_lock.reader_writer_lock import NoHostLock
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    CandidateOrigin,
+    PatchText,
+    Submission,
+)
+from codeflash_parallel.result.check_evidence import FailedTest
+from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.runtime_protocols import Workspace
+from codeflash_parallel.run.check_phase.candidate_examiner import MAX_ATTEMPTS, CandidateExaminer
+from codeflash_parallel.run.state.ledger import CandidateEntry
+from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 
 SECOND = 10**9
 OK = CheckOutcome(code=Code.OK, reason="")
@@ -33,7 +39,7 @@ class Slot:
     def __init__(self, number: int, folder: Path) -> None:
         self.number, self.folder, self.broken = number, folder, ""
         self.staged: list[object] = []
-        self.trace = Trace()
+        self.trace = SlotResidue()
 
     async def stage(self, edits: object) -> None:
         self.staged.append(edits)
@@ -75,7 +81,7 @@ class Examination:
         assert slot.staged == []
         self.prepared.append(slot.number)
 
-    async def run(self, entry: Entry, slot: Any, /) -> CheckOutcome:
+    async def run(self, entry: CandidateEntry, slot: Any, /) -> CheckOutcome:
         assert slot.staged.pop() == entry.staged.edits
         await anyio.lowlevel.checkpoint()
         slot.broken = "it cannot be restored" if self._breaks else ""
@@ -101,18 +107,20 @@ def context(
         free_bytes=1 << 30,
         fleet=SimpleNamespace(bytes_of_a_slot=100 << 20, dismiss=dismiss),
         settings=SimpleNamespace(keep_slots=False),
-        quiet=NotKept(),
+        quiet=NoHostLock(),
     )
 
 
-def entry(name: str = "c") -> Entry:
-    made = Entry(submission=Submission(id=CandidateId(name), content=PatchText(patch="")), lineage=())
-    made.candidate = Candidate(id=made.id, origin=Origin.PATCH, edits=())
+def entry(name: str = "c") -> CandidateEntry:
+    made = CandidateEntry(
+        submission=Submission(id=CandidateId(name), content=PatchText(patch="")), lineage=()
+    )
+    made.candidate = Candidate(id=made.id, origin=CandidateOrigin.PATCH, edits=())
     return made
 
 
 async def judge(
-    judging: Judging, one: Entry, examination: Examination, told: list[str] | None = None
+    judging: CandidateExaminer, one: CandidateEntry, examination: Examination, told: list[str] | None = None
 ) -> CheckOutcome:
     seen: list[str] = [] if told is None else told
     return await judging.judge(
@@ -125,7 +133,7 @@ async def judge(
 
 
 async def crowd(pool: Pool, surroundings: Any, count: int = 12, outcome: CheckOutcome = OK) -> Pool:
-    judging = Judging(surroundings)
+    judging = CandidateExaminer(surroundings)
     async with anyio.create_task_group() as group:
         for number in range(count):
             group.start_soon(judge, judging, entry(f"c{number}"), Examination(outcome))
@@ -152,8 +160,8 @@ async def test_no_more_than_cores_and_memory_bear(tmp_path: Path, surroundings: 
 @pytest.mark.anyio
 async def test_what_is_measured_counts_from_then_on(tmp_path: Path) -> None:
     pool = Pool(4, tmp_path)
-    judging = Judging(context(pool, cores=4, cpu_s=0.1))
-    busy = CheckOutcome(code=Code.OK, reason="", used=Used(cpu_ns=4 * SECOND, wall_ns=SECOND))
+    judging = CandidateExaminer(context(pool, cores=4, cpu_s=0.1))
+    busy = CheckOutcome(code=Code.OK, reason="", used=ProcessUsage(cpu_ns=4 * SECOND, wall_ns=SECOND))
     await judge(judging, entry(), Examination(busy))
     pool.most = 0
     async with anyio.create_task_group() as group:
@@ -166,14 +174,14 @@ async def test_what_is_measured_counts_from_then_on(tmp_path: Path) -> None:
 async def test_what_the_machinery_breaks_is_tried_again(tmp_path: Path) -> None:
     pool, one, told = Pool(1, tmp_path), entry(), list[str]()
     examination = Examination(BROKEN, OK)
-    assert await judge(Judging(context(pool)), one, examination, told) is OK
+    assert await judge(CandidateExaminer(context(pool)), one, examination, told) is OK
     assert (one.attempts, examination.prepared, told) == (2, [1, 1], ["taken", "again", "taken"])
 
 
 @pytest.mark.anyio
 async def test_it_is_given_up_after_some_times(tmp_path: Path) -> None:
     pool, one, told = Pool(1, tmp_path), entry(), list[str]()
-    assert await judge(Judging(context(pool)), one, Examination(BROKEN), told) is BROKEN
+    assert await judge(CandidateExaminer(context(pool)), one, Examination(BROKEN), told) is BROKEN
     assert one.attempts == MAX_ATTEMPTS
     assert told == ["taken", "again", "taken", "again", "taken"]
 
@@ -181,7 +189,7 @@ async def test_it_is_given_up_after_some_times(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_a_slot_that_cannot_be_restored_says_nothing_of_a_candidate(tmp_path: Path) -> None:
     pool = Pool(1, tmp_path)
-    outcome = await judge(Judging(context(pool)), entry(), Examination(OK, breaks=True))
+    outcome = await judge(CandidateExaminer(context(pool)), entry(), Examination(OK, breaks=True))
     assert (outcome.code, outcome.reason) == (Code.INFRA_SLOT, "it cannot be restored")
 
 
@@ -191,7 +199,7 @@ async def test_who_starved_is_tried_once_more_alone(
     tmp_path: Path, then: CheckOutcome, attempts: int
 ) -> None:
     pool, one = Pool(2, tmp_path), entry()
-    assert await judge(Judging(context(pool)), one, Examination(STARVED, then)) is then
+    assert await judge(CandidateExaminer(context(pool)), one, Examination(STARVED, then)) is then
     assert (one.attempts, pool.alone) == (attempts, 1)
 
 
@@ -203,7 +211,7 @@ async def test_who_found_a_port_taken_is_tried_once_more_alone(
     failed = FailedTest(id="t::a", phase="setup", message="OSError: [Errno 98] Address already in use")
     taken = CheckOutcome(code=Code.TESTS_FAILED, reason="", failures=(failed,))
     pool, one = Pool(slots, tmp_path), entry()
-    assert (await judge(Judging(context(pool)), one, Examination(taken))).code is Code.TESTS_FAILED
+    assert (await judge(CandidateExaminer(context(pool)), one, Examination(taken))).code is Code.TESTS_FAILED
     assert (one.attempts, pool.alone, len(one.notes)) == (attempts, attempts - 1, attempts - 1)
 
 
@@ -212,7 +220,7 @@ async def test_who_just_fails_is_not_tried_again(tmp_path: Path) -> None:
     failed = FailedTest(id="t::a", phase="call", message="AssertionError")
     wrong = CheckOutcome(code=Code.TESTS_FAILED, reason="", failures=(failed,))
     one = entry()
-    await judge(Judging(context(Pool(2, tmp_path))), one, Examination(wrong))
+    await judge(CandidateExaminer(context(Pool(2, tmp_path))), one, Examination(wrong))
     assert (one.attempts, one.notes) == (1, [])
 
 
@@ -222,10 +230,10 @@ async def test_an_attempt_that_does_not_count_keeps_no_slot(tmp_path: Path, firs
     surroundings = context(Pool(2, tmp_path))
     surroundings.settings.keep_slots = True
     one = entry()
-    assert await judge(Judging(surroundings), one, Examination(first, OK)) is OK
+    assert await judge(CandidateExaminer(surroundings), one, Examination(first, OK)) is OK
     assert one.kept_slot == ""
     with pytest.raises(AssertionError, match="a slot is kept"):
-        await judge(Judging(surroundings), entry(), Examination(first, STARVED))
+        await judge(CandidateExaminer(surroundings), entry(), Examination(first, STARVED))
 
 
 @pytest.mark.anyio
@@ -233,7 +241,12 @@ async def test_an_attempt_that_does_not_count_keeps_no_slot(tmp_path: Path, firs
 async def test_who_met_a_machine_without_means_is_tried_again_alone(tmp_path: Path, code: Code) -> None:
     pool = Pool(2, tmp_path)
     one = entry()
-    assert await judge(Judging(context(pool)), one, Examination(CheckOutcome(code=code, reason=""), OK)) is OK
+    assert (
+        await judge(
+            CandidateExaminer(context(pool)), one, Examination(CheckOutcome(code=code, reason=""), OK)
+        )
+        is OK
+    )
     assert (one.attempts, pool.alone) == (2, 1)
 
 
@@ -244,7 +257,7 @@ KILLED = CheckOutcome(code=Code.INFRA_KILLED, reason="SIGKILL.", killed=True)
 @pytest.mark.parametrize("slots", [1, 2])
 async def test_who_is_killed_in_each_attempt_does_so_himself(tmp_path: Path, slots: int) -> None:
     pool, one = Pool(slots, tmp_path), entry()
-    outcome = await judge(Judging(context(pool)), one, Examination(KILLED))
+    outcome = await judge(CandidateExaminer(context(pool)), one, Examination(KILLED))
     assert (outcome.code, one.attempts, pool.alone) == (Code.CRASHED, 3, 2)
 
 
@@ -260,7 +273,7 @@ async def test_who_is_killed_in_each_attempt_does_so_himself(tmp_path: Path, slo
 async def test_who_was_not_killed_by_nobody_known_each_time_is_not_charged(
     tmp_path: Path, attempts: tuple[CheckOutcome, ...]
 ) -> None:
-    outcome = await judge(Judging(context(Pool(2, tmp_path))), entry(), Examination(*attempts))
+    outcome = await judge(CandidateExaminer(context(Pool(2, tmp_path))), entry(), Examination(*attempts))
     assert outcome.code is Code.INFRA_KILLED
 
 
@@ -270,7 +283,7 @@ async def test_who_got_no_disk_is_charged_only_alone(tmp_path: Path, slots: int,
     failure = FailedTest(id="t", phase="call", message="OSError: [Errno 28] No space left on device")
     failing = CheckOutcome(code=Code.TESTS_FAILED, reason="t fails", failures=(failure,))
     one = entry()
-    outcome = await judge(Judging(context(Pool(slots, tmp_path))), one, Examination(failing))
+    outcome = await judge(CandidateExaminer(context(Pool(slots, tmp_path))), one, Examination(failing))
     assert (outcome.code, one.attempts) == (Code.DISK_LIMIT, attempts)
 
 
@@ -281,7 +294,9 @@ def measured(code: Code) -> CheckOutcome:
 @pytest.mark.anyio
 async def test_time_is_counted_over_all_attempts(tmp_path: Path) -> None:
     pool, one = Pool(1, tmp_path), entry()
-    await judge(Judging(context(pool)), one, Examination(measured(Code.INFRA_KILLED), measured(Code.OK)))
+    await judge(
+        CandidateExaminer(context(pool)), one, Examination(measured(Code.INFRA_KILLED), measured(Code.OK))
+    )
     assert one.time.tests_ns == 2 * SECOND
     assert one.time.by_step()["calls"] == 2000.0
     assert one.time.held_ns > one.time.stage_ns > 0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.engine.kills import MOST_HISTORIES, MOST_TESTS, Kills, bounded, merged, ranked
-from codeflash_parallel.model.target import Target
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.kill_history import MOST_HISTORIES, MOST_TESTS, Kills, bounded, merged, ranked
 
 TARGETS = (Target(path="a.py", qualname="f"), Target(path="a.py", qualname="g"))
 

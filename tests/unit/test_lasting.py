@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from digests import encode
 
-from codeflash_parallel._guest import manners
-from codeflash_parallel._guest.encode import digest_raise, digest_return
-from codeflash_parallel._guest.lasting import Lasting
-from codeflash_parallel.behavior.calls import other_trace
-from codeflash_parallel.behavior.report import read_report
+from codeflash_parallel._runner.replay.result_stability import ResultStability
+from codeflash_parallel._runner.values import copy_protocol
+from codeflash_parallel._runner.values.value_digests import digest_raise, digest_return
+from codeflash_parallel.check.comparison.call_comparison import other_trace
+from codeflash_parallel.check.session.runner_report import read_report
 
 
-def kept(value: Any, *args: Any, ns: int = 1) -> Lasting:
-    lasting = Lasting()
+def kept(value: Any, *args: Any, ns: int = 1) -> ResultStability:
+    lasting = ResultStability()
     lasting.keep(7, value, args, {}, digest_return(value, args, {}), ns)
     return lasting
 
@@ -63,7 +63,7 @@ def test_calls_that_there_was_no_time_for_are_told_and_not_compared():
 
 
 def test_the_arguments_of_a_call_that_raised_are_looked_at():
-    argument, lasting, error = [1], Lasting(), ValueError()
+    argument, lasting, error = [1], ResultStability(), ValueError()
     lasting.keep(7, error, (argument,), {}, digest_raise(error, (argument,), {}), 1)
     assert lasting.spoiled() == []
     argument.append(2)
@@ -82,7 +82,7 @@ def test_only_so_much_is_kept_until_other_calls_follow():
 
 
 def test_threads_that_go_on_are_told_and_idle_pools_are_not():
-    lasting, begun, go_on = Lasting(), threading.Event(), threading.Event()
+    lasting, begun, go_on = ResultStability(), threading.Event(), threading.Event()
 
     def work() -> None:
         begun.set()
@@ -107,7 +107,7 @@ def test_threads_that_go_on_are_told_and_idle_pools_are_not():
 
 
 def test_a_thread_that_soon_ends_is_waited_for():
-    lasting, ready = Lasting(), threading.Event()
+    lasting, ready = ResultStability(), threading.Event()
     thread = threading.Thread(target=ready.wait, args=(0.05,))
     thread.start()
     assert lasting.left() == []
@@ -117,7 +117,7 @@ def test_a_thread_that_soon_ends_is_waited_for():
 def test_a_timer_of_signals_is_told():
     signal.setitimer(signal.ITIMER_PROF, 1000)
     try:
-        assert Lasting().left() == ["signals: a timer is left running"]
+        assert ResultStability().left() == ["signals: a timer is left running"]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -174,11 +174,11 @@ NAME = f"{__name__}."
 
 def noted(value: Any) -> list[str]:
     """Return what encoding a value adds, without the digests."""
-    before = set(manners.noted())
-    manners._SEEN.clear()
+    before = set(copy_protocol.noted())
+    copy_protocol._SEEN.clear()
     encode(value)
-    mine = {note for note in manners.noted() if note.startswith(f"{NAME}{type(value).__name__}:")}
-    return sorted(" ".join(note.split()[1:2]) for note in mine | (set(manners.noted()) - before))
+    mine = {note for note in copy_protocol.noted() if note.startswith(f"{NAME}{type(value).__name__}:")}
+    return sorted(" ".join(note.split()[1:2]) for note in mine | (set(copy_protocol.noted()) - before))
 
 
 @pytest.mark.parametrize(
@@ -212,5 +212,5 @@ def test_the_same_method_has_the_same_fingerprint_wherever_its_file_lies():
     one = made("def f(self):\n    return (lambda: {1, 2})", "/one/a.py")
     other = made("\n\ndef f(self):\n    return (lambda: {1, 2})", "/other/a.py")
     different = made("def f(self):\n    return (lambda: {1, 3})", "/one/a.py")
-    assert manners._fingerprint(one) == manners._fingerprint(other)
-    assert manners._fingerprint(one) != manners._fingerprint(different)
+    assert copy_protocol._fingerprint(one) == copy_protocol._fingerprint(other)
+    assert copy_protocol._fingerprint(one) != copy_protocol._fingerprint(different)

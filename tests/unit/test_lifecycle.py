@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.engine.ledger import Ledger
-from codeflash_parallel.model.candidate import CandidateId, PatchText, Submission
-from codeflash_parallel.model.errors import InternalError
-from codeflash_parallel.model.lifecycle import FINAL_STATUSES, TRANSITIONS, Stage, Step, advance
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, PatchText, Submission
+from codeflash_parallel.result.candidate.lifecycle import FINAL_STATUSES, TRANSITIONS, Stage, Step, advance
+from codeflash_parallel.result.errors import InternalError
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.run.state.ledger import Ledger
 
 
 @given(st.lists(st.sampled_from(list(Step)), max_size=30))
@@ -27,7 +27,7 @@ def test_a_walk_follows_the_table_and_illegal_steps_raise(steps: list[Step]) -> 
 def test_every_stage_but_the_last_can_be_cancelled_and_leads_to_the_end() -> None:
     for stage in set(Stage) - {Stage.FINISHED}:
         assert advance(stage, Step.CANCEL) is Stage.FINISHED
-        assert Status.CANCELLED in FINAL_STATUSES[stage]
+        assert CandidateStatus.CANCELLED in FINAL_STATUSES[stage]
     assert not [pair for pair in TRANSITIONS if pair[0] is Stage.FINISHED]
 
 
@@ -41,8 +41,8 @@ def test_every_stage_is_reachable() -> None:
     assert reached == set(Stage)
 
 
-@given(st.lists(st.sampled_from(list(Step)), max_size=12), st.sampled_from(list(Status)))
-def test_a_ledger_never_gives_a_status_that_cannot_follow(steps: list[Step], status: Status) -> None:
+@given(st.lists(st.sampled_from(list(Step)), max_size=12), st.sampled_from(list(CandidateStatus)))
+def test_a_ledger_never_gives_a_status_that_cannot_follow(steps: list[Step], status: CandidateStatus) -> None:
     ledger = Ledger("run", lambda _event: None)
     entry = ledger.add(Submission(id=CandidateId("a"), content=PatchText(patch="")))
     for step in steps:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.process.wire import marker_of, tag_of
+from codeflash_parallel.process.message_frames import marker_of, tag_of
 
 numbers = st.integers(1, 99_999_999)
 generations = st.integers(0, 5)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.paths import collisions, refuse_form, refuse_new, refuse_path
+from codeflash_parallel.candidates.path_policy import collisions, refuse_form, refuse_new, refuse_path
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest import codes, pieces
+from codeflash_parallel._runner.code_swap import code_comparison, statement_compiler
 
 MODULE = b'''"""Doc."""
 import os.path as path, sys
@@ -35,16 +35,18 @@ async def behind(x): return {z async for z in x}
 
 
 def outline_of(text: bytes) -> list[tuple[str, Any]]:
-    return list(codes.outline(compile(text, "m.py", "exec", dont_inherit=True), {"f", "C.m"}))
+    return list(code_comparison.outline(compile(text, "m.py", "exec", dont_inherit=True), {"f", "C.m"}))
 
 
 def made(text: bytes, *, old: bytes = MODULE, hooked: bool = False) -> Any:
-    return pieces.Pieces(old, outline_of(old), {"f", "C.m"}, hooked=hooked).outline(text, {"f", "C.m"})
+    return statement_compiler.TargetStatements(old, outline_of(old), {"f", "C.m"}, hooked=hooked).outline(
+        text, {"f", "C.m"}
+    )
 
 
 def everything(code: types.CodeType) -> list[Any]:
     inside = [everything(c) if isinstance(c, types.CodeType) else c for c in code.co_consts]
-    return [code, codes.lines(code), code.co_filename, list(code.co_positions()), inside]
+    return [code, code_comparison.lines(code), code.co_filename, list(code.co_positions()), inside]
 
 
 def assert_whole(found: Any, text: bytes) -> None:

@@ -17,7 +17,7 @@ from digests import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel._guest import plain
+from codeflash_parallel._runner.values import plain_json
 
 ATOMS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers()
@@ -57,7 +57,7 @@ class Plain:
 
 
 def again(value: Any) -> Any:
-    return plain.rebuilt(json.loads(json.dumps(plain.told(value))))
+    return plain_json.rebuilt(json.loads(json.dumps(plain_json.told(value))))
 
 
 @given(VALUES)
@@ -97,8 +97,8 @@ def test_arrays_are_rebuilt() -> None:
         numpy.array(3),
     ):
         assert encode(again(value)) == encode(value)
-    with pytest.raises(plain.Untold, match="ndarray of object"):
-        plain.told(numpy.array([object()]))
+    with pytest.raises(plain_json.NoPlainForm, match="ndarray of object"):
+        plain_json.told(numpy.array([object()]))
 
 
 def more() -> Bag:
@@ -135,8 +135,8 @@ def cycle() -> list[Any]:
     ids=["object", "lock", "attributes", "local", "function", "cycle", "generator"],
 )
 def test_what_cannot_be_told_is_named(value: Any, named: str) -> None:
-    with pytest.raises(plain.Untold, match=named):
-        plain.told(value)
+    with pytest.raises(plain_json.NoPlainForm, match=named):
+        plain_json.told(value)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,6 @@ def test_what_cannot_be_told_is_named(value: Any, named: str) -> None:
 )
 def test_what_a_candidate_may_write_instead_is_no_value(data: Any) -> None:
     before = set(sys.modules)
-    with pytest.raises(plain.Untold):
-        plain.rebuilt(data)
+    with pytest.raises(plain_json.NoPlainForm):
+        plain_json.rebuilt(data)
     assert "nowhere" not in set(sys.modules) - before

@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.groups import PASS_NS, CallCost, cost_groups, whole_test_groups
-from codeflash_parallel.benchmark.plan import BASELINE, Group, block_order, weights
+from codeflash_parallel.race.plan import BASELINE, CostGroup, block_order, weights
+from codeflash_parallel.race.workload.cost_groups import PASS_NS, CallCost, cost_groups, whole_test_groups
 
 calls = st.lists(
     st.tuples(st.sampled_from(["a", "b", "c", "d", "e", "f"]), st.integers(0, 10**9)),
@@ -120,7 +120,7 @@ def test_whole_tests_are_pooled_alike():
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=4))
 def test_weights_sum_to_one_and_are_capped(costs):
-    groups = [Group(name=str(i), ns=ns) for i, ns in enumerate(costs)]
+    groups = [CostGroup(name=str(i), ns=ns) for i, ns in enumerate(costs)]
 
     result = weights(groups)
 

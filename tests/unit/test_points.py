@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.points import (
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.dispatch.fork_points import (
     LONG_SUITE_S,
-    Circumstances,
-    Ground,
-    Point,
+    ForkContext,
+    ForkPoint,
+    RunConditions,
     choose,
     furthest,
     weakest,
 )
-from codeflash_parallel.model.candidate import Edit, digest_of
-from codeflash_parallel.model.target import Target
+from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
 
 OLD = b"import os\n\n\ndef f(x):\n    return x + 1\n\n\ndef g(x):\n    return x\n"
 BODY = OLD.replace(b"x + 1", b"1 + x")
 MORE = OLD.replace(b"import os", b"import sys")
 TARGET = Target(path="pkg/m.py", qualname="f")
-GROUND = Ground(targets=[TARGET], sources={"pkg/m.py": OLD}, packages=frozenset({"pkg"}))
+GROUND = ForkContext(targets=[TARGET], sources={"pkg/m.py": OLD}, packages=frozenset({"pkg"}))
 
 
 def modified(path: str = "pkg/m.py", new: bytes = BODY) -> Edit:
@@ -41,55 +41,55 @@ def removed(path: str = "pkg/m.py") -> Edit:
 
 def test_a_changed_body_is_swapped() -> None:
     serving = furthest([modified()], GROUND)
-    assert (serving.point, serving.why, serving.swap) == (Point.F2, "", (TARGET,))
+    assert (serving.point, serving.why, serving.swap) == (ForkPoint.F2, "", (TARGET,))
 
 
 def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None:
     serving = furthest([modified(new=MORE)], GROUND)
-    assert serving.point is Point.F1
+    assert serving.point is ForkPoint.F1
     assert serving.why
     assert not serving.swap
 
 
 def test_a_function_that_is_no_target_is_not_swapped() -> None:
     other = BODY.replace(b"return x\n", b"return -x\n")
-    assert furthest([modified(new=other)], GROUND).point is Point.F1
+    assert furthest([modified(new=other)], GROUND).point is ForkPoint.F1
 
 
 def test_recorded_calls_need_the_import() -> None:
-    watched = Circumstances(watched=True)
+    watched = RunConditions(watched=True)
     for edit, point in (
-        (modified(), Point.F1),
-        (modified("pkg/other.py"), Point.F0),
-        (removed(), Point.NEW_PROCESS),
+        (modified(), ForkPoint.F1),
+        (modified("pkg/other.py"), ForkPoint.F0),
+        (removed(), ForkPoint.NEW_PROCESS),
     ):
         assert choose(furthest([edit], GROUND), watched).point is point
 
 
 def test_where_servers_at_f2_record_calls_all_runs_there_do() -> None:
     by_edits = furthest([modified()], GROUND)
-    recording = Circumstances(watched=True, watched_at_f2=True)
-    assert by_edits.point is Point.F2
+    recording = RunConditions(watched=True, watched_at_f2=True)
+    assert by_edits.point is ForkPoint.F2
     assert choose(by_edits, recording) == by_edits
-    assert choose(by_edits, replace(recording, watched=False)).point is Point.F1
+    assert choose(by_edits, replace(recording, watched=False)).point is ForkPoint.F1
 
 
 def test_where_nothing_speaks_against_it_the_edits_decide() -> None:
     for edit in (modified(), modified(new=MORE), modified("pkg/other.py"), removed()):
         by_edits = furthest([edit], GROUND)
-        assert choose(by_edits, Circumstances(suite_s=LONG_SUITE_S)) == by_edits
+        assert choose(by_edits, RunConditions(suite_s=LONG_SUITE_S)) == by_edits
 
 
 def test_without_the_old_text_nothing_is_swapped() -> None:
-    assert furthest([modified()], replace(GROUND, sources={})).point is Point.F1
-    assert furthest([modified(new=b"\xff")], GROUND).point is Point.F1
+    assert furthest([modified()], replace(GROUND, sources={})).point is ForkPoint.F1
+    assert furthest([modified(new=b"\xff")], GROUND).point is ForkPoint.F1
 
 
 @pytest.mark.parametrize("edit", [modified("pkg/other.py"), modified("conftest.py"), added("pkg/new.py")])
 def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [edit, modified()]):
         serving = furthest(edits, GROUND)
-        assert serving.point is Point.F0
+        assert serving.point is ForkPoint.F0
         assert edit.path in serving.why
 
 
@@ -110,22 +110,22 @@ def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> No
 def test_what_is_read_early_needs_a_new_process(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [modified("pkg/other.py"), edit]):
         serving = furthest(edits, GROUND)
-        assert serving.point is Point.NEW_PROCESS
+        assert serving.point is ForkPoint.NEW_PROCESS
         assert edit.path in serving.why
 
 
 @pytest.mark.parametrize(
     "run",
-    [Circumstances(new_process=True), Circumstances(workers=2), Circumstances(suite_s=LONG_SUITE_S + 1)],
+    [RunConditions(new_process=True), RunConditions(workers=2), RunConditions(suite_s=LONG_SUITE_S + 1)],
 )
-def test_circumstances_that_need_a_new_process(run: Circumstances) -> None:
+def test_circumstances_that_need_a_new_process(run: RunConditions) -> None:
     serving = choose(furthest([modified()], GROUND), run)
-    assert serving.point is Point.NEW_PROCESS
+    assert serving.point is ForkPoint.NEW_PROCESS
     assert serving.why
 
 
 def test_without_targets_there_is_no_gate() -> None:
-    assert furthest([modified()], Ground(targets=[], sources={})).point is Point.F0
+    assert furthest([modified()], ForkContext(targets=[], sources={})).point is ForkPoint.F0
 
 
 PATHS = st.sampled_from(["pkg/m.py", "pkg/other.py", "new.py", "a.txt", "pkg/conftest.py"])
@@ -146,17 +146,17 @@ def test_a_further_edit_never_lets_a_check_begin_further_on(edits: list[Edit], m
 @given(st.lists(EDITS, min_size=1, max_size=3))
 def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
     serving = furthest(edits, GROUND)
-    assert bool(serving.why) == (serving.point is not Point.F2)
-    assert bool(serving.swap) <= (serving.point is Point.F2)
+    assert bool(serving.why) == (serving.point is not ForkPoint.F2)
+    assert bool(serving.swap) <= (serving.point is ForkPoint.F2)
 
 
 def test_points_go_downwards() -> None:
-    assert Point.F2.downwards() == (Point.F2, Point.F1, Point.F0)
-    assert Point.F0.downwards() == (Point.F0,)
-    assert Point.NEW_PROCESS.downwards() == ()
+    assert ForkPoint.F2.downwards() == (ForkPoint.F2, ForkPoint.F1, ForkPoint.F0)
+    assert ForkPoint.F0.downwards() == (ForkPoint.F0,)
+    assert ForkPoint.NEW_PROCESS.downwards() == ()
 
 
 def test_the_weakest_point_is_the_earliest() -> None:
-    assert weakest(Point.F2) is Point.F2
-    assert weakest(Point.F1, Point.F2, Point.F0) is Point.F0
-    assert weakest(Point.NEW_PROCESS, Point.F2) is Point.NEW_PROCESS
+    assert weakest(ForkPoint.F2) is ForkPoint.F2
+    assert weakest(ForkPoint.F1, ForkPoint.F2, ForkPoint.F0) is ForkPoint.F0
+    assert weakest(ForkPoint.NEW_PROCESS, ForkPoint.F2) is ForkPoint.NEW_PROCESS

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.benchmark.policy import POLICIES, Tied, ordered
-from codeflash_parallel.engine.policies import load_policy
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.settings import Ranking
+from codeflash_parallel.config.settings import RankingMode
+from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, TiedCandidate, ordered
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.run.race_phase.ranking_policy_loader import load_policy
 
 LAST_FIRST = """
 def last_first(tied):
@@ -29,7 +29,8 @@ def knows_two(tied):
     return [one.id for one in tied][:2]
 """
 TIED = [
-    Tied(id=name, speedup=2.0, low=1.9, high=2.1, changed_lines=3, is_level=True) for name in ("a", "b", "c")
+    TiedCandidate(id=name, speedup=2.0, low=1.9, high=2.1, changed_lines=3, is_level=True)
+    for name in ("a", "b", "c")
 ]
 
 
@@ -43,8 +44,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_name_of_the_setting_is_a_policy() -> None:
-    assert set(POLICIES) == set(Ranking)
-    assert [load_policy(name) for name in Ranking] == [POLICIES[name] for name in Ranking]
+    assert set(POLICIES) == set(RankingMode)
+    assert [load_policy(name) for name in RankingMode] == [POLICIES[name] for name in RankingMode]
 
 
 @pytest.mark.parametrize("text", ["own_rankings:last_first", "own_rankings.py:last_first"])

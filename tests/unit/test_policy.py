@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.policy import POLICIES, Tied, ordered
-from codeflash_parallel.model.errors import UsageError
+from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, TiedCandidate, ordered
+from codeflash_parallel.result.errors import UsageError
 
 
 def tied(name, speedup=1.2, lines=10, *, is_level=True):
-    return Tied(
+    return TiedCandidate(
         id=name,
         speedup=speedup,
         low=speedup - 0.1,

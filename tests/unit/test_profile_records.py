@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.line_profile import LineProfile, LineTiming
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Exit
-from codeflash_parallel.profiling.profiler import MAX_TEXT, NotProfiled, read_profile
+from codeflash_parallel.profile.line_profiler import MAX_TEXT, ProfileFailure, read_profile
+from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 LINE = {"path": "a.py", "line": 2, "hits": 3, "ns": 40, "text": "    x = 1"}
 
 
-def ended(*records, how=Ended.EXITED, status=0, message=""):
+def ended(*records, how=ExitKind.EXITED, status=0, message=""):
     data = b"".join(json.dumps(r).encode() + b"\n" for r in records)
-    return Exit(ended=how, status=status, records=data, message=message)
+    return ProcessExit(ended=how, status=status, records=data, message=message)
 
 
 def test_lines_come_sorted_and_cut():
@@ -40,11 +40,11 @@ def test_lines_come_sorted_and_cut():
     [
         (ended({"t": "error", "where": "guest", "message": "no target"}, status=70), "no target"),
         (ended(status=3), "status 3"),
-        (ended(how=Ended.CPU_DEADLINE), "in time"),
-        (ended(how=Ended.WALL_DEADLINE), "in time"),
-        (ended(how=Ended.MEMORY_LIMIT), "memory"),
-        (ended(how=Ended.SIGNALLED, status=-11), "signal 11"),
-        (ended(how=Ended.NOT_STARTED, message="no such file"), "no such file"),
+        (ended(how=ExitKind.CPU_DEADLINE), "in time"),
+        (ended(how=ExitKind.WALL_DEADLINE), "in time"),
+        (ended(how=ExitKind.MEMORY_LIMIT), "memory"),
+        (ended(how=ExitKind.SIGNALLED, status=-11), "signal 11"),
+        (ended(how=ExitKind.NOT_STARTED, message="no such file"), "no such file"),
         (ended({"t": "profile", "tracer": "x", "lines": []}), "No line"),
         (ended({"t": "profile", "tracer": "x", "lines": [{"path": "a"}]}), "malformed"),
         (ended({"t": "profile", "tracer": "x", "lines": 7}), "malformed"),
@@ -58,7 +58,7 @@ def test_lines_come_sorted_and_cut():
 def test_a_failure_is_a_value_that_says_why(exit_, words):
     result = read_profile(exit_)
 
-    assert isinstance(result, NotProfiled)
+    assert isinstance(result, ProfileFailure)
     assert words in result.reason
 
 

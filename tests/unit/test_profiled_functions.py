@@ -3,7 +3,7 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
-from codeflash_parallel._guest.profile import find_functions
+from codeflash_parallel._runner.profile.line_profile import find_functions
 
 
 def test_functions_that_the_project_froze_are_found(tmp_path: Path) -> None:

@@ -9,29 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.cli import queue_config
-from codeflash_parallel.cli.config import read_settings
 from codeflash_parallel.cli.options import Parser
-from codeflash_parallel.cli.queue_config import (
+from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.sources import INTEGER, NUMBER, TEXT, key_of
+from codeflash_parallel.queue import settings_reader
+from codeflash_parallel.queue.jobs import Overflow, Strategy
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.queue.settings_reader import (
     KINDS,
     add_queue_settings,
     flag_of,
     read_queue_settings,
     variable_of,
 )
-from codeflash_parallel.cli.setting_sources import INTEGER, NUMBER, TEXT, key_of
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import Overflow, Strategy
-from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.result.errors import UsageError
 
 #: A value of each kind: as text, as arguments, in TOML, as it is read; and in TOML what is not of the kind.
 VALUES = {
     INTEGER: ("7", ["7"], "7", 7, "7.5"),
     NUMBER: ("70.5", ["70.5"], "70.5", 70.5, '"70"'),
-    queue_config.STRATEGY: ("fifo", ["fifo"], '"fifo"', Strategy.FIFO, '"lifo"'),
-    queue_config.OVERFLOW: ("drop-oldest", ["drop-oldest"], '"drop-oldest"', Overflow.DROP_OLDEST, "true"),
-    queue_config.NUMBERS: ("ada=2 'b ob=x'=0.5", ["ada=2", "b ob=x=0.5"], '{ada = 2, "b ob=x" = 0.5}', {"ada": 2.0, "b ob=x": 0.5}, '{ada = "2"}'),
-    queue_config.INTEGERS: ("race=1", ["race=1"], "{race = 1}", {"race": 1}, "{race = 1.5}"),
+    settings_reader.STRATEGY: ("fifo", ["fifo"], '"fifo"', Strategy.FIFO, '"lifo"'),
+    settings_reader.OVERFLOW: ("drop-oldest", ["drop-oldest"], '"drop-oldest"', Overflow.DROP_OLDEST, "true"),
+    settings_reader.NUMBERS: ("ada=2 'b ob=x'=0.5", ["ada=2", "b ob=x=0.5"], '{ada = 2, "b ob=x" = 0.5}', {"ada": 2.0, "b ob=x": 0.5}, '{ada = "2"}'),
+    settings_reader.INTEGERS: ("race=1", ["race=1"], "{race = 1}", {"race": 1}, "{race = 1.5}"),
     TEXT: ("here:rank", ["here:rank"], '"here:rank"', "here:rank", "1"),
 }  # fmt: skip
 #: A value that suits a setting better than just any of its kind.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_queue_report import JOB
 
-from codeflash_parallel.model.jobs import Instant, Job, JobId, JobState
+from codeflash_parallel.queue.jobs import Instant, Job, JobId, JobState
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 

@@ -10,20 +10,20 @@ import pytest
 from effort import TIMES
 from simulated_queue import Arrival, Served, SimulatedQueue, copy_of, drawn_arrivals, serve
 
-from codeflash_parallel.evalqueue.policy import (
+from codeflash_parallel.queue.jobs import JobKind, Priority, Strategy, WaitReason
+from codeflash_parallel.queue.policy.position import WaitingJob, reason, wait_s
+from codeflash_parallel.queue.policy.scheduling_policy import (
     AGEING_MS,
-    Account,
+    ConcurrencyLimits,
+    CostAccount,
     Lane,
-    Limits,
-    Picture,
+    PolicyInputs,
     closed,
     cost_us,
     held_back,
     pick,
     ticks,
 )
-from codeflash_parallel.evalqueue.position import Standing, reason, wait_s
-from codeflash_parallel.model.jobs import JobKind, Priority, Strategy, Waiting
 
 SECOND = 10**6
 
@@ -268,7 +268,7 @@ def test_who_is_held_back_is_before_nobody_and_is_told_its_own_place():
 # Limits and reasons
 
 
-def picture(**changes: object) -> Picture:
+def picture(**changes: object) -> PolicyInputs:
     lane = Lane(
         share="alone a",
         submitter="a",
@@ -280,16 +280,16 @@ def picture(**changes: object) -> Picture:
     )
     plain = {
         "lanes": (lane,),
-        "shares": {"alone a": Account(vtime=0, since=1)},
-        "submitters": {("alone a", "a"): Account(vtime=0, since=1, step=1, share_step=1)},
+        "shares": {"alone a": CostAccount(vtime=0, since=1)},
+        "submitters": {("alone a", "a"): CostAccount(vtime=0, since=1, step=1, share_step=1)},
         "running": {},
-        "limits": Limits(slots=2),
+        "limits": ConcurrencyLimits(slots=2),
         "strategy": Strategy.FAIR,
     }
-    return Picture(**{**plain, **changes})
+    return PolicyInputs(**{**plain, **changes})
 
 
-STANDING = Standing(
+STANDING = WaitingJob(
     share="alone a", submitter="a", kind=JobKind.CHECK, priority=Priority.NORMAL, turn=1, urgency_ms=0
 )
 
@@ -297,31 +297,37 @@ STANDING = Standing(
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({}, Waiting.NEXT),
-        ({"is_paused": True}, Waiting.PAUSED),
-        ({"running": {("b", "check"): 2}}, Waiting.SLOTS),
-        ({"running": {("a", "race"): 1}, "limits": Limits(slots=2, submitter=1)}, Waiting.SUBMITTER),
-        ({"running": {("b", "check"): 1}, "limits": Limits(slots=2, kinds={"check": 1})}, Waiting.KIND),
-        ({"starts": {"a": 3}, "limits": Limits(slots=2, starts=3)}, Waiting.RATE),
-        ({"starts": {"a": 2, "b": 3}, "limits": Limits(slots=2, starts=3)}, Waiting.NEXT),
+        ({}, WaitReason.NEXT),
+        ({"is_paused": True}, WaitReason.PAUSED),
+        ({"running": {("b", "check"): 2}}, WaitReason.SLOTS),
+        (
+            {"running": {("a", "race"): 1}, "limits": ConcurrencyLimits(slots=2, submitter=1)},
+            WaitReason.SUBMITTER,
+        ),
+        (
+            {"running": {("b", "check"): 1}, "limits": ConcurrencyLimits(slots=2, kinds={"check": 1})},
+            WaitReason.KIND,
+        ),
+        ({"starts": {"a": 3}, "limits": ConcurrencyLimits(slots=2, starts=3)}, WaitReason.RATE),
+        ({"starts": {"a": 2, "b": 3}, "limits": ConcurrencyLimits(slots=2, starts=3)}, WaitReason.NEXT),
     ],
 )
 def test_what_keeps_a_job_from_starting_is_what_its_submitter_is_told(
-    changes: dict[str, object], why: Waiting
+    changes: dict[str, object], why: WaitReason
 ):
     seen = picture(**changes)
     assert reason(seen, STANDING, 1, token_busy=False) is why
-    assert (pick(seen, JobKind) is not None) is (why is Waiting.NEXT)
-    assert (closed(seen) or held_back("a", "check", seen) or Waiting.NEXT) is why
+    assert (pick(seen, JobKind) is not None) is (why is WaitReason.NEXT)
+    assert (closed(seen) or held_back("a", "check", seen) or WaitReason.NEXT) is why
 
 
 def test_a_job_that_times_is_told_that_the_token_is_taken():
-    race = Standing(
+    race = WaitingJob(
         share="alone a", submitter="a", kind=JobKind.RACE, priority=Priority.NORMAL, turn=1, urgency_ms=0
     )
-    assert reason(picture(), race, 1, token_busy=True) is Waiting.TOKEN
-    assert reason(picture(), race, 2, token_busy=True) is Waiting.TURN
-    assert reason(picture(), STANDING, 1, token_busy=True) is Waiting.NEXT
+    assert reason(picture(), race, 1, token_busy=True) is WaitReason.TOKEN
+    assert reason(picture(), race, 2, token_busy=True) is WaitReason.TURN
+    assert reason(picture(), STANDING, 1, token_busy=True) is WaitReason.NEXT
 
 
 def test_a_worker_gets_the_kinds_only_that_it_takes():

@@ -9,13 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.evalqueue import calls, refusals
-from codeflash_parallel.evalqueue.calls import CALLS, DaemonInfo, JobEvent, JobStatus, WorkerInfo
-from codeflash_parallel.evalqueue.figures import Health, Spread
-from codeflash_parallel.evalqueue.outcomes import FINAL, JobEnded, result_of, submit_anew
-from codeflash_parallel.evalqueue.protocol import (
-    Alive,
+from codeflash_parallel.queue import errors
+from codeflash_parallel.queue.jobs import (
+    Budget,
+    Fence,
+    Instant,
+    Job,
+    JobId,
+    JobKind,
+    JobRequest,
+    JobState,
+    Priority,
+    QueuePlace,
+    Receipt,
+    WaitReason,
+)
+from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
+from codeflash_parallel.queue.protocol import messages
+from codeflash_parallel.queue.protocol.job_result import FINAL, JobEnded, result_of, submit_anew
+from codeflash_parallel.queue.protocol.messages import CALLS, DaemonInfo, JobEvent, JobStatus, WorkerInfo
+from codeflash_parallel.queue.protocol.wire_format import (
     Answer,
+    DaemonHeartbeat,
     alive_line,
     answer_line,
     error_document,
@@ -25,25 +40,11 @@ from codeflash_parallel.evalqueue.protocol import (
     read_request,
     request_line,
 )
-from codeflash_parallel.model.errors import (
+from codeflash_parallel.result.errors import (
     CodeflashParallelError,
     EnvironmentFault,
     InternalError,
     UsageError,
-)
-from codeflash_parallel.model.jobs import (
-    Budget,
-    Fence,
-    Instant,
-    Job,
-    JobId,
-    JobKind,
-    JobRequest,
-    JobState,
-    Place,
-    Priority,
-    Receipt,
-    Waiting,
 )
 
 NOW = Instant(wall_s=1e9, boot_s=5.0, boot_id="boot")
@@ -79,16 +80,18 @@ JOBS = st.builds(
     cpu_s=SECONDS,
     wall_s=SECONDS,
 )
-PLACES = st.builds(Place, position=st.integers(), reason=st.sampled_from(Waiting), wait_s=SECONDS)
+PLACES = st.builds(QueuePlace, position=st.integers(), reason=st.sampled_from(WaitReason), wait_s=SECONDS)
 ASKED = st.one_of(
-    st.sampled_from([calls.Ping(), calls.Look(), calls.Pause(), calls.Unpause(), calls.GetHealth()]),
-    st.builds(calls.Submit, request=REQUESTS),
-    st.builds(calls.Wait, job_id=TEXT, max_s=SECONDS),
-    st.sampled_from([calls.Watch, calls.Status, calls.Cancel, calls.Retry]).flatmap(
+    st.sampled_from(
+        [messages.Ping(), messages.StoreChanged(), messages.Pause(), messages.Unpause(), messages.GetHealth()]
+    ),
+    st.builds(messages.Submit, request=REQUESTS),
+    st.builds(messages.Wait, job_id=TEXT, max_s=SECONDS),
+    st.sampled_from([messages.WatchJob, messages.GetStatus, messages.Cancel, messages.Retry]).flatmap(
         lambda kind: st.builds(kind, job_id=TEXT)
     ),
     st.builds(
-        calls.List, states=st.frozensets(st.sampled_from(JobState)), submitter=TEXT, limit=st.integers()
+        messages.List, states=st.frozensets(st.sampled_from(JobState)), submitter=TEXT, limit=st.integers()
     ),
 )
 ANSWERED = {
@@ -97,20 +100,20 @@ ANSWERED = {
             pid=1, version="0", slots=3, slots_busy=1, workers=(WorkerInfo(pid=2, job_id="j"),), up_s=1.5
         )
     ),
-    calls.Done: st.just(calls.Done()),
+    messages.Acknowledgement: st.just(messages.Acknowledgement()),
     Receipt: st.builds(Receipt, job=JOBS, place=PLACES, is_new=st.booleans()),
     JobStatus: st.builds(JobStatus, job=JOBS, place=PLACES),
-    calls.Jobs: st.builds(calls.Jobs, jobs=st.lists(JOBS, max_size=3).map(tuple)),
-    calls.NewState: st.builds(calls.NewState, state=st.sampled_from(JobState)),
-    Place: PLACES,
-    Health: st.builds(
-        Health,
+    messages.Jobs: st.builds(messages.Jobs, jobs=st.lists(JOBS, max_size=3).map(tuple)),
+    messages.NewState: st.builds(messages.NewState, state=st.sampled_from(JobState)),
+    QueuePlace: PLACES,
+    QueueHealth: st.builds(
+        QueueHealth,
         depth=st.integers(),
         running=st.integers(),
         slots=st.integers(),
         paused=st.booleans(),
-        waits=st.just(Spread(count=1, p50_s=0.5, p95_s=2.0)),
-        services=st.just(Spread()),
+        waits=st.just(DurationSummary(count=1, p50_s=0.5, p95_s=2.0)),
+        services=st.just(DurationSummary()),
         oldest_s=SECONDS,
         last_error=TEXT,
         lease_ages_s=st.dictionaries(TEXT, SECONDS),
@@ -164,30 +167,30 @@ def test_signs_of_life_and_events() -> None:
         job_id=JobId("j"),
         state=JobState.RUNNING,
         position=0,
-        reason=Waiting.NEXT,
+        reason=WaitReason.NEXT,
         wait_s=0.0,
         progress="race",
     )
 
-    assert read_reply(alive_line(), calls.Ping()) == Alive()
-    assert read_reply(event_line(event), calls.Ping()) == event
+    assert read_reply(alive_line(), messages.Ping()) == DaemonHeartbeat()
+    assert read_reply(event_line(event), messages.Ping()) == event
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        refusals.QueueFull(10),
-        refusals.SubmitterLimit("me", 5),
-        refusals.RateLimited("me", 12.5),
-        refusals.BudgetSpent("run", "cpu_s", 11.0, 10.0),
-        refusals.UnknownKind("bake"),
-        refusals.UnknownJob("j"),
-        refusals.OtherQueueVersion(Path("/q"), 9),
-        refusals.NetworkFileSystem(Path("/q"), "nfs"),
-        refusals.QueueDiskFull(Path("/q")),
-        refusals.QueueBusy(Path("/q"), 3.0),
-        refusals.QueueDamaged(Path("/q"), "torn"),
-        refusals.LeaseLost("j", 3),
+        errors.QueueFull(10),
+        errors.SubmitterLimit("me", 5),
+        errors.RateLimited("me", 12.5),
+        errors.BudgetSpent("run", "cpu_s", 11.0, 10.0),
+        errors.UnknownKind("bake"),
+        errors.UnknownJob("j"),
+        errors.OtherQueueVersion(Path("/q"), 9),
+        errors.NetworkFileSystem(Path("/q"), "nfs"),
+        errors.QueueDiskFull(Path("/q")),
+        errors.QueueBusy(Path("/q"), 3.0),
+        errors.QueueDamaged(Path("/q"), "torn"),
+        errors.LeaseLost("j", 3),
         UsageError("SOME", "A message.", "A hint."),
         EnvironmentFault("OTHER", "A message."),
         InternalError("OURS", "A message."),
@@ -196,7 +199,7 @@ def test_signs_of_life_and_events() -> None:
 )
 def test_errors_are_raised_as_what_they_are(error: CodeflashParallelError) -> None:
     with pytest.raises(CodeflashParallelError) as caught:
-        read_reply(error_line(error), calls.Ping())
+        read_reply(error_line(error), messages.Ping())
 
     assert type(caught.value) is type(error)
     assert vars(caught.value) == vars(error)
@@ -208,7 +211,7 @@ def test_an_error_of_a_class_that_is_not_known_is_one_of_its_family() -> None:
     data = {**error_document(EnvironmentFault("NEW", "Something new.")), "type": "FromTheFuture"}
 
     with pytest.raises(EnvironmentFault) as caught:
-        read_reply(json.dumps({"error": data}).encode(), calls.Ping())
+        read_reply(json.dumps({"error": data}).encode(), messages.Ping())
 
     assert caught.value.code == "NEW"
 
@@ -242,7 +245,7 @@ def test_malformed_calls_are_refused(line: bytes, code: str) -> None:
 @pytest.mark.parametrize("line", [b'{"answer": {"pid": "x"}}', b'{"else": 1}', b'{"answer": {}}'])
 def test_malformed_answers_are_faults(line: bytes) -> None:
     with pytest.raises(EnvironmentFault) as caught:
-        read_reply(line, calls.Ping())
+        read_reply(line, messages.Ping())
     assert caught.value.code == "BAD_ANSWER"
 
 
@@ -284,7 +287,7 @@ class Known:
 
     def submit(self, request: JobRequest, _now: Instant, /) -> Receipt:
         self.asked.append(request.key)
-        place = Place(position=1, reason=Waiting.NEXT, wait_s=-1.0)
+        place = QueuePlace(position=1, reason=WaitReason.NEXT, wait_s=-1.0)
         if request.key in self.jobs:
             return Receipt(job=self.jobs[request.key], place=place, is_new=False)
         return Receipt(job=JOB._replace(key=request.key), place=place, is_new=True)

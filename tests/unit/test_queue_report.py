@@ -10,31 +10,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import (
+from codeflash_parallel.queue.jobs import (
     Fence,
     Instant,
     Job,
     JobId,
     JobKind,
     JobState,
-    Place,
     Priority,
-    Waiting,
+    QueuePlace,
+    WaitReason,
 )
-from codeflash_parallel.report.console import make_console
-from codeflash_parallel.report.queue_board import jobs_table, show_live
-from codeflash_parallel.report.queue_document import (
+from codeflash_parallel.report.queue.job_table import jobs_table, show_live
+from codeflash_parallel.report.queue.json_document import (
     JobView,
     Newness,
     queue_document,
     queue_schema,
     refusal_document,
 )
-from codeflash_parallel.report.queue_words import job_row, job_words, outcome_of, place_words, seconds_words
-from codeflash_parallel.report.text import printable
+from codeflash_parallel.report.queue.phrases import job_row, job_words, outcome_of, place_words, seconds_words
+from codeflash_parallel.report.safe_text import printable
+from codeflash_parallel.report.terminal.console import make_console
+from codeflash_parallel.result.errors import UsageError
 
-NOWHERE = Place(position=0, reason=Waiting.NEXT, wait_s=-1.0)
+NOWHERE = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=-1.0)
 JOB = Job(
     job_id=JobId("4f1c"),
     number=7,
@@ -58,7 +58,7 @@ def done(result: object) -> Job:
     return JOB._replace(state=JobState.DONE, result=json.dumps(result))
 
 
-def view(job: Job = JOB, place: Place = NOWHERE, newness: Newness = Newness.NEW) -> JobView:
+def view(job: Job = JOB, place: QueuePlace = NOWHERE, newness: Newness = Newness.NEW) -> JobView:
     return JobView(job=job, place=place, age_s=12.3456, newness=newness)
 
 
@@ -76,10 +76,10 @@ def test_spans_are_said_in_the_unit_that_fits(seconds: float, words: str) -> Non
 
 
 def test_an_estimate_is_said_only_where_something_was_measured() -> None:
-    place = Place(position=3, reason=Waiting.SLOTS, wait_s=-1.0)
+    place = QueuePlace(position=3, reason=WaitReason.SLOTS, wait_s=-1.0)
     assert place_words(place) == "position 3: all slots are busy"
     assert place_words(place._replace(wait_s=61.0)) == "position 3: all slots are busy, about 61 s to wait"
-    paused = Place(position=1, reason=Waiting.PAUSED, wait_s=61.0)
+    paused = QueuePlace(position=1, reason=WaitReason.PAUSED, wait_s=61.0)
     assert place_words(paused) == "position 1: the queue is paused"
 
 
@@ -103,7 +103,7 @@ def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
 @pytest.mark.parametrize(
     ("job", "place", "words"),
     [
-        (JOB, Place(position=1, reason=Waiting.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next"),
+        (JOB, QueuePlace(position=1, reason=WaitReason.NEXT, wait_s=0.0), "job 4f1c: queued, position 1: it is next"),
         (JOB._replace(state=JobState.RUNNING), NOWHERE, "job 4f1c: running"),
         (JOB._replace(state=JobState.RUNNING, progress="race"), NOWHERE, "job 4f1c: running, race"),
         (done({"document": {"verdict": "nothing_faster"}}), NOWHERE, "job 4f1c: done: nothing faster"),
@@ -113,13 +113,13 @@ def test_the_end_of_a_job_is_one_word(job: Job, outcome: str) -> None:
         (JOB._replace(state=JobState.CANCELLED), NOWHERE, "job 4f1c: cancelled"),
     ],
 )  # fmt: skip
-def test_a_job_in_one_line(job: Job, place: Place, words: str) -> None:
+def test_a_job_in_one_line(job: Job, place: QueuePlace, words: str) -> None:
     assert job_words(job, place) == words
 
 
 def test_a_row_says_how_often_a_job_has_failed_already() -> None:
     tried = JOB._replace(crashes=1, machinery_faults=1)
-    place = Place(position=2, reason=Waiting.BACKOFF, wait_s=-1.0)
+    place = QueuePlace(position=2, reason=WaitReason.BACKOFF, wait_s=-1.0)
     assert job_row(tried, place, 3.0)[-2:] == (
         "3 s",
         "position 2: it is tried again after a pause; attempt 3",
@@ -129,7 +129,7 @@ def test_a_row_says_how_often_a_job_has_failed_already() -> None:
 
 
 def test_the_document_says_what_a_program_needs() -> None:
-    place = Place(position=2, reason=Waiting.RATE, wait_s=-1.0)
+    place = QueuePlace(position=2, reason=WaitReason.RATE, wait_s=-1.0)
     document = queue_document([view(place=place, newness=Newness.KNOWN)], daemon="none")
     assert_valid(document)
     (job,) = document["jobs"]
@@ -172,20 +172,20 @@ JOBS = st.builds(
     priority=st.sampled_from(Priority),
 )
 PLACES = st.builds(
-    Place,
+    QueuePlace,
     position=st.integers(0, 9),
-    reason=st.sampled_from(Waiting),
+    reason=st.sampled_from(WaitReason),
     wait_s=st.floats(-1, 1e6),
 )
 
 
 def test_the_schema_names_every_reason_to_wait() -> None:
     reasons = queue_schema()["$defs"]["place"]["properties"]["reason"]["enum"]
-    assert sorted(reasons) == sorted(waiting.name for waiting in Waiting)
+    assert sorted(reasons) == sorted(waiting.name for waiting in WaitReason)
 
 
 @given(JOBS, PLACES)
-def test_every_job_can_be_shown_and_acts_on_no_terminal(job: Job, place: Place) -> None:
+def test_every_job_can_be_shown_and_acts_on_no_terminal(job: Job, place: QueuePlace) -> None:
     assert_valid(queue_document([view(job, place)], daemon="running"))
     words = job_words(job, place)
     assert printable(words) == words

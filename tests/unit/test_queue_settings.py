@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.evalqueue.figures import Health, Spread, prometheus, spread
-from codeflash_parallel.evalqueue.timekeeping import REFRESH_MS, QueueClock
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import Instant, JobState, Strategy
-from codeflash_parallel.model.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.queue.database.clock_offset import REFRESH_MS, QueueClock
+from codeflash_parallel.queue.jobs import Instant, JobState, Strategy
+from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth, prometheus, spread
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.result.errors import UsageError
 
 NEW = QueueClock(boot_id="", offset_ms=0, seen_ms=1, seen_wall_ms=0)
 
@@ -79,14 +79,14 @@ def test_the_wall_clock_is_written_down_often_enough():
 
 
 def test_percentiles_are_durations_that_occurred():
-    assert spread([]) == Spread()
-    assert spread([3.0]) == Spread(count=1, p50_s=3.0, p95_s=3.0)
-    assert spread([float(n) for n in range(100, 0, -1)]) == Spread(count=100, p50_s=50.0, p95_s=95.0)
+    assert spread([]) == DurationSummary()
+    assert spread([3.0]) == DurationSummary(count=1, p50_s=3.0, p95_s=3.0)
+    assert spread([float(n) for n in range(100, 0, -1)]) == DurationSummary(count=100, p50_s=50.0, p95_s=95.0)
 
 
 def test_figures_are_told_in_the_text_format_of_prometheus():
-    health = Health(
-        depth=2, running=1, slots=3, paused=True, waits=spread([1.0]), services=Spread(), oldest_s=9.5,
+    health = QueueHealth(
+        depth=2, running=1, slots=3, paused=True, waits=spread([1.0]), services=DurationSummary(), oldest_s=9.5,
         last_error="", lease_ages_s={"1-a": 4.0, "2-b": 7.0}, states={"queued": 2}, attempts=12_345_678,
         results={'dead A"B\\C': 1, "done": 4},
     )  # fmt: skip
@@ -114,7 +114,7 @@ def test_figures_are_told_in_the_text_format_of_prometheus():
 
 
 def test_a_checker_of_metrics_has_nothing_against_them():
-    lines = prometheus(Health(**{**vars_of_one(), "waits": spread([0.25])})).splitlines()
+    lines = prometheus(QueueHealth(**{**vars_of_one(), "waits": spread([0.25])})).splitlines()
     kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
     helped = [line.split()[2] for line in lines if line.startswith("# HELP ")]
     assert helped == list(kinds)
@@ -130,6 +130,6 @@ def test_a_checker_of_metrics_has_nothing_against_them():
 
 def vars_of_one() -> dict[str, Any]:
     return {
-        "depth": 0, "running": 0, "slots": 1, "paused": False, "waits": Spread(), "services": Spread(),
+        "depth": 0, "running": 0, "slots": 1, "paused": False, "waits": DurationSummary(), "services": DurationSummary(),
         "oldest_s": 0.0, "last_error": "",
     }  # fmt: skip

@@ -15,36 +15,36 @@ import pytest
 from test_queue_report import JOB, NOWHERE, assert_valid, view
 from test_queueing import DAEMON, HEALTH
 
-from codeflash_parallel.cli import queue_views
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.queue_views import Picture, show
-from codeflash_parallel.model.jobs import Job, JobState, Place, Waiting
-from codeflash_parallel.report.console import make_console
-from codeflash_parallel.report.queue_board import print_dead
+from codeflash_parallel.cli.queue_support import live_view
+from codeflash_parallel.cli.queue_support.live_view import QueueView, show
+from codeflash_parallel.queue.jobs import Job, JobState, QueuePlace, WaitReason
+from codeflash_parallel.report.queue.job_table import print_dead
+from codeflash_parallel.report.terminal.console import make_console
 
-SECOND = Place(position=2, reason=Waiting.TURN, wait_s=9.0)
+SECOND = QueuePlace(position=2, reason=WaitReason.TURN, wait_s=9.0)
 RUNNING = JOB._replace(state=JobState.RUNNING)
 CANCELLED = JOB._replace(state=JobState.CANCELLED)
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_views, "PAUSE_S", 0.0)
+    monkeypatch.setattr(live_view, "PAUSE_S", 0.0)
 
 
-def looks(*jobs: Job | Callable[[], Job]) -> Callable[[], Picture]:
+def looks(*jobs: Job | Callable[[], Job]) -> Callable[[], QueueView]:
     """Return a function that shows these jobs, one after the other."""
     pictures: Iterator[Job | Callable[[], Job]] = iter(jobs)
 
-    def look() -> Picture:
+    def look() -> QueueView:
         found = next(pictures)
         job = found() if callable(found) else found
-        return Picture(views=[view(job, SECOND if job.state == JobState.QUEUED else NOWHERE)])
+        return QueueView(views=[view(job, SECOND if job.state == JobState.QUEUED else NOWHERE)])
 
     return look
 
 
-def shown(look: Callable[[], Picture], form: Format, *jobs: str, watch: bool, daemon: Any = None) -> None:
+def shown(look: Callable[[], QueueView], form: Format, *jobs: str, watch: bool, daemon: Any = None) -> None:
     args = argparse.Namespace(watch=watch, jobs=list(jobs))
     show(args, Output(form), SimpleNamespace(daemon=daemon), look)  # type: ignore[arg-type]
 
@@ -57,7 +57,7 @@ def test_a_picture_for_programs(capsys) -> None:
 
 
 def test_a_picture_of_the_whole_queue(capsys) -> None:
-    picture = Picture(views=[view(RUNNING)], health=HEALTH)
+    picture = QueueView(views=[view(RUNNING)], health=HEALTH)
     shown(lambda: picture, Format.TEXT, watch=False, daemon=DAEMON)
     text = capsys.readouterr().out
     assert "1 of 4 busy" in text

@@ -16,24 +16,24 @@ from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
-from codeflash_parallel.cli.queue_output import figures_of
-from codeflash_parallel.cli.queueing import name_of, positive, span
-from codeflash_parallel.engine.settings_text import settings_document, settings_of
-from codeflash_parallel.evalqueue.calls import DaemonInfo, WorkerInfo
-from codeflash_parallel.evalqueue.figures import Health, Spread
-from codeflash_parallel.evalqueue.refusals import BudgetSpent, QueueFull, RateLimited, UnknownJob
-from codeflash_parallel.evalqueue.submitters import RUN_OF, SUBMITTER, run_of, submitter_of
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.document import document
-from codeflash_parallel.model.errors import EnvironmentFault, UsageError
-from codeflash_parallel.model.jobs import Job, JobState
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import CandidateResult, RunResult
-from codeflash_parallel.model.settings import Settings
-from codeflash_parallel.process import quiet
-from codeflash_parallel.process.environment import QUIET_VARIABLE
-from codeflash_parallel.report.queue_document import queue_document, refusal_document
-from codeflash_parallel.report.queue_health import health_document, health_rows
+from codeflash_parallel.cli.queue_support.command_base import name_of, positive, span
+from codeflash_parallel.cli.queue_support.queue_output import figures_of
+from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.config.settings_json import settings_document, settings_of
+from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_of, submitter_of
+from codeflash_parallel.process.host_lock import reader_writer_lock
+from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
+from codeflash_parallel.queue.jobs import Job, JobState
+from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
+from codeflash_parallel.queue.protocol.messages import DaemonInfo, WorkerInfo
+from codeflash_parallel.report.queue.health import health_document, health_rows
+from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_document import document
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_a_refusal_is_told_with_its_figures(refusal, figures: dict[str, object])
     assert told["error"].items() >= figures.items()
 
 
-HEALTH = Health(
+HEALTH = QueueHealth(
     depth=3,
     running=1,
     slots=2,
     paused=True,
-    waits=Spread(count=4, p50_s=2.0, p95_s=300.0),
-    services=Spread(),
+    waits=DurationSummary(count=4, p50_s=2.0, p95_s=300.0),
+    services=DurationSummary(),
     oldest_s=90.0,
     last_error="the disk is full",
     lease_ages_s={"4f1c": 3.0},
@@ -172,8 +172,8 @@ CHECKED = RunResult(
     candidates=(
         CandidateResult(
             id=CandidateId("c1"),
-            origin=Origin.PATCH,
-            status=Status.LOST,
+            origin=CandidateOrigin.PATCH,
+            status=CandidateStatus.LOST,
             code=Code.NOT_FASTER,
             reason="It is not.",
         ),
@@ -257,7 +257,7 @@ def test_serve_says_once_that_there_is_no_quiet(
     """As on a host without /dev/shm; where a variable names the folder, serving is refused."""
     (tmp_path / "there").mkdir()
     monkeypatch.delenv(QUIET_VARIABLE, raising=False)
-    monkeypatch.setattr(quiet, "_HOST_FOLDER", tmp_path / folder)
+    monkeypatch.setattr(reader_writer_lock, "_HOST_FOLDER", tmp_path / folder)
 
     serve._say_ready(tmp_path, DaemonInfo(pid=1, version="0", slots=2, slots_busy=0))
 

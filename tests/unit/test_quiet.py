@@ -7,17 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.plan import BASELINE
-from codeflash_parallel.benchmark.quiet import LOADS, Reading, judged, load_of, stepped, void_note
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE
+from codeflash_parallel.race.statistics.round_validity import (
+    LOADS,
+    MachineReading,
+    judged,
+    load_of,
+    stepped,
+    void_note,
+)
 
 MS = 1_000_000
 SECOND = 1000 * MS
-THEN = Reading(monotonic_ns=5 * SECOND, boot_ns=9 * SECOND, real_ns=1000 * SECOND)
+THEN = MachineReading(monotonic_ns=5 * SECOND, boot_ns=9 * SECOND, real_ns=1000 * SECOND)
 
 
 def later(ns, *, slept=0, set_by=0, **accounts):
-    return Reading(
+    return MachineReading(
         monotonic_ns=THEN.monotonic_ns + ns,
         boot_ns=THEN.boot_ns + ns + slept,
         real_ns=THEN.real_ns + ns + slept + set_by,

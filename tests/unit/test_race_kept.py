@@ -8,14 +8,14 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from codeflash_parallel.benchmark.decide import Looks
-from codeflash_parallel.benchmark.plan import Group, RacePlan
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.record import RaceRecord, RunRecord
-from codeflash_parallel.benchmark.tracks import track
-from codeflash_parallel.engine.samples import Recorder, sound_records
+from codeflash_parallel.race.plan import CostGroup, RacePlan
+from codeflash_parallel.race.race_record import RaceRecord, RunRecord
+from codeflash_parallel.race.race_result import Raced
+from codeflash_parallel.race.statistics.log_ratios import track
+from codeflash_parallel.race.statistics.sequential_test import InterimState
+from codeflash_parallel.run.store.race_record_store import RaceRecorder, sound_records
 
-PLAN = RacePlan(groups=(Group(name="one", ns=2), Group(name="two", ns=1)))
+PLAN = RacePlan(groups=(CostGroup(name="one", ns=2), CostGroup(name="two", ns=1)))
 FIRST = RunRecord(run_id="r", seed=1, version="0")
 
 
@@ -26,7 +26,7 @@ def race_by(plan):
         candidates=("a",),
         rounds=(),
         tracks={"a": track((), "a", plan)},
-        looks=Looks(candidates=("a",)),
+        looks=InterimState(candidates=("a",)),
         out={},
         wall_ns=1,
         round_ns=1,
@@ -37,7 +37,7 @@ def race_by(plan):
 
 def known(folder, plan):
     """Return what `PLAN` finds where a race that ended with a plan is kept."""
-    return Recorder(folder, FIRST, (FIRST, race_by(plan))).held(PLAN, ["a"])
+    return RaceRecorder(folder, FIRST, (FIRST, race_by(plan))).held(PLAN, ["a"])
 
 
 @pytest.mark.parametrize("found_out", [{}, {"dear": True}, {"groups": PLAN.groups[:1]}])
@@ -46,7 +46,7 @@ def test_what_a_race_finds_out_itself_makes_it_no_other_race(tmp_path, found_out
 
 
 @pytest.mark.parametrize(
-    "other", [{"budget_ns": 1}, {"together": True}, {"groups": (Group(name="three", ns=1),)}]
+    "other", [{"budget_ns": 1}, {"together": True}, {"groups": (CostGroup(name="three", ns=1),)}]
 )
 def test_a_race_by_other_rules_is_another_one(tmp_path, other):
     assert known(tmp_path, replace(PLAN, **other)) is None
@@ -58,7 +58,7 @@ RACES = (race_by(PLAN), race_by(replace(PLAN, together=True)))
 @pytest.fixture
 def run_dir(tmp_path):
     async def write():
-        recorder = Recorder(tmp_path, FIRST)
+        recorder = RaceRecorder(tmp_path, FIRST)
         for race in RACES:
             await recorder.add(race)
 

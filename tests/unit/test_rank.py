@@ -8,23 +8,23 @@ from effort import TIMES, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.attempts import contenders
-from codeflash_parallel.benchmark.decide import Looks, Standing, drop, look
-from codeflash_parallel.benchmark.plan import MAX_CONFIRMATIONS, NULL, Group, RacePlan
-from codeflash_parallel.benchmark.policy import POLICIES, Merit, fastest
-from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.benchmark.samples import Clock
-from codeflash_parallel.benchmark.tracks import Track
-from codeflash_parallel.benchmark.unseen import claimed
-from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.race.measurement import DecidingClock
+from codeflash_parallel.race.plan import MAX_CONFIRMATIONS, NULL, CostGroup, RacePlan
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import contenders
+from codeflash_parallel.race.ranking.tie_break_policy import POLICIES, TieBreakFacts, fastest
+from codeflash_parallel.race.statistics.held_out_inputs import claimed
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, drop, look
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1),))
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1),))
 CONFIRM = PLAN.confirmation(10**9)
 
 
 def single(values):
-    return Track(total=tuple(values), groups=(tuple(values),), clock=Clock.CPU)
+    return ArmLogRatios(total=tuple(values), groups=(tuple(values),), clock=DecidingClock.CPU)
 
 
 def twinned(values, share):
@@ -34,14 +34,14 @@ def twinned(values, share):
 
 
 def standing(arm, its):
-    return Looks(candidates=(arm,), standings={arm: its})
+    return InterimState(candidates=(arm,), standings={arm: its})
 
 
 def held(gains, plan=PLAN, *, sd=0.01, seed=0, out=(), null=0.0, rounds=(), unseen=None):
     """Hold a simulated race of arms with these true speedups, and those on unseen inputs."""
     random = Random(seed)
     values = {a: [] for a in gains}
-    state = drop(Looks(candidates=tuple(gains)), out, Standing.OUT, {})
+    state = drop(InterimState(candidates=tuple(gains)), out, ArmStanding.OUT, {})
 
     def tracks():
         if unseen is None:
@@ -58,7 +58,7 @@ def held(gains, plan=PLAN, *, sd=0.01, seed=0, out=(), null=0.0, rounds=(), unse
         known = {NULL: single([null + random.gauss(0, sd) for _ in range(24)])}
     return Raced(
         plan=plan, candidates=tuple(gains), rounds=rounds, tracks=tracks() | known, looks=state,
-        out={a: Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong") for a in out},
+        out={a: Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong") for a in out},
         wall_ns=10**9, round_ns=10**8, stopped="enough",
     )  # fmt: skip
 
@@ -73,7 +73,7 @@ def play(races, truth, *, limit=4, sd=0.01, merits=None, policy=fastest, **optio
 
 
 def sized(**lines):
-    return {name: Merit(changed_lines=count) for name, count in lines.items()}
+    return {name: TieBreakFacts(changed_lines=count) for name, count in lines.items()}
 
 
 def test_a_clear_winner_wins_and_the_others_hear_why():
@@ -84,10 +84,10 @@ def test_a_clear_winner_wins_and_the_others_hear_why():
     assert (ranking.verdict, ranking.winner, ranking.tie_set) == (Verdict.WINNER, "fast", ())
     codes = {r.id: (r.status, r.code) for r in ranking.candidates}
     assert codes == {
-        "fast": (Status.WON, Code.OK),
-        "medium": (Status.LOST, Code.BEATEN),
-        "same": (Status.LOST, Code.NOT_FASTER),
-        "slow": (Status.LOST, Code.NOT_FASTER),
+        "fast": (CandidateStatus.WON, Code.OK),
+        "medium": (CandidateStatus.LOST, Code.BEATEN),
+        "same": (CandidateStatus.LOST, Code.NOT_FASTER),
+        "slow": (CandidateStatus.LOST, Code.NOT_FASTER),
     }
     assert [c.candidates for c in confirmations] == [("fast",)]
     won, medium = ranking.of("fast"), ranking.of("medium")
@@ -105,7 +105,7 @@ def test_a_gain_of_some_per_cent_in_the_race_alone_may_be_an_accident_of_address
 
     hair = ranking.of("hair")
     assert hair.speedup.low > 1 + PLAN.min_speedup
-    assert (hair.status, hair.code) == (Status.LOST, Code.NOT_FASTER)
+    assert (hair.status, hair.code) == (CandidateStatus.LOST, Code.NOT_FASTER)
 
 
 def test_the_smallest_diff_of_a_tie_is_taken():
@@ -114,7 +114,11 @@ def test_the_smallest_diff_of_a_tie_is_taken():
     ranking, _ = play([held(truth, sd=0.004)], truth, sd=0.004, merits=sizes)
 
     assert (ranking.verdict, ranking.winner, ranking.tie_set) == (Verdict.TIE, "small", ("small", "big"))
-    assert [ranking.of(a).status for a in truth] == [Status.TIED, Status.TIED, Status.LOST]
+    assert [ranking.of(a).status for a in truth] == [
+        CandidateStatus.TIED,
+        CandidateStatus.TIED,
+        CandidateStatus.LOST,
+    ]
     assert "Tie of small, big; small is named because it is the smallest change: it is 1.5" in ranking.summary
 
 
@@ -146,7 +150,7 @@ def test_who_is_level_but_not_confirmed_says_so():
 
     assert len(ranking.tie_set) == 2
     (rest,) = {*truth} - {*ranking.tie_set}
-    assert (ranking.of(rest).status, ranking.of(rest).code) == (Status.LOST, Code.NOT_CONFIRMED)
+    assert (ranking.of(rest).status, ranking.of(rest).code) == (CandidateStatus.LOST, Code.NOT_CONFIRMED)
     assert "x in the race, " in ranking.of(rest).reason
     assert ranking.of(rest).reason.endswith("; not confirmed")
 
@@ -158,13 +162,13 @@ def test_who_was_behind_when_the_field_was_cut_lost_by_its_figure():
 
     assert ranking.verdict is Verdict.WINNER
     behind = [ranking.of(name) for name in truth if name != ranking.winner]
-    assert {r.status for r in behind} == {Status.LOST}
+    assert {r.status for r in behind} == {CandidateStatus.LOST}
     assert all(f" {ranking.winner} (" in r.reason and "field was cut" in r.reason for r in behind)
 
 
 def test_gains_so_large_that_nothing_is_left_to_tell_them_apart_are_a_tie():
     """Both take a seven-thousandth of the time; who was cut, with the higher figure, is confirmed as well."""
-    truth, cut = {"winner": 7000.0, "cut": 7200.0, "slow": 1.2}, {"cut": Standing.BEHIND}
+    truth, cut = {"winner": 7000.0, "cut": 7200.0, "slow": 1.2}, {"cut": ArmStanding.BEHIND}
     race = held(truth, sd=0.3)
     race = replace(race, looks=replace(race.looks, standings={**race.looks.standings, **cut}))
 
@@ -173,13 +177,13 @@ def test_gains_so_large_that_nothing_is_left_to_tell_them_apart_are_a_tie():
     assert ranking.verdict is Verdict.TIE
     assert {*ranking.tie_set} == {"winner", "cut"}
     alone = rank([race], [held({"winner": 7000.0}, CONFIRM, sd=0.3)], PLAN, {})
-    assert alone.of("cut").status is Status.LOST
+    assert alone.of("cut").status is CandidateStatus.LOST
     assert "not to be told apart from winner (" in alone.of("cut").reason
 
 
 def test_what_needs_a_review_comes_last_of_a_tie_and_the_verdict_says_so():
     truth, hints = {"big": 1.5, "small": 1.5}, ("it differs.", "it adds gc")
-    big, small = Merit(changed_lines=900), Merit(changed_lines=10)
+    big, small = TieBreakFacts(changed_lines=900), TieBreakFacts(changed_lines=10)
 
     def named(**merits):
         return play([held(truth, sd=0.004)], truth, sd=0.004, merits=merits)[0]
@@ -199,7 +203,7 @@ def test_what_needs_a_review_comes_last_of_a_tie_and_the_verdict_says_so():
 def test_a_winner_to_be_reviewed_says_so_in_the_first_sentence():
     truth = {"a": 1.5}
 
-    ranking, _ = play([held(truth)], truth, merits={"a": Merit(hints=("it differs elsewhere",))})
+    ranking, _ = play([held(truth)], truth, merits={"a": TieBreakFacts(hints=("it differs elsewhere",))})
 
     assert ranking.summary.endswith("cpu time); to be reviewed: it differs elsewhere.")
 
@@ -222,7 +226,7 @@ def test_noise_is_said():
     noisy = [r for r in ranking.candidates if r.code is Code.TOO_NOISY]
     assert noisy
     assert all(r.speedup and "would have needed about" in r.reason for r in noisy)
-    assert {r.status for r in noisy} == {Status.LOST}
+    assert {r.status for r in noisy} == {CandidateStatus.LOST}
 
 
 def test_what_a_large_gain_would_have_needed_is_said_of_that_gain():
@@ -233,7 +237,7 @@ def test_what_a_large_gain_would_have_needed_is_said_of_that_gain():
         name: replace(t, total=t.total[:5], groups=tuple(g[:5] for g in t.groups))
         for name, t in short.tracks.items()
     }
-    short = replace(short, tracks=cut, looks=Looks(candidates=("a",)))
+    short = replace(short, tracks=cut, looks=InterimState(candidates=("a",)))
 
     said = rank([held(truth)], [short], PLAN, {}).of("a")
 
@@ -297,7 +301,7 @@ def test_an_arm_that_left_keeps_its_reason():
     ranking, _ = play([held({"bad": 3.0, "good": 1.3}, out=("bad",))], {"good": 1.3})
 
     assert ranking.winner == "good"
-    assert (ranking.of("bad").status, ranking.of("bad").reason) == (Status.REJECTED, "wrong")
+    assert (ranking.of("bad").status, ranking.of("bad").reason) == (CandidateStatus.REJECTED, "wrong")
 
 
 def test_a_race_that_failed_blames_no_candidate():
@@ -305,7 +309,7 @@ def test_a_race_that_failed_blames_no_candidate():
         failed = RaceFailed(candidates=("a",), reason="The baseline died.", code=code)
         ranking = rank([failed], [], PLAN, {})
 
-        assert (ranking.of("a").status, ranking.of("a").code) == (Status.INFRA, code)
+        assert (ranking.of("a").status, ranking.of("a").code) == (CandidateStatus.INFRA, code)
         assert ranking.verdict is Verdict.TOO_NOISY
 
 
@@ -322,7 +326,7 @@ def test_a_baseline_unlike_itself_voids_the_run():
     ranking, _ = play([held({"a": 1.1})], {"a": 1.1}, null=0.1)
 
     assert (ranking.verdict, ranking.winner) == (Verdict.SUSPECT, "")
-    assert (ranking.of("a").status, ranking.of("a").code) == (Status.LOST, Code.SUSPECT)
+    assert (ranking.of("a").status, ranking.of("a").code) == (CandidateStatus.LOST, Code.SUSPECT)
 
 
 def test_a_gain_on_seen_inputs_only_is_not_credited():
@@ -333,7 +337,7 @@ def test_a_gain_on_seen_inputs_only_is_not_credited():
 
     for ranking in (alone, both):
         said = ranking.of("memo")
-        assert (said.status, said.code) == (Status.LOST, Code.GAIN_ONLY_ON_SEEN_INPUTS)
+        assert (said.status, said.code) == (CandidateStatus.LOST, Code.GAIN_ONLY_ON_SEEN_INPUTS)
         assert said.speedup.estimate < 1
         assert "x on the tests' calls, 0.90x on unseen ones" in said.reason
     assert "on inputs that the tests do not know: memo gains only on inputs" in alone.summary
@@ -377,17 +381,19 @@ def test_where_twins_tell_the_baseline_from_itself_they_demote_nobody():
 
 def test_those_who_lagged_come_back_when_the_leader_is_found_out():
     race = held({"cheat": 4.0, "a": 1.5, "b": 1.5, "slow": 1.1})
-    out = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong")
+    out = Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong")
 
-    assert {race.standing(name) for name in ("a", "b", "slow")} == {Standing.BEHIND}
+    assert {race.standing(name) for name in ("a", "b", "slow")} == {ArmStanding.BEHIND}
     assert contenders([race], [], PLAN, limit=4) == ("cheat",)
     assert {*contenders([replace(race, out={"cheat": out})], [], PLAN, limit=4)} == {"a", "b"}
 
 
 def test_a_slower_group_is_named():
-    plan = replace(PLAN, groups=(Group(name="t1", ns=9), Group(name="t2", ns=1)))
-    track = Track(total=(0.3,) * 24, groups=((0.5,) * 24, (-0.1,) * 24), clock=Clock.CPU)
-    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, looks=standing("a", Standing.REGRESSES))
+    plan = replace(PLAN, groups=(CostGroup(name="t1", ns=9), CostGroup(name="t2", ns=1)))
+    track = ArmLogRatios(total=(0.3,) * 24, groups=((0.5,) * 24, (-0.1,) * 24), clock=DecidingClock.CPU)
+    raced = replace(
+        held({"a": 1.5}), plan=plan, tracks={"a": track}, looks=standing("a", ArmStanding.REGRESSES)
+    )
 
     ranking = rank([raced], [], plan, {})
 
@@ -400,11 +406,14 @@ def vetoed(total, group, *, share=0.5, call_ns=50.0):
     """What is said of an arm of which the whole and the second group of tests gain so much."""
     plan = replace(
         PLAN,
-        groups=(Group(name="t1", ns=1000 - round(1000 * share)), Group(name="t2", ns=round(1000 * share))),
+        groups=(
+            CostGroup(name="t1", ns=1000 - round(1000 * share)),
+            CostGroup(name="t2", ns=round(1000 * share)),
+        ),
     )
     values = (log(total),) * 24, (log(group),) * 24
-    track = Track(total=values[0], groups=values, clock=Clock.CPU, calls_ns=(1e6, call_ns))
-    state = look(Looks(candidates=("a",)), {"a": track}, replace(plan, stage=CONFIRM.stage))
+    track = ArmLogRatios(total=values[0], groups=values, clock=DecidingClock.CPU, calls_ns=(1e6, call_ns))
+    state = look(InterimState(candidates=("a",)), {"a": track}, replace(plan, stage=CONFIRM.stage))
     raced = replace(
         held({"a": total}, CONFIRM), plan=replace(plan, stage=CONFIRM.stage), tracks={"a": track}, looks=state
     )
@@ -428,14 +437,16 @@ def test_a_group_vetoes_a_gain_only_if_it_matters_or_loses_much():
 
 
 def test_a_group_that_only_seems_slower_withholds_the_win():
-    plan = replace(PLAN, groups=(Group(name="t1", ns=9), Group(name="t2", ns=1)))
-    track = Track(total=(0.3,) * 24, groups=((0.5,) * 24, (-0.1, -0.1, 0.1) * 8), clock=Clock.CPU)
-    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, looks=standing("a", Standing.OPEN))
+    plan = replace(PLAN, groups=(CostGroup(name="t1", ns=9), CostGroup(name="t2", ns=1)))
+    track = ArmLogRatios(
+        total=(0.3,) * 24, groups=((0.5,) * 24, (-0.1, -0.1, 0.1) * 8), clock=DecidingClock.CPU
+    )
+    raced = replace(held({"a": 1.5}), plan=plan, tracks={"a": track}, looks=standing("a", ArmStanding.OPEN))
 
     ranking = rank([raced], [raced], plan, {})
 
     said = ranking.of("a")
-    assert (said.status, said.code, ranking.winner) == (Status.LOST, Code.REGRESSES_TEST, "")
+    assert (said.status, said.code, ranking.winner) == (CandidateStatus.LOST, Code.REGRESSES_TEST, "")
     assert "t2" in ranking.of("a").reason
 
 
@@ -453,12 +464,12 @@ def test_every_ranking_is_coherent(truth, sd, seed, limit):
     assert bool(ranking.winner) == (ranking.verdict in {Verdict.WINNER, Verdict.TIE})
     assert (len(ranking.tie_set) > 1) == (ranking.verdict is Verdict.TIE)
     statuses = [r.status for r in ranking.candidates]
-    assert statuses.count(Status.WON) == (ranking.verdict is Verdict.WINNER)
-    assert statuses.count(Status.TIED) == len(ranking.tie_set)
+    assert statuses.count(CandidateStatus.WON) == (ranking.verdict is Verdict.WINNER)
+    assert statuses.count(CandidateStatus.TIED) == len(ranking.tie_set)
     for ranked in ranking.candidates:
         assert ranked.reason
-        assert ranked.status is not Status.LOST or ranked.code is not Code.OK
-        assert ranked.status is not Status.UNDECIDED or ranked.speedup is None
+        assert ranked.status is not CandidateStatus.LOST or ranked.code is not Code.OK
+        assert ranked.status is not CandidateStatus.UNDECIDED or ranked.speedup is None
         assert ranked.code is not Code.BEATEN or ranking.winner
 
 
@@ -468,7 +479,7 @@ def _cut(gains):
         arm: [log(gain) + noise for noise in (0.03, -0.03, 0.02, -0.02, 0.0, 0.0)]
         for arm, gain in gains.items()
     }
-    state = Looks(candidates=tuple(gains))
+    state = InterimState(candidates=tuple(gains))
     for number in range(1, 7):
         state = look(state, {arm: single(values[arm][:number]) for arm in state.living}, PLAN)
     return replace(held(gains), looks=state, tracks={arm: single(v) for arm, v in values.items()})
@@ -480,7 +491,7 @@ def test_who_was_cut_without_seeming_worth_it_is_not_tried_and_does_not_make_a_r
 
     assert contenders([race], [], PLAN, limit=8) == ()
     cut = rank([race], [], PLAN, {}).of("c0")
-    assert (cut.status, cut.code) == (Status.LOST, Code.NOT_CONFIRMED)
+    assert (cut.status, cut.code) == (CandidateStatus.LOST, Code.NOT_CONFIRMED)
     assert "field was cut" in cut.reason
 
 

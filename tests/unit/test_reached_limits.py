@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.model.isolation import reached_limits
+from codeflash_parallel.result.isolation_policy import reached_limits
 
 
 @pytest.mark.parametrize(

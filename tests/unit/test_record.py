@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.decide import Looks, Standing
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, RaceStage
-from codeflash_parallel.benchmark.raced import Out, Raced, RaceFailed
-from codeflash_parallel.benchmark.record import RaceRecord, RunRecord, from_json, restored, to_json, written
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.tracks import track
-from codeflash_parallel.model.outcome import Code, Status
-from codeflash_parallel.model.result import Speedup
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, RaceStage
+from codeflash_parallel.race.race_record import RaceRecord, RunRecord, from_json, restored, to_json, written
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
+from codeflash_parallel.race.statistics.log_ratios import track
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import Speedup
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1, calls=(0, 3)),), cores=(0, 1))
-LEFT = {"c": Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong")}
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1, calls=(0, 3)),), cores=(0, 1))
+LEFT = {"c": Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong")}
 
 nanoseconds = st.integers(0, 2**63)
 reals = st.floats(allow_nan=False)
@@ -50,7 +50,7 @@ def raced(measured, plan=PLAN):
     tracks = {arm: track(measured, arm, plan) for arm in ("a", "b")}
     return Raced(
         plan=plan, candidates=("a", "b"), rounds=tuple(measured), tracks=tracks,
-        looks=Looks(candidates=("a", "b"), standings={"a": Standing.FASTER}, dropped_after={"b": 2}),
+        looks=InterimState(candidates=("a", "b"), standings={"a": ArmStanding.FASTER}, dropped_after={"b": 2}),
         out=LEFT, wall_ns=7, round_ns=3, stopped="enough", notes=("one",),
     )  # fmt: skip
 

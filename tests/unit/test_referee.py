@@ -11,15 +11,15 @@ from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.decide import Looks, Standing
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, block_order
-from codeflash_parallel.benchmark.raced import Out
-from codeflash_parallel.benchmark.referee import after_round
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.model.outcome import Code, Status
+from codeflash_parallel.race.interim_analysis import after_round
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, block_order
+from codeflash_parallel.race.race_result import Disqualification
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
-PLAN = RacePlan(groups=(Group(name="all", ns=1),))
-OUT = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong", left_in=3)
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1),))
+OUT = Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong", left_in=3)
 
 
 def round_of(number, random, gains, *, void="", sd=0.01):
@@ -33,7 +33,7 @@ def round_of(number, random, gains, *, void="", sd=0.01):
 
 def live(gains, plan, *, seed=0, voids=(), out=None, sd=0.01):
     """Hold a race as `race` does: only who is still timed has blocks in a round."""
-    random, state, rounds = Random(seed), Looks(candidates=tuple(gains)), []
+    random, state, rounds = Random(seed), InterimState(candidates=tuple(gains)), []
     known = {}
     while not state.decided and len(rounds) < plan.max_rounds:
         number = len(rounds) + 1
@@ -72,15 +72,17 @@ def test_who_left_is_not_looked_at_from_that_round_on():
     gains = {"a": 1.15, "b": 1.2}
     state, rounds = live(gains, PLAN, out={"b": OUT})
 
-    assert (state.standing("b"), state.dropped_after["b"]) == (Standing.OUT, 3)
-    assert state.standing("a") is Standing.FASTER
+    assert (state.standing("b"), state.dropped_after["b"]) == (ArmStanding.OUT, 3)
+    assert state.standing("a") is ArmStanding.FASTER
     assert {b.arm for r in rounds[3:] for b in r.blocks} == {BASELINE, "a"}
 
 
 def test_who_left_after_the_race_leaves_its_looks_as_they_were():
     gains = {"a": 1.3, "b": 1.5}
     state, rounds = live(gains, PLAN)
-    later = Out(status=Status.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong in a clean process")
+    later = Disqualification(
+        status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong in a clean process"
+    )
 
     assert judge(rounds, tuple(gains), PLAN, {"b": later}) == state
 
@@ -97,5 +99,5 @@ def test_other_rules_give_other_states():
     _, rounds = live(gains, replace(PLAN, confidence=0.999))
     strict = replace(PLAN, min_speedup=0.2)
 
-    assert judge(rounds, ("a",), PLAN, {}).standing("a") is Standing.FASTER
-    assert judge(rounds, ("a",), strict, {}).standing("a") is Standing.FUTILE
+    assert judge(rounds, ("a",), PLAN, {}).standing("a") is ArmStanding.FASTER
+    assert judge(rounds, ("a",), strict, {}).standing("a") is ArmStanding.FUTILE

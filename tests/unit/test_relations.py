@@ -14,8 +14,8 @@ from effort import drawn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel._guest import properties, relations
-from codeflash_parallel._guest.mutation import Mutator, is_plain
+from codeflash_parallel._runner.inputs import call_relations, value_properties
+from codeflash_parallel._runner.inputs.mutation import Mutator, is_plain
 
 Made = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -42,7 +42,7 @@ def derived(
     observed: list[Made], count: int = 400, constants: Sequence[Any] = (), only: Any = None
 ) -> list[Any]:
     """Return (args, kwargs, broken) of inputs that were made; `only`: by putting this constant in."""
-    known = relations.infer(copy.deepcopy(observed))
+    known = call_relations.infer(copy.deepcopy(observed))
     chance = random.Random(5)
     mutator = Mutator(known, chance, constants)
     found = []
@@ -60,7 +60,7 @@ def inside(observed: list[Made], **more: Any) -> list[tuple[Any, ...]]:
 @settings(max_examples=drawn(40))
 @given(calls)
 def test_what_was_observed_breaks_nothing(observed: list[Made]) -> None:
-    known = relations.infer(observed)
+    known = call_relations.infer(observed)
     assert [known.broken(*one) for one in observed] == [""] * len(observed)
 
 
@@ -70,7 +70,7 @@ def test_what_was_observed_breaks_nothing(observed: list[Made]) -> None:
 @settings(max_examples=drawn(60))
 def test_what_is_made_is_plain_and_leaves_the_observed_alone(observed: list[Made], seed: int) -> None:
     before = repr(observed)
-    mutator = Mutator(relations.infer(observed), random.Random(seed), (7, "xy"))
+    mutator = Mutator(call_relations.infer(observed), random.Random(seed), (7, "xy"))
     made = mutator.mutate(*copy.deepcopy(observed[0]), copy.deepcopy(observed[-1]))
     assert made is None or all(map(is_plain, made[0]))
     assert repr(observed) == before
@@ -128,12 +128,12 @@ GRAPHS = [
 
 @pytest.mark.parametrize(("observed", "beyond"), GRAPHS)
 def test_nodes_of_a_graph_stay_below_their_number(observed: list[Made], beyond: Made) -> None:
-    assert "below" in relations.infer(observed).broken(*beyond)
+    assert "below" in call_relations.infer(observed).broken(*beyond)
     assert [made for made in derived(observed) if not made[2]]
 
 
 def test_items_below_the_length_of_their_list_are_no_nodes() -> None:
-    assert not relations.infer([call([2, 0, 2]), call([1, 1])]).pairs
+    assert not call_relations.infer([call([2, 0, 2]), call([1, 1])]).pairs
 
 
 class Point(NamedTuple):
@@ -236,7 +236,7 @@ def test_texts_come_in_another_case_and_far_beyond_the_observed_length(text: Any
 
 def test_a_number_of_the_code_becomes_the_length_of_what_was_long() -> None:
     observed = [call(["a", "bc", "d"], sep=","), call(["e", "f"], sep=";")]
-    mutator = Mutator(relations.infer(observed), random.Random(1), [])
+    mutator = Mutator(call_relations.infer(observed), random.Random(1), [])
     lengths, signs = set(), set()
     for _ in range(60):
         (items,), options = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], size=41)
@@ -257,7 +257,7 @@ def test_what_is_as_long_as_may_be_does_not_grow(observed: Any) -> None:
 
 def test_a_longer_list_holds_what_it_held_and_at_times_items_of_other_types() -> None:
     observed = [call(["a", "bc", "d"]), call([1, 2]), call([None, []])]
-    mutator = Mutator(relations.infer(observed), random.Random(1), [])
+    mutator = Mutator(call_relations.infer(observed), random.Random(1), [])
     kinds, first = [], set()
     for _ in range(40):
         (items,), _ = mutator.mutate(*copy.deepcopy(observed[0]), observed[1], size=40)
@@ -292,16 +292,16 @@ def test_lists_come_far_beyond_the_observed_length(observed: list[list[Any]]) ->
 
 @given(st.lists(st.integers(-5, 5), max_size=6))
 def test_properties_say_what_they_mean(items: list[int]) -> None:
-    names = properties.common([items])
+    names = value_properties.common([items])
     assert ("sorted" in names) == (len(items) > 1 and items == sorted(items))
     assert ("distinct" in names) == (len(items) > 1 and len(set(items)) == len(items))
-    assert all(properties.missing({name}, items) == "" for name in names)
+    assert all(value_properties.missing({name}, items) == "" for name in names)
 
 
 def test_the_nodes_of_a_graphs_edges_are_among_its_nodes():
     many = [("a", "b"), ("b", "a"), ("a", "a")]
     calls = [(([], []), {}), ((["a", "b"], many), {}), ((["c"], []), {})]
-    known = relations.infer(calls)
+    known = call_relations.infer(calls)
 
     assert "what is in argument 1 is in argument 0" in known.pairs
     assert known.broken((["c"], [("a", "b")]), {}) == "what is in argument 1 is in argument 0"
@@ -309,7 +309,7 @@ def test_the_nodes_of_a_graphs_edges_are_among_its_nodes():
 
 
 def test_paths_stay_as_the_operating_system_gives_them() -> None:
-    known = relations.infer([(("/tmp/a/b",), {}), (("/tmp/c",), {})])
+    known = call_relations.infer([(("/tmp/a/b",), {}), (("/tmp/c",), {})])
     assert known.broken(("/tmp/other",), {}) == ""
     assert known.broken(("/tmp//other",), {}) == known.broken(("./tmp",), {}) == "an absolute path"
-    assert relations.infer([(("/tmp/a",), {}), (("words",), {})]).broken(("a//b",), {}) == ""
+    assert call_relations.infer([(("/tmp/a",), {}), (("words",), {})]).broken(("a//b",), {}) == ""

@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from digests import encode
 
-from codeflash_parallel._guest import pickling, relocating
-from codeflash_parallel._guest.walk import Walk
+from codeflash_parallel._runner.paths import path_relocation
+from codeflash_parallel._runner.serialization import argument_pickler
+from codeflash_parallel._runner.values.value_walk import Walk
 
 ROOM = 1 << 20
 
@@ -17,22 +18,22 @@ ROOM = 1 << 20
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_PLACES", "_PARENTS", "_NEEDLES", "_MARKS", "_STEMS"):
-        monkeypatch.setattr(relocating, name, [])
-    monkeypatch.setattr(relocating, "_OWN", {})
+        monkeypatch.setattr(path_relocation, name, [])
+    monkeypatch.setattr(path_relocation, "_OWN", {})
 
 
 def settle(number: int) -> str:
     root = f"/cache/slots/20260101-000000-abcdef/{number}/tree"
-    relocating.settle({"root": root, "private": f"/cache/slots/20260101-000000-abcdef/{number}/own"})
+    path_relocation.settle({"root": root, "private": f"/cache/slots/20260101-000000-abcdef/{number}/own"})
     return root
 
 
 def moved(value: object) -> object:
     """Pickle in one slot, and unpickle in another."""
     settle(0)
-    blob = pickling.dumps(value, ROOM)
+    blob = argument_pickler.dumps(value, ROOM)
     settle(1)
-    return relocating.load(blob)
+    return path_relocation.load(blob)
 
 
 def test_paths_become_those_of_another_slot():
@@ -46,9 +47,9 @@ def test_paths_become_those_of_another_slot():
 def test_a_function_without_a_name_is_made_again_in_a_slot_whose_path_has_another_length():
     settle(0)
     code = compile("lambda x: (lambda y: (x, y, len))", f"{settle(0)}/test_it.py", "eval")
-    blob = pickling.dumps(eval(code, {}), ROOM)
+    blob = argument_pickler.dumps(eval(code, {}), ROOM)
     root = settle(10)
-    made = relocating.load(blob)
+    made = path_relocation.load(blob)
     assert made(1)(2) == (1, 2, len)
     assert made.__code__.co_filename == made(1).__code__.co_filename == f"{root}/test_it.py"
 
@@ -61,7 +62,7 @@ def test_a_path_that_was_cut_is_known_as_another_slot_s(cut: str):
         [f"x{root.removesuffix(cut)}y"],
         root.replace("tree", "trXe").encode(),
     ):
-        assert relocating.names_a_part(pickling.dumps(value, ROOM)), value
+        assert path_relocation.names_a_part(argument_pickler.dumps(value, ROOM)), value
 
 
 def test_a_whole_path_and_what_is_above_all_slots_is_nobody_s_part():
@@ -75,15 +76,15 @@ def test_a_whole_path_and_what_is_above_all_slots_is_nobody_s_part():
         "/cache",
         "slots/",
     ):
-        assert not relocating.names_a_part(pickling.dumps(value, ROOM)), value
+        assert not path_relocation.names_a_part(argument_pickler.dumps(value, ROOM)), value
 
 
 def test_what_holds_no_such_path_is_pickled_as_ever():
     settle(0)
     value = [1, "20260101", b"/cache", Path("/cache"), {"x": None}]
-    plain = pickling.dumps(value, ROOM)
-    assert relocating.load(plain) == value
-    assert not relocating.is_marked(plain)
+    plain = argument_pickler.dumps(value, ROOM)
+    assert path_relocation.load(plain) == value
+    assert not path_relocation.is_marked(plain)
     assert moved(["20260101-000000-abcdef", b"\xff"]) == ["20260101-000000-abcdef", b"\xff"]
 
 
@@ -125,17 +126,17 @@ def test_no_value_is_taken_for_a_path():
 def test_a_root_with_a_link_in_it_is_known_by_both_names(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    relocating.settle({"root": str(tmp_path / "link"), "private": str(tmp_path / "own")})
+    path_relocation.settle({"root": str(tmp_path / "link"), "private": str(tmp_path / "own")})
     assert encode(str(tmp_path / "real" / "x")).full == encode(str(tmp_path / "link" / "x")).full
-    blob = pickling.dumps(str(tmp_path / "real" / "x"), ROOM)
-    assert relocating.load(blob) == str(tmp_path / "link" / "x")
+    blob = argument_pickler.dumps(str(tmp_path / "real" / "x"), ROOM)
+    assert path_relocation.load(blob) == str(tmp_path / "link" / "x")
 
 
 def test_letters_beyond_ascii_are_no_hindrance():
     def digests(number: int) -> list[str]:
         root = f"/cache/größe \udcff/{number}/tree"
-        relocating.settle({"root": root, "private": f"/cache/größe \udcff/{number}/own"})
-        assert relocating.load(pickling.dumps(root, ROOM)) == root
+        path_relocation.settle({"root": root, "private": f"/cache/größe \udcff/{number}/own"})
+        assert path_relocation.load(argument_pickler.dumps(root, ROOM)) == root
         return [encode(value).full for value in (root, os.fsencode(root), Path(root) / "x", [f"{root}/y"])]
 
     assert digests(0) == digests(1)

@@ -10,15 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.calls import Differing, Known, Measured, Rules
-from codeflash_parallel.behavior.outcomes import Answer, CallOutcome
-from codeflash_parallel.behavior.report import GuestReport, read_report
-from codeflash_parallel.behavior.values import compare_calls, judged_calls, to_measure
-from codeflash_parallel.behavior.wording import first_difference, reworded
-from codeflash_parallel.engine.findings import repetitions, stable
-from codeflash_parallel.engine.jury import RaceJury
-from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.baseline.preflight.baseline_findings import repetitions, stable
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.comparison.call_comparison import (
+    BaselineReplays,
+    CallDifference,
+    CallMeasurement,
+    ComparisonRules,
+)
+from codeflash_parallel.check.comparison.difference_text import first_difference, reworded
+from codeflash_parallel.check.comparison.value_comparison import compare_calls, judged_calls, to_measure
+from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.run.race_phase.race_judge import RaceJury
 
 CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",
@@ -32,7 +37,7 @@ BASELINE = Baseline(
     targets=("m.py::f",), python="3", pytest="8", plugins=(), rootdir=".", inifile="", selected=(),
     expected={}, executing=(),
 )  # fmt: skip
-KNOWN = Known(calls={0: CALL}, targets=("m.py::f",))
+KNOWN = BaselineReplays(calls={0: CALL}, targets=("m.py::f",))
 
 
 def captured(inputs: str, **others: object) -> dict[int, CallOutcome]:
@@ -79,7 +84,7 @@ def test_calls_that_are_left_out_go_with_what_they_repeat() -> None:
     assert left_out == {2: 1, 5: 4, 8: 7}
     made = [replace(call, test="", text="said") for i, call in calls.items() if i not in left_out]
     other = [replace(call, digest="x") if call.index == 4 else call for call in made if call.index != 7]
-    found = stable(calls, [GuestReport(calls=tuple(made)), GuestReport(calls=tuple(other))], left_out)
+    found = stable(calls, [RunnerReport(calls=tuple(made)), RunnerReport(calls=tuple(other))], left_out)
     assert list(found.calls) == [0, 1, 3, 6]
     assert (found.calls[1].test, found.calls[1].text) == ("t1", "said")
     assert found.repeats == {2: "t2"}
@@ -88,7 +93,7 @@ def test_calls_that_are_left_out_go_with_what_they_repeat() -> None:
 
 def test_calls_without_a_canonical_outcome_are_bound_to_their_tests() -> None:
     calls = captured("ab")
-    replay = GuestReport(calls=(replace(calls[0], unencodable="a lock"), replace(calls[1], digest="x")))
+    replay = RunnerReport(calls=(replace(calls[0], unencodable="a lock"), replace(calls[1], digest="x")))
     found = stable(calls, [replay, replay], {})
     assert (found.calls, found.unstable) == ({}, {})
     assert found.bound == {0: "a lock", 1: "depends on the test's surroundings"}
@@ -105,7 +110,7 @@ def test_answers_count_as_calls_do() -> None:
         ({"kind": "raise", "type": "KeyError"}, Code.VALUE_DIFFERS),
         ({"call": 1}, Code.VALUE_DIFFERS),
     ]:
-        got = GuestReport(answers=(ANSWER._replace(**change),))
+        got = RunnerReport(answers=(ANSWER._replace(**change),))
         assert compare_calls(KNOWN, got).code is code, change
 
 
@@ -115,7 +120,7 @@ def test_what_is_no_answer_is_no_outcome(of: object) -> None:
 
 
 def test_a_difference_is_put_into_words_as_far_as_it_comes_again() -> None:
-    got = GuestReport(answers=(ANSWER._replace(digest="x", floatless="x", typeless="x"),))
+    got = RunnerReport(answers=(ANSWER._replace(digest="x", floatless="x", typeless="x"),))
     difference = compare_calls(KNOWN, got).difference
     assert difference is not None
     assert (difference.inputs, difference.expected, difference.got) == ("(0)", "1", "another int")
@@ -137,12 +142,12 @@ def test_a_difference_is_put_into_words_as_far_as_it_comes_again() -> None:
 def test_the_path_to_what_differs_in_an_argument_is_told(before: str, after: str, path: str) -> None:
     expected = replace(CALL, text="None", left=before)
     got = replace(expected, after="x", left=after)
-    one = Differing(code=Code.INPUT_MUTATED, expected=expected, got=got)
+    one = CallDifference(code=Code.INPUT_MUTATED, expected=expected, got=got)
     told = reworded(first_difference(one, KNOWN), expected, got)
     assert told.got == f"None, leaving argument {path}"
     assert told.expected.startswith(f"None, leaving argument {path.partition(' ')[0]} = ")
     raised = ANSWER._replace(kind="raise", type="KeyError")
-    difference = compare_calls(KNOWN, GuestReport(answers=(raised,))).difference
+    difference = compare_calls(KNOWN, RunnerReport(answers=(raised,))).difference
     assert difference is not None
     assert difference.got == "raises KeyError"
 
@@ -158,9 +163,9 @@ def test_the_path_to_what_differs_in_an_argument_is_told(before: str, after: str
     ],
 )
 def test_a_judge_is_asked_about_other_results(answer: Answer, judged: tuple[int, ...]) -> None:
-    got = GuestReport(answers=(answer,))
+    got = RunnerReport(answers=(answer,))
     assert judged_calls(KNOWN, got) == judged
-    assert (0 in to_measure(KNOWN, got, Rules(judge="j.py::f"))) == bool(judged)
+    assert (0 in to_measure(KNOWN, got, ComparisonRules(judge="j.py::f"))) == bool(judged)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +177,9 @@ def test_a_judge_is_asked_about_other_results(answer: Answer, judged: tuple[int,
     ],
 )
 def test_what_a_judge_says_counts(code: Code, accepted: int, level: Level) -> None:
-    got = GuestReport(answers=(ANSWER._replace(digest="x", floatless="x", typeless="x"),))
-    said = Measured(code=code, judge="j.py::f", why="the judge returns False")
-    found = compare_calls(KNOWN, got, Rules(judge="j.py::f"), {0: said})
+    got = RunnerReport(answers=(ANSWER._replace(digest="x", floatless="x", typeless="x"),))
+    said = CallMeasurement(code=code, judge="j.py::f", why="the judge returns False")
+    found = compare_calls(KNOWN, got, ComparisonRules(judge="j.py::f"), {0: said})
     assert (found.code, found.counts.accepted, found.counts.level) == (code, accepted, level)
     if code is Code.NOT_ACCEPTED:
         asked = "f gives a result that j.py::f does not accept for (0) in call 0"
@@ -189,7 +194,7 @@ def test_results_that_are_judged_may_differ_on_the_baseline(
 ) -> None:
     call = replace(CALL, plain=plain, arguments="same")
     other = replace(call, digest="x", after="x", arguments=arguments)
-    found = stable({0: CALL}, [GuestReport(calls=(call,)), GuestReport(calls=(other,))], {})
+    found = stable({0: CALL}, [RunnerReport(calls=(call,)), RunnerReport(calls=(other,))], {})
     assert (len(found.unstable), len(found.calls)) == (unstable, 1 - unstable)
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.arming import Arms
-from codeflash_parallel.behavior.faults import machinery_fault
-from codeflash_parallel.behavior.report import ForeignRecord, read_report
-from codeflash_parallel.behavior.session import read_session
-from codeflash_parallel.model.outcome import Code, Ended
-from codeflash_parallel.model.workspace import Exit
+from codeflash_parallel.check.integrity.process_faults import machinery_fault
+from codeflash_parallel.check.integrity.run_secrets import RunSecrets
+from codeflash_parallel.check.session.runner_report import ForeignRecord, read_report
+from codeflash_parallel.check.session.runner_session import read_session
+from codeflash_parallel.result.outcome_codes import Code, ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 KINDS = (
     *("hello", "config", "collected", "error", "end", "passed", "phase", "executed", "call"),
@@ -67,7 +67,8 @@ def test_any_records_give_a_report_or_say_whose_they_are(
 )
 def test_who_writes_what_no_guest_does_has_tampered_with_the_runner(record: dict[str, object]) -> None:
     session = read_session(
-        Exit(ended=Ended.EXITED, status=0, records=json.dumps(record).encode() + b"\n"), Arms()
+        ProcessExit(ended=ExitKind.EXITED, status=0, records=json.dumps(record).encode() + b"\n"),
+        RunSecrets(),
     )
     fault = machinery_fault(session)
     assert session.is_forged

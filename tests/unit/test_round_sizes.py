@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.plan import Group, RacePlan
-from codeflash_parallel.benchmark.rounds import turns
-from codeflash_parallel.benchmark.scales import (
-    Scale,
+from codeflash_parallel.race.calibration import (
+    BlockScale,
     for_sprint,
     predicted_ns,
     with_more,
     with_palindromes,
 )
+from codeflash_parallel.race.plan import CostGroup, RacePlan
+from codeflash_parallel.race.round import turns
 
 MS = 1_000_000
-PLAN = RacePlan(groups=(Group(name="all", ns=1),), budget_ns=30_000 * MS)
+PLAN = RacePlan(groups=(CostGroup(name="all", ns=1),), budget_ns=30_000 * MS)
 
 
 def scale(block_ns, cycle=10):
-    return Scale(cycle=cycle, calls=cycle, block_ns=block_ns)
+    return BlockScale(cycle=cycle, calls=cycle, block_ns=block_ns)
 
 
 def palindromes(*block_ns, arms=1, plan=PLAN):

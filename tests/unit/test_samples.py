@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.benchmark.plan import BASELINE, NULL, Group, RacePlan, block_order
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round, channel_cost, clock_of
-from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round, channel_cost, clock_of
+from codeflash_parallel.race.plan import BASELINE, NULL, CostGroup, RacePlan, block_order
+from codeflash_parallel.race.statistics.log_ratios import track
 
-ONE = RacePlan(groups=(Group(name="all", ns=1),))
+ONE = RacePlan(groups=(CostGroup(name="all", ns=1),))
 MS = 1_000_000
 
 
@@ -74,11 +74,11 @@ def test_how_long_one_waits_while_nothing_is_called_does_not_choose_the_clock():
     ]
     round_ = round_of(*empty, *[block(a, 9 * MS, wall=11 * MS, waited=2 * MS) for a in (BASELINE, "a")])
 
-    assert track([round_] * 4, "a", ONE).clock is Clock.CPU
+    assert track([round_] * 4, "a", ONE).clock is DecidingClock.CPU
 
 
 def test_groups_are_weighted_by_the_baselines_time():
-    plan = RacePlan(groups=(Group(name="x", ns=75), Group(name="y", ns=25)))
+    plan = RacePlan(groups=(CostGroup(name="x", ns=75), CostGroup(name="y", ns=25)))
     blocks = [block(BASELINE, 8e6), block("a", 2e6), block(BASELINE, 8e6, group=1), block("a", 8e6, group=1)]
 
     result = track([round_of(*blocks)], "a", plan)
@@ -113,34 +113,34 @@ def test_waiting_work_is_timed_by_the_wall_clock():
 
     result = track([sleeper] * 4, "a", ONE)
 
-    assert result.clock is Clock.WALL
+    assert result.clock is DecidingClock.WALL
     assert exp(result.total[0]) == pytest.approx(8 / 9)
 
 
 def test_a_waiting_baseline_makes_wall_decide_for_everybody():
     blocks = (block(BASELINE, MS, wall=9 * MS, waited=8 * MS), block("a", 8 * MS))
 
-    assert clock_of([round_of(*blocks)], "a") is Clock.WALL
+    assert clock_of([round_of(*blocks)], "a") is DecidingClock.WALL
 
 
 def test_a_few_disturbed_blocks_do_not_change_the_clock():
     calm = round_of(block(BASELINE, 8 * MS), block("a", 8 * MS))
     disturbed = round_of(block(BASELINE, 8 * MS), block("a", 8 * MS, wall=40 * MS, waited=30 * MS))
 
-    assert clock_of([calm, disturbed, disturbed], "a") is Clock.CPU
+    assert clock_of([calm, disturbed, disturbed], "a") is DecidingClock.CPU
 
 
 def test_working_children_are_found_by_wait4():
     children = {BASELINE: MS // 2, "a": 7 * MS}
     helped = round_of(block(BASELINE, 8 * MS), block("a", MS), children=children)
 
-    assert clock_of([helped] * 3, "a") is Clock.WALL
+    assert clock_of([helped] * 3, "a") is DecidingClock.WALL
 
 
 def test_a_millisecond_of_dying_is_not_children():
     dying = round_of(block(BASELINE, 8 * MS), block("a", MS), children={BASELINE: 0, "a": MS // 2})
 
-    assert clock_of([dying] * 3, "a") is Clock.CPU
+    assert clock_of([dying] * 3, "a") is DecidingClock.CPU
 
 
 def test_a_void_round_does_not_count():

@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.steps import Used
-from codeflash_parallel.engine.scheduling import Room, at_once, cores_of_a_check, slots_used
-from codeflash_parallel.engine.wear import LONGEST_S, MOST_FORKS, Wear, worn
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.dispatch.step_times import ProcessUsage
+from codeflash_parallel.run.setup.check_concurrency import (
+    CheckCapacity,
+    at_once,
+    cores_of_a_check,
+    slots_used,
+)
+from codeflash_parallel.warm.server_recycling import LONGEST_S, MOST_FORKS, Wear, worn
 
 SECOND = 10**9
 NOTHING_KNOWN = Baseline(
@@ -25,11 +30,11 @@ NOTHING_KNOWN = Baseline(
     expected={},
     executing=(),
 )
-ROOM = Room(slots=8, cores=4.0, memory_bytes=8 << 30)
+ROOM = CheckCapacity(slots=8, cores=4.0, memory_bytes=8 << 30)
 
 
-def used(cores: float, seconds: float = 1.0) -> Used:
-    return Used(cpu_ns=int(cores * seconds * SECOND), wall_ns=int(seconds * SECOND))
+def used(cores: float, seconds: float = 1.0) -> ProcessUsage:
+    return ProcessUsage(cpu_ns=int(cores * seconds * SECOND), wall_ns=int(seconds * SECOND))
 
 
 def test_the_baseline_alone_says_how_many_cores_a_check_takes() -> None:
@@ -40,8 +45,8 @@ def test_the_baseline_alone_says_how_many_cores_a_check_takes() -> None:
 
 
 def test_where_nothing_was_measured_a_check_takes_one_core() -> None:
-    assert cores_of_a_check(Used(cpu_ns=0, wall_ns=0), []) == 1.0
-    assert cores_of_a_check(Used(cpu_ns=900_000, wall_ns=999_999), []) == 1.0
+    assert cores_of_a_check(ProcessUsage(cpu_ns=0, wall_ns=0), []) == 1.0
+    assert cores_of_a_check(ProcessUsage(cpu_ns=900_000, wall_ns=999_999), []) == 1.0
 
 
 def test_only_the_latest_checks_count() -> None:
@@ -70,7 +75,7 @@ def test_memory_sets_a_limit_and_one_always_runs() -> None:
 def test_never_more_than_slots_never_less_than_one(
     slots: int, cores: float, memory: int, each: float, need: int
 ) -> None:
-    room = Room(slots=slots, cores=cores, memory_bytes=memory)
+    room = CheckCapacity(slots=slots, cores=cores, memory_bytes=memory)
     assert 1 <= at_once(room, cores_each=each, bytes_each=need) <= slots
 
 
@@ -81,7 +86,7 @@ def test_never_more_than_slots_never_less_than_one(
 def test_slots_that_get_no_candidate_need_no_servers(
     slots: int, candidates: int, cpu_ns: int, used: int
 ) -> None:
-    room = Room(slots=slots, cores=2.0, memory_bytes=1 << 40)
+    room = CheckCapacity(slots=slots, cores=2.0, memory_bytes=1 << 40)
     baseline = replace(NOTHING_KNOWN, cpu_ns=cpu_ns, wall_ns=SECOND, rss_bytes=1 << 20)
     assert slots_used(room, baseline, candidates) == used
 

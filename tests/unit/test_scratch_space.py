@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeflash_parallel._guest.scratch import Space
+from codeflash_parallel._runner.replay.scratch_arguments import ScratchArguments
 
 
 class Held:
@@ -11,7 +11,7 @@ class Held:
 
 
 def told(values: list[tuple[Held, int]]) -> dict[str, str]:
-    return Space((values,), {}).told(0, (values,), {})
+    return ScratchArguments((values,), {}).told(0, (values,), {})
 
 
 def test_objects_in_a_list_are_told_by_what_they_hold() -> None:

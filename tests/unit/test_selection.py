@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.selection import (
-    Need,
-    Screening,
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.selected_tests import (
+    ConfirmationNeed,
+    ScreeningPlan,
     as_baseline,
     by_file,
     called_at_import,
@@ -29,9 +29,9 @@ IDS = st.sampled_from([f"{file}.py::{test}" for file in "abc" for test in "xyz"]
 ORDERS = st.lists(IDS, unique=True)
 
 
-def report(executed: dict[str, int], spawned: tuple[str, ...] = ()) -> GuestReport:
+def report(executed: dict[str, int], spawned: tuple[str, ...] = ()) -> RunnerReport:
     counts = {(test, 0): calls for test, calls in executed.items()}
-    return GuestReport(collected=("a.py::x", "a.py::y", "b.py::x"), executed=counts, spawned=spawned)
+    return RunnerReport(collected=("a.py::x", "a.py::y", "b.py::x"), executed=counts, spawned=spawned)
 
 
 def test_tests_that_execute_a_target_or_start_processes_are_selected_as_collected() -> None:
@@ -99,7 +99,9 @@ def test_screening_runs_the_same_tests_killers_first(order: list[str], killers: 
 @given(ORDERS, st.lists(IDS), st.integers(0, 3))
 def test_an_order_that_matters_is_left_alone(order: list[str], killers: list[str], workers: int) -> None:
     sensitive = baseline(order, order_sensitive=True)
-    assert screening(sensitive, killers, workers) == as_baseline(sensitive) == Screening(tests=tuple(order))
+    assert (
+        screening(sensitive, killers, workers) == as_baseline(sensitive) == ScreeningPlan(tests=tuple(order))
+    )
 
 
 def test_without_an_order_of_its_own_the_baseline_was_run_as_collected() -> None:
@@ -114,7 +116,7 @@ def test_killers_that_are_in_front_anyway_move_nothing() -> None:
 def test_several_processes_get_the_longest_first() -> None:
     known = baseline(("a", "b", "c", "d"), durations_ns={"b": 5, "c": 9, "d": 5})
     screened = screening(known, ["d"], 2)
-    assert screened == Screening(tests=("d", "c", "b", "a"), killers=frozenset("d"), workers=2)
+    assert screened == ScreeningPlan(tests=("d", "c", "b", "a"), killers=frozenset("d"), workers=2)
 
 
 @given(ORDERS, st.dictionaries(IDS, st.integers(0, 5)))
@@ -126,17 +128,17 @@ def test_longest_first_is_an_order(tests: list[str], durations: dict[str, int]) 
 
 
 def test_what_a_rejection_needs() -> None:
-    plain = Screening(tests=("a", "b", "c"))
-    moved = Screening(tests=("c", "a", "b"), killers=frozenset("c"))
-    spread = Screening(tests=("a", "b", "c"), workers=2)
-    assert rejection_needs(plain, ["b"]) is Need.NOTHING
-    assert rejection_needs(plain, []) is Need.NOTHING
-    assert rejection_needs(moved, ["c"]) is Need.NOTHING
-    assert rejection_needs(moved, ["a"]) is Need.AS_BASELINE
-    assert rejection_needs(moved, ["c", "a"]) is Need.AS_BASELINE
-    assert rejection_needs(moved, []) is Need.AS_BASELINE
-    assert rejection_needs(spread, ["a"]) is Need.AS_BASELINE
-    assert rejection_needs(replace(moved, workers=2), ["c"]) is Need.AS_BASELINE
+    plain = ScreeningPlan(tests=("a", "b", "c"))
+    moved = ScreeningPlan(tests=("c", "a", "b"), killers=frozenset("c"))
+    spread = ScreeningPlan(tests=("a", "b", "c"), workers=2)
+    assert rejection_needs(plain, ["b"]) is ConfirmationNeed.NOTHING
+    assert rejection_needs(plain, []) is ConfirmationNeed.NOTHING
+    assert rejection_needs(moved, ["c"]) is ConfirmationNeed.NOTHING
+    assert rejection_needs(moved, ["a"]) is ConfirmationNeed.AS_BASELINE
+    assert rejection_needs(moved, ["c", "a"]) is ConfirmationNeed.AS_BASELINE
+    assert rejection_needs(moved, []) is ConfirmationNeed.AS_BASELINE
+    assert rejection_needs(spread, ["a"]) is ConfirmationNeed.AS_BASELINE
+    assert rejection_needs(replace(moved, workers=2), ["c"]) is ConfirmationNeed.AS_BASELINE
 
 
 def test_what_is_left_out_and_what_says_nothing() -> None:
@@ -145,5 +147,5 @@ def test_what_is_left_out_and_what_says_nothing() -> None:
 
 
 def test_an_order_is_told_only_where_it_differs() -> None:
-    assert Screening(tests=("a", "b")).in_changed_order(("a", "b")) == ()
-    assert Screening(tests=("b", "a")).in_changed_order(("a", "b")) == ("b", "a")
+    assert ScreeningPlan(tests=("a", "b")).in_changed_order(("a", "b")) == ()
+    assert ScreeningPlan(tests=("b", "a")).in_changed_order(("a", "b")) == ("b", "a")

@@ -6,31 +6,31 @@ from dataclasses import replace
 
 import pytest
 
-from codeflash_parallel.model.errors import (
+from codeflash_parallel.queue.daemon.worker_liveness import WorkerSample, gets_on, lives
+from codeflash_parallel.queue.worker.fault_attribution import FaultOwner, blame, machine_fault
+from codeflash_parallel.result.errors import (
     CodeflashParallelError,
     EnvironmentFault,
     InternalError,
     UsageError,
 )
-from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.service.blame import Blame, blame, machine_fault
-from codeflash_parallel.service.liveness import Sign, gets_on, lives
+from codeflash_parallel.result.outcome_codes import Code
 
 
 @pytest.mark.parametrize(
     ("error", "whose"),
     [
-        (UsageError("SNAPSHOT_CHANGED", "x"), Blame.JOB),
-        (UsageError("DISK_FULL", "a usage error is no fault of the machine"), Blame.JOB),
-        (EnvironmentFault("RED_BASELINE", "x"), Blame.JOB),
-        (EnvironmentFault("NO_ISOLATION", "x"), Blame.JOB),
-        (EnvironmentFault("DISK_FULL", "x"), Blame.MACHINE),
-        (EnvironmentFault("BENCHMARK_TOKEN_BUSY", "x"), Blame.MACHINE),
-        (InternalError("LAUNCHER_DIED", "x"), Blame.US),
+        (UsageError("SNAPSHOT_CHANGED", "x"), FaultOwner.JOB),
+        (UsageError("DISK_FULL", "a usage error is no fault of the machine"), FaultOwner.JOB),
+        (EnvironmentFault("RED_BASELINE", "x"), FaultOwner.JOB),
+        (EnvironmentFault("NO_ISOLATION", "x"), FaultOwner.JOB),
+        (EnvironmentFault("DISK_FULL", "x"), FaultOwner.MACHINE),
+        (EnvironmentFault("BENCHMARK_TOKEN_BUSY", "x"), FaultOwner.MACHINE),
+        (InternalError("LAUNCHER_DIED", "x"), FaultOwner.US),
     ],
     ids=lambda value: getattr(value, "code", value),
 )
-def test_whose_fault_it_is(error: CodeflashParallelError, whose: Blame) -> None:
+def test_whose_fault_it_is(error: CodeflashParallelError, whose: FaultOwner) -> None:
     assert blame(error) is whose
 
 
@@ -45,7 +45,7 @@ def test_verdicts_are_no_faults() -> None:
     assert machine_fault({}) == ""
 
 
-SEEN = Sign(answers=5, told=3, cpu_s=10.0)
+SEEN = WorkerSample(answers=5, told=3, cpu_s=10.0)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ SEEN = Sign(answers=5, told=3, cpu_s=10.0)
         (replace(SEEN, waits=True), True),
     ],
 )
-def test_to_live_is_not_to_get_on(now: Sign, on: bool) -> None:
+def test_to_live_is_not_to_get_on(now: WorkerSample, on: bool) -> None:
     assert gets_on(SEEN, now) is on
 
 
@@ -73,5 +73,5 @@ def test_to_live_is_not_to_get_on(now: Sign, on: bool) -> None:
         (replace(SEEN, answers=6, stopped=True), False),
     ],
 )
-def test_who_does_not_answer_does_not_live(now: Sign, alive: bool) -> None:
+def test_who_does_not_answer_does_not_live(now: WorkerSample, alive: bool) -> None:
     assert lives(SEEN, now) is alive

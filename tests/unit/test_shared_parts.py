@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.model import bodies
-from codeflash_parallel.model.bodies import body_change
-from codeflash_parallel.model.fingerprint import fingerprint
-from codeflash_parallel.model.source import decoded, parse, parse_piece, pieces
-from codeflash_parallel.model.trees import skeleton
+from codeflash_parallel.candidates.analysis import body_change as body_change_module
+from codeflash_parallel.candidates.analysis.body_change import body_change
+from codeflash_parallel.candidates.analysis.python_source import decoded, parse, parse_piece, pieces
+from codeflash_parallel.candidates.analysis.syntax_tree import skeleton
+from codeflash_parallel.candidates.fingerprint import fingerprint
 
 PIECES = (
     '"""Prose."""\n',
@@ -95,7 +95,7 @@ def test_a_change_is_the_same_whether_all_is_looked_at_or_what_differs(
     old, new = head + one + tail, head + other + tail
     seen = body_change(old, new, TARGETS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "same_around", lambda _old, _new: (0, 0))
+        patch.setattr(body_change_module, "same_around", lambda _old, _new: (0, 0))
         whole = body_change(old, new, TARGETS)
     assert seen.qualnames == whole.qualnames
     assert bool(seen.why) == bool(whole.why)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.engine.shares import memory_limit_of, shares_of
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.settings import Settings
+from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.machine import Machine, read_machine
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.run.setup.machine_shares import memory_limit_of, shares_of
 
 GIB, MIB = 1 << 30, 1 << 20
 MACHINE: Machine = read_machine()._replace(cores=8, quota_cores=8.0, memory_bytes=32 * GIB + GIB // 2)

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from codeflash_parallel.behavior.outcomes import CallOutcome
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.engine.derivation import First, Replays
-from codeflash_parallel.engine.sheltering import replayed, warnings_of
+from codeflash_parallel.baseline.preflight.input_derivation import BaselineReplayer, FirstReplay
+from codeflash_parallel.baseline.preflight.test_dependent_calls import replayed, warnings_of
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +26,18 @@ class Making:
     aside: tuple[str, ...] = ()
     made: list[tuple[str, tuple[str, ...], tuple[int, ...]]] = field(default_factory=list)
 
-    def _report(self, time: str, made: Sequence[int]) -> GuestReport:
+    def _report(self, time: str, made: Sequence[int]) -> RunnerReport:
         self.made.append((time, self.aside, tuple(made)))
         missing = {"tests": {"tests/test_a.py", "tests/data"}}.get("".join(self.aside), set(self.aside))
         there = tuple(_call(i) for i in made if not missing & set(self.needs.get(i, ())) and i in self.needs)
-        return GuestReport(calls=there)
+        return RunnerReport(calls=there)
 
-    async def first(self, made: Sequence[int]) -> First:
-        return First(self._report("first", made), ended_s=0.0)
+    async def first(self, made: Sequence[int]) -> FirstReplay:
+        return FirstReplay(self._report("first", made), ended_s=0.0)
 
     async def second(
-        self, _first: First, _captured: Mapping[int, CallOutcome], made: Sequence[int]
-    ) -> GuestReport:
+        self, _first: FirstReplay, _captured: Mapping[int, CallOutcome], made: Sequence[int]
+    ) -> RunnerReport:
         return self._report("second", made)
 
 
@@ -46,7 +46,9 @@ def _call(index: int) -> CallOutcome:
 
 
 async def _replayed(making: Making, calls: int) -> Any:
-    return await replayed(cast("Replays", making), {i: _call(i) for i in range(calls)}, (FOLDERS, FILES))
+    return await replayed(
+        cast("BaselineReplayer", making), {i: _call(i) for i in range(calls)}, (FOLDERS, FILES)
+    )
 
 
 async def test_who_needs_nothing_is_replayed_twice_without_any_of_it() -> None:

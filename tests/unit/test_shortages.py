@@ -6,9 +6,9 @@ import resource
 
 import pytest
 
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.shortages import shortage_of
-from codeflash_parallel.process.launcher_process import start_launcher_process
+from codeflash_parallel.process.launcher.launcher_process import start_launcher_process
+from codeflash_parallel.process.resource_shortage import shortage_of
+from codeflash_parallel.result.errors import EnvironmentFault
 
 
 def os_error(number: int) -> OSError:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from splice_cases import CASES, ORIGINAL, text
 
-from codeflash_parallel.model.functions import functions_of, locate
-from codeflash_parallel.model.splice import SpliceError, splice
+from codeflash_parallel.candidates.analysis.functions import functions_of, locate
+from codeflash_parallel.candidates.replacement.function_replacement import SpliceError, splice
 
 
 @pytest.mark.parametrize("case", CASES)

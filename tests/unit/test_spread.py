@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.behavior.spread import LONG_SUITE_S, xdist_workers
+from codeflash_parallel.check.session.xdist_workers import LONG_SUITE_S, xdist_workers
 
 COUNTS = st.integers(0, 20)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest import stack_sampler
+from codeflash_parallel._runner.profile import stack_sampler
 
 CODE = """
 import re

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel._guest.standing import Parts
+from codeflash_parallel._runner.integrity.function_identity import FunctionIdentities
 
 _TEXT = """
 def around(function):
@@ -57,7 +57,7 @@ def _inside(space: dict[str, Any]) -> None:
 def test_what_is_replaced_is_named(change: Callable[[dict[str, Any]], None], names: list[str]) -> None:
     space = vars(ModuleType("m"))
     exec(_TEXT, space)
-    parts = Parts()
+    parts = FunctionIdentities()
     parts.take("m", space)
     assert parts.changed() == []
     change(space)

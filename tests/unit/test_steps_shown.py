@@ -8,17 +8,17 @@ import json
 import pytest
 from rich.console import Console
 
-from codeflash_parallel.behavior.outcomes import TestOutcome as OneTest
-from codeflash_parallel.behavior.report import GuestReport
-from codeflash_parallel.behavior.session import Session
-from codeflash_parallel.engine.demands import must_have_ended
-from codeflash_parallel.engine.steps import Steps
-from codeflash_parallel.model.errors import EnvironmentFault
-from codeflash_parallel.model.events import PhaseStarted, RaceProgress, StepChanged
-from codeflash_parallel.model.outcome import Ended
-from codeflash_parallel.model.workspace import Exit
-from codeflash_parallel.report.board import LiveBoard, PlainLines
-from codeflash_parallel.report.jsonl import JsonLines
+from codeflash_parallel.baseline.preflight.baseline_validator import must_have_ended
+from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
+from codeflash_parallel.check.session.runner_outcomes import TestOutcome as OneTest
+from codeflash_parallel.check.session.runner_report import RunnerReport
+from codeflash_parallel.check.session.runner_session import RunnerSession
+from codeflash_parallel.report.json_lines import JsonLines
+from codeflash_parallel.report.terminal.progress_board import LiveBoard, PlainLines
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.events import PhaseStarted, RaceProgress, StepChanged
+from codeflash_parallel.result.outcome_codes import ExitKind
+from codeflash_parallel.result.runtime_protocols import ProcessExit
 
 RECORDS = b"".join(
     json.dumps(record).encode() + b"\n"
@@ -35,7 +35,7 @@ RECORDS = b"".join(
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_tests_are_counted_in_records_however_these_are_cut(size):
     told = []
-    watch = Steps(told.append, "r").tests("first run of the tests")
+    watch = StepReporter(told.append, "r").tests("first run of the tests")
     for start in range(0, len(RECORDS), size):
         watch(RECORDS[start : start + size])
     watch(b"")
@@ -44,16 +44,16 @@ def test_tests_are_counted_in_records_however_these_are_cut(size):
 
 
 def test_the_count_is_that_of_finished_tests(monkeypatch):
-    monkeypatch.setattr("codeflash_parallel.engine.steps._LEAST_S", 0.0)
+    monkeypatch.setattr("codeflash_parallel.baseline.preflight.step_reporter._LEAST_S", 0.0)
     told = []
-    Steps(told.append, "r").tests("first run of the tests")(RECORDS)
+    StepReporter(told.append, "r").tests("first run of the tests")(RECORDS)
     assert (told[-1].done, told[-1].total) == (2, 3)
 
 
 def test_calls_of_a_replay_are_counted(monkeypatch):
-    monkeypatch.setattr("codeflash_parallel.engine.steps._LEAST_S", 0.0)
+    monkeypatch.setattr("codeflash_parallel.baseline.preflight.step_reporter._LEAST_S", 0.0)
     told = []
-    Steps(told.append, "r").calls("replay of captured calls", 9)(
+    StepReporter(told.append, "r").calls("replay of captured calls", 9)(
         b'{"t": "call", "i": 1}\n{"t": "answer"}\n{"t'
     )
     assert (told[-1].done, told[-1].total) == (2, 9)
@@ -101,9 +101,9 @@ def test_as_events():
 
 def test_a_run_that_meets_its_deadline_names_the_test_that_it_hung_in():
     seen = {"a": OneTest(id="a", outcome="passed", ns=1, phase="", message="")}
-    hung = Session(
-        report=GuestReport(collected=("a", "b", "c"), tests=seen),
-        exit=Exit(ended=Ended.WALL_DEADLINE, wall_ns=75_000_000_000),
+    hung = RunnerSession(
+        report=RunnerReport(collected=("a", "b", "c"), tests=seen),
+        exit=ProcessExit(ended=ExitKind.WALL_DEADLINE, wall_ns=75_000_000_000),
     )
     with pytest.raises(EnvironmentFault) as raised:
         must_have_ended(hung, "second run of the tests", 1_500_000_000)
@@ -112,7 +112,10 @@ def test_a_run_that_meets_its_deadline_names_the_test_that_it_hung_in():
 
 
 def test_a_run_that_ended_is_not_asked():
-    must_have_ended(Session(report=GuestReport(), exit=Exit(ended=Ended.EXITED)), "first run of the tests")
+    must_have_ended(
+        RunnerSession(report=RunnerReport(), exit=ProcessExit(ended=ExitKind.EXITED)),
+        "first run of the tests",
+    )
 
 
 def race(rounds, leader, stage="race"):

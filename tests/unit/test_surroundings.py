@@ -10,30 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel._guest import relocating
-from codeflash_parallel._guest.surroundings import Surroundings
+from codeflash_parallel._runner.paths import path_relocation
+from codeflash_parallel._runner.replay.process_effects import ProcessEffects
 
 NOTHING = {"printed": "", "environ": "", "directory": ""}
 
 
 @pytest.fixture
-def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Surroundings]]:
+def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ProcessEffects]]:
     """Return what begins in a test: before it, standard output is not yet the one that the test sees."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(relocating, "_PLACES", [])
-    monkeypatch.setattr(relocating, "_NEEDLES", [])
+    monkeypatch.setattr(path_relocation, "_PLACES", [])
+    monkeypatch.setattr(path_relocation, "_NEEDLES", [])
     kept = dict(os.environ)
 
-    def begun() -> Surroundings:
+    def begun() -> ProcessEffects:
         monkeypatch.setattr(sys, "stdout", sys.stdout)
-        return Surroundings(str(Path.cwd()))
+        return ProcessEffects(str(Path.cwd()))
 
     yield begun
     kept["PYTEST_CURRENT_TEST"] = os.environ["PYTEST_CURRENT_TEST"]
     assert dict(os.environ) == kept
 
 
-def left(surroundings: Surroundings) -> dict[str, str]:
+def left(surroundings: ProcessEffects) -> dict[str, str]:
     """Return what was left, and begin anew."""
     found = surroundings.traces()
     surroundings.reset()
@@ -112,7 +112,7 @@ def test_paths_of_the_slot_are_the_same_everywhere(begin, tmp_path):
 
     def told(root: Path) -> dict[str, str]:
         (root / "a").mkdir(parents=True, exist_ok=True)
-        relocating.settle({"root": str(root), "private": str(tmp_path / "own")})
+        path_relocation.settle({"root": str(root), "private": str(tmp_path / "own")})
         print(root / "x")
         os.environ["CODEFLASH_TEST_ONE"] = str(root)
         os.chdir(root / "a")

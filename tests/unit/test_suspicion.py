@@ -3,15 +3,15 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from codeflash_parallel.benchmark.decide import Looks, Standing
-from codeflash_parallel.benchmark.evidence import bounds
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
-from codeflash_parallel.benchmark.suspicion import suspicion
-from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round
+from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race_result import Raced
+from codeflash_parallel.race.ranking.suspicious_gains import suspicion
+from codeflash_parallel.race.statistics.confidence_sequence import bounds
+from codeflash_parallel.race.statistics.log_ratios import track
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 
-PLAN = RacePlan(groups=(Group(name="a", ns=3), Group(name="b", ns=1))).confirmation(10**9)
+PLAN = RacePlan(groups=(CostGroup(name="a", ns=3), CostGroup(name="b", ns=1))).confirmation(10**9)
 
 #: Nanoseconds: of the baseline's call, of what a fork's first block costs anyone, of the channel.
 CALL, FORKED, CHANNEL = 20_000, 60_000, 9_000
@@ -52,7 +52,7 @@ def confirmation(gain, *, rounds=12, baseline=None, children=0, unclean=(), **mo
         )
     return Raced(
         plan=PLAN, candidates=("x",), rounds=tuple(held), tracks={"x": track(held, "x", PLAN)},
-        looks=Looks(candidates=("x",), standings={"x": Standing.FASTER}, decided=True), out={},
+        looks=InterimState(candidates=("x",), standings={"x": ArmStanding.FASTER}, decided=True), out={},
         wall_ns=10**9, round_ns=10**8, stopped="enough",
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_who_reads_files_may_have_them_from_an_earlier_process():
 def test_what_a_command_reads_is_its_own_imports():
     raced = confirmation(3, reads=40)
 
-    assert doubt(replace(raced, plan=replace(raced.plan, work=Work.COMMAND))) == ""
+    assert doubt(replace(raced, plan=replace(raced.plan, work=WorkKind.COMMAND))) == ""
 
 
 def test_long_calls_may_read_what_they_import():
@@ -104,7 +104,7 @@ def test_what_was_left_while_all_ran_at_once_clears_nobody():
 def test_a_gain_on_one_clock_must_not_be_a_loss_on_the_other():
     raced = confirmation(2, wall_ns=10**8)
 
-    assert raced.tracks["x"].clock is Clock.CPU
+    assert raced.tracks["x"].clock is DecidingClock.CPU
     assert "slower on the wall clock" in doubt(raced)
 
 
@@ -114,7 +114,7 @@ def test_who_waits_as_long_as_the_baseline_gains_no_more_than_the_wall_clock_sho
         busy[name] = {"cpu_ns": CHANNEL + work_ns, "wall_ns": CHANNEL + work_ns + 900_000, **waited}
     raced = confirmation(1, baseline=busy[BASELINE], **busy["x"])
 
-    assert raced.tracks["x"].clock is Clock.CPU
+    assert raced.tracks["x"].clock is DecidingClock.CPU
     assert "it waits" in doubt(raced)
 
 
@@ -124,7 +124,7 @@ def test_a_gain_on_the_wall_clock_has_its_price():
     dear = confirmation(2, children=int(1.5 * work_ns))
     allowed = replace(dear, plan=replace(PLAN, max_cpu_cost=3.0))
 
-    assert dear.tracks["x"].clock is Clock.WALL
+    assert dear.tracks["x"].clock is DecidingClock.WALL
     assert doubt(cheap) == ""
     assert "2.0 times the CPU time" in doubt(dear)
     assert doubt(allowed) == ""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.contents import encodable
-from codeflash_parallel.report.text import one_line, printable
+from codeflash_parallel.report.safe_text import one_line, printable
+from codeflash_parallel.result.candidate.content_json import encodable
 
 ATTACKS = {
     "colour": "\x1b[31m",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.worktrees.texts import SourceText, is_crlf, windows_patch
+from codeflash_parallel.candidates.source_text import SourceText, is_crlf, windows_patch
 
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\r\ufeff"), max_size=80)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.engine.ledger import Spent, summed, together
-from codeflash_parallel.model.outcome import Code
-from codeflash_parallel.model.result import STEPS
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.result_model import STEPS
+from codeflash_parallel.run.state.ledger import CandidateTimes, summed, together
 
 MS = 10**6
 
@@ -17,7 +17,7 @@ def outcome(tests_ns: int, **timings_ms: float) -> CheckOutcome:
 
 
 def test_what_no_step_claims_is_other() -> None:
-    spent = Spent(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
+    spent = CandidateTimes(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
     spent.add(outcome(20 * MS, start=15.0, calls=20.0))
     spent.add(outcome(30 * MS, calls=30.0, compare=5.0))
     steps = spent.by_step()
@@ -29,7 +29,7 @@ def test_what_no_step_claims_is_other() -> None:
 
 
 def test_a_wait_lasts_until_a_slot_is_there() -> None:
-    spent = Spent(held_ns=MS)
+    spent = CandidateTimes(held_ns=MS)
     spent.waits(10 * MS)
     spent.waits(20 * MS)
     spent.served(30 * MS)
@@ -39,33 +39,33 @@ def test_a_wait_lasts_until_a_slot_is_there() -> None:
 
 
 def test_what_a_check_calls_other_is_part_of_it() -> None:
-    spent = Spent(held_ns=100 * MS)
+    spent = CandidateTimes(held_ns=100 * MS)
     spent.add(outcome(0, other=40.0, calls=30.0))
     assert spent.by_step()["other"] == pytest.approx(70.0)
 
 
 def test_steps_that_overlap_leave_nothing_below_zero() -> None:
-    spent = Spent(held_ns=10 * MS)
+    spent = CandidateTimes(held_ns=10 * MS)
     spent.add(outcome(0, calls=30.0))
     assert spent.by_step()["other"] == 0.0
 
 
 def test_who_never_held_a_slot_has_no_steps() -> None:
-    assert Spent(queue_ns=MS).by_step() == {}
+    assert CandidateTimes(queue_ns=MS).by_step() == {}
     assert summed([{}, {}]) == {}
 
 
 def test_overhead_is_the_slot_without_tests_and_evidence() -> None:
-    spent = Spent(held_ns=100 * MS, stage_ns=10 * MS)
+    spent = CandidateTimes(held_ns=100 * MS, stage_ns=10 * MS)
     spent.add(outcome(20 * MS, calls=35.0, evidence=30.0))
     assert spent.overhead_ms == pytest.approx(50.0)
-    assert Spent(held_ns=MS, tests_ns=2 * MS).overhead_ms == 0.0
+    assert CandidateTimes(held_ns=MS, tests_ns=2 * MS).overhead_ms == 0.0
 
 
 def test_looks_around_a_race_add_to_waits_and_tests_and_are_a_step_of_their_own() -> None:
-    check = Spent(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
+    check = CandidateTimes(queue_ns=5 * MS, held_ns=100 * MS, stage_ns=10 * MS)
     check.add(outcome(20 * MS, calls=20.0))
-    looks = Spent(queue_ns=3 * MS, held_ns=600 * MS, stage_ns=10 * MS)
+    looks = CandidateTimes(queue_ns=3 * MS, held_ns=600 * MS, stage_ns=10 * MS)
     looks.add(outcome(200 * MS, calls=200.0, start=50.0))
     steps = together(check.by_step(), looks.by_step())
     assert tuple(steps) == STEPS

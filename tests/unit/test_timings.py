@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from result_strategies import HOSTILE, run_results
 from rich.console import Console
 
-from codeflash_parallel.model.candidate import CandidateId, Origin
-from codeflash_parallel.model.evidence import TestCounts
-from codeflash_parallel.model.outcome import Code, Status, Verdict
-from codeflash_parallel.model.result import STEPS, CandidateResult, RunResult
-from codeflash_parallel.report.console import Detail, print_candidate, print_report
 from codeflash_parallel.report.markdown import markdown, timings_markdown
-from codeflash_parallel.report.timings import (
+from codeflash_parallel.report.terminal.console import Detail, print_candidate, print_report
+from codeflash_parallel.report.timing_table import (
     candidate_timings,
     footer,
     machinery_rows,
@@ -25,6 +21,10 @@ from codeflash_parallel.report.timings import (
     served_rows,
     timing_rows,
 )
+from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.check_evidence import TestCounts
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult
 
 relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0), strict=True))
@@ -33,7 +33,7 @@ SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0
 def checked(name: str, served: str = "F1", why: str = "", **more) -> CandidateResult:
     more.setdefault("timings_ms", SPENT)
     return CandidateResult(
-        id=CandidateId(name), origin=Origin.PATCH, status=Status.UNDECIDED, code=Code.NOT_RACED, reason="So.",
+        id=CandidateId(name), origin=CandidateOrigin.PATCH, status=CandidateStatus.UNDECIDED, code=Code.NOT_RACED, reason="So.",
         served=served, served_why=why, **more,
     )  # fmt: skip
 

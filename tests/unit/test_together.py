@@ -7,18 +7,18 @@ from math import log, log1p
 
 import pytest
 
-from codeflash_parallel.benchmark.attempts import confirmation_of
-from codeflash_parallel.benchmark.decide import Looks, Standing, look
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan, Work
-from codeflash_parallel.benchmark.raced import Raced
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Clock, Round
-from codeflash_parallel.benchmark.together import counting, may_run_together, without_line
-from codeflash_parallel.benchmark.tracks import Track, track
+from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round
+from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race_result import Raced
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of
+from codeflash_parallel.race.statistics.concurrent_calls import counting, may_run_together, without_line
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState, look
 
 MS = 1_000_000
 GB = 1 << 30
 ARMS = (BASELINE, "a")
-PLAN = RacePlan(groups=(Group(name="long", ns=300 * MS),))
+PLAN = RacePlan(groups=(CostGroup(name="long", ns=300 * MS),))
 
 
 def block(arm, cpu_ns, *, wall_ns=0, waited_ns=0):
@@ -39,7 +39,7 @@ def test_the_first_round_runs_one_arm_after_the_other():
     assert may_run_together([ALONE], ARMS, PLAN, GB)
 
 
-@pytest.mark.parametrize("work", [Work.TESTS, Work.COMMAND])
+@pytest.mark.parametrize("work", [WorkKind.TESTS, WorkKind.COMMAND])
 def test_what_may_share_a_port_or_a_folder_runs_alone(work):
     assert not may_run_together([ALONE], ARMS, replace(PLAN, work=work), GB)
 
@@ -81,7 +81,7 @@ def test_waiting_is_told_by_rounds_alone():
 
     found = track([alone, together, together], "a", PLAN)
 
-    assert found.clock is Clock.WALL
+    assert found.clock is DecidingClock.WALL
     assert found.total == pytest.approx([-log(2)])
     assert track([together], "a", PLAN).total == ()
 
@@ -95,7 +95,7 @@ def test_computing_is_told_by_rounds_together_as_long_as_they_last():
 
     assert track([ALONE, together], "a", PLAN).total == pytest.approx([log(3)])
     assert track([ALONE, together, ALONE], "a", PLAN).total == pytest.approx([log(1.5), log(3), log(1.5)])
-    assert counting([], Clock.CPU) == []
+    assert counting([], DecidingClock.CPU) == []
 
 
 def test_the_wall_clock_beside_does_not_count_the_time_in_line():
@@ -105,7 +105,7 @@ def test_the_wall_clock_beside_does_not_count_the_time_in_line():
         together=True,
     )
 
-    assert track([together], "a", PLAN, Clock.WALL).total == pytest.approx([log(1.5)])
+    assert track([together], "a", PLAN, DecidingClock.WALL).total == pytest.approx([log(1.5)])
     assert without_line(ALONE) is ALONE
 
 
@@ -119,7 +119,7 @@ def test_who_was_found_waiting_is_confirmed_alone_though_others_then_ran_togethe
         candidates=names,
         rounds=rounds,
         tracks={name: track(rounds, name, PLAN) for name in names},
-        looks=Looks(candidates=names),
+        looks=InterimState(candidates=names),
         out={},
         wall_ns=1,
         round_ns=1,
@@ -132,12 +132,14 @@ def test_who_was_found_waiting_is_confirmed_alone_though_others_then_ran_togethe
 
 
 def test_who_has_no_round_that_counts_is_cut_before_those_who_seem_to_be_faster():
-    known = Track(total=(log1p(PLAN.target),) * 6, groups=((log1p(PLAN.target),) * 6,), clock=Clock.CPU)
-    nothing = Track(total=(), groups=((),), clock=Clock.WALL)
+    known = ArmLogRatios(
+        total=(log1p(PLAN.target),) * 6, groups=((log1p(PLAN.target),) * 6,), clock=DecidingClock.CPU
+    )
+    nothing = ArmLogRatios(total=(), groups=((),), clock=DecidingClock.WALL)
     tracks = {"a": nothing, **dict.fromkeys("bcde", known)}
 
-    state = look(Looks(candidates=tuple(tracks)), tracks, PLAN)
+    state = look(InterimState(candidates=tuple(tracks)), tracks, PLAN)
 
-    assert state.standing("a") is Standing.BEHIND
+    assert state.standing("a") is ArmStanding.BEHIND
     assert state.living == tuple("bcde")
     assert not state.decided

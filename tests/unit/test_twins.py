@@ -10,18 +10,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from codeflash_parallel._guest import inputs, pickling, relations, twins
-from codeflash_parallel.benchmark.conduct import disagreeing
-from codeflash_parallel.benchmark.plan import BASELINE, Group, RacePlan
-from codeflash_parallel.benchmark.samples import Block, BlockKind, Round
-from codeflash_parallel.benchmark.tracks import track
+from codeflash_parallel._runner.input_generation import twin_inputs
+from codeflash_parallel._runner.inputs import call_relations
+from codeflash_parallel._runner.serialization import argument_pickler, call_files
+from codeflash_parallel.race.disqualification import disagreeing
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan
+from codeflash_parallel.race.statistics.log_ratios import track
 
 
 def changed(*calls, way=0, seed=0, words=frozenset()):
     """Return a twin of the last of some calls (args, kwargs), and the relation that it breaks."""
-    known = twins._freed(relations.infer(list(calls)))
+    known = twin_inputs._freed(call_relations.infer(list(calls)))
     made = SimpleNamespace(known=known, flags=set(known.places), words=words, way=way)
-    args, kwargs = twins._Change(made, Random(seed)).of(*calls[-1])
+    args, kwargs = twin_inputs._Change(made, Random(seed)).of(*calls[-1])
     return args, kwargs, known.broken(args, kwargs)
 
 
@@ -48,7 +50,7 @@ def test_shifted_numbers_keep_their_order_and_distances():
 
 
 def test_words_of_the_source_may_be_kept_and_the_others_change():
-    unknown = next(place for place, (level, _) in enumerate(twins._WAYS) if level == "unknown")
+    unknown = next(place for place, (level, _) in enumerate(twin_inputs._WAYS) if level == "unknown")
 
     (text,), _, _ = changed((("coding: spam",), {}), way=unknown, words=frozenset({"coding"}))
 
@@ -72,7 +74,7 @@ class Decoder:
         self.pattern = re.compile(b"--" + re.escape(boundary))
 
 
-@pytest.mark.parametrize("way", range(len(twins._WAYS)))
+@pytest.mark.parametrize("way", range(len(twin_inputs._WAYS)))
 def test_what_a_pattern_of_the_call_looks_for_stays(way):
     calls = [((Decoder(word),), {}) for word in (b"spam", b"e-g")]
 
@@ -84,7 +86,7 @@ def test_what_a_pattern_of_the_call_looks_for_stays(way):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_one_argument_may_stay_while_the_others_change(place):
-    way = next(number for number, (level, _) in enumerate(twins._WAYS) if level == place)
+    way = next(number for number, (level, _) in enumerate(twin_inputs._WAYS) if level == place)
 
     arguments, _, _ = changed((("H: spam", b"\0a"), {}), (("L: eggs", b"\0bc"), {}), way=way)
 
@@ -103,21 +105,21 @@ def test_what_always_has_one_value_stays():
     assert broken == ""
 
 
-PLAN = RacePlan(groups=(Group(name="a", ns=3, twins=((0,), (1,))), Group(name="b", ns=1)))
+PLAN = RacePlan(groups=(CostGroup(name="a", ns=3, twins=((0,), (1,))), CostGroup(name="b", ns=1)))
 
 
 def maker_and_seed(ns):
     """Return a maker of twins, and a call of two texts that takes so long, as far as is known."""
-    call = inputs.Call({"i": 3, "target": 0}, pickling.dumps((("some text", "of 2"), {}), 1_000))
-    known = relations.infer([(("some text", "of 2"), {}), (("another one", "by 5"), {})])
+    call = call_files.Call({"i": 3, "target": 0}, argument_pickler.dumps((("some text", "of 2"), {}), 1_000))
+    known = call_relations.infer([(("some text", "of 2"), {}), (("another one", "by 5"), {})])
     seed = SimpleNamespace(
         call=call, known=known, flags=set(), words=frozenset(), way=None, kind="returns int", ns=ns
     )
-    return twins._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {3: call}), seed
+    return twin_inputs._Maker({"root": "/", "targets": [], "modules": [], "seed": 1}, {3: call}), seed
 
 
 def arguments_of(twin):
-    return inputs.load(inputs.Call(*twin))[0]
+    return call_files.load(call_files.Call(*twin))[0]
 
 
 @pytest.mark.parametrize("first_ns", [10**9, 1_000_000])

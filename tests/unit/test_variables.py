@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.settings import Settings
-from codeflash_parallel.model.variables import (
+from codeflash_parallel.config.environment_allowlist import (
     mentioned,
     passed_names,
     requested_names,
@@ -16,6 +14,8 @@ from codeflash_parallel.model.variables import (
     why_not_pattern,
     withheld_names,
 )
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.result.errors import UsageError
 
 NAMES = ["PATH", "LC_ALL", "API_KEY", "API_URL", "HOME", "GIT_DIR", "TERM"]
 names = st.lists(st.sampled_from([*NAMES, "x", "PYTHONHASHSEED", "OMP_X"]) | st.text(max_size=5), max_size=8)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codeflash_parallel.behavior.outcomes import CallOutcome
-from codeflash_parallel.behavior.plan import CheckOutcome
-from codeflash_parallel.engine.watched import affordable, with_watched
-from codeflash_parallel.model.evidence import TestCounts, ValueCounts
-from codeflash_parallel.model.outcome import Code, Level
+from codeflash_parallel.check.check_plan import CheckOutcome
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.result.check_evidence import TestCounts, ValueCounts
+from codeflash_parallel.result.outcome_codes import Code, Level
+from codeflash_parallel.run.check_phase.watched_functions import affordable, with_watched
 
 CALL = CallOutcome(index=0, test="a", target=1, kind="return", digest="d", after="e", captured=True)
 PASSED = CheckOutcome(

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from codeflash_parallel._guest import capture, control, windows, wrappers
+from codeflash_parallel._runner.capture import call_recorder, function_wrappers, timing_windows
+from codeflash_parallel._runner.channel import arm_control
 
 CODE = """
 def depth(number):
@@ -29,16 +30,16 @@ class Announced:
         ours, theirs = socket.socketpair()
         self._socket = ours
         spec = {"root": "/project", "targets": [{"path": "m.py", "qualname": n} for n in ("depth", "steps")]}
-        self.announcer = windows.Announcer(spec, None)
+        self.announcer = timing_windows.CallAnnouncer(spec, None)
         self.module = types.ModuleType("codeflash_windows_m")
         self.module.__file__ = "/project/m.py"
         exec(CODE, vars(self.module))
         for number, name in enumerate(("depth", "steps")):
-            origin = capture.Origin(self.announcer, number, self.module.__name__, "outer")
-            wrapped = wrappers.wrap(self.announcer, origin, getattr(self.module, name))
+            origin = call_recorder.CallOrigin(self.announcer, number, self.module.__name__, "outer")
+            wrapped = function_wrappers.wrap(self.announcer, origin, getattr(self.module, name))
             setattr(self.module, name, wrapped)
         sys.modules[self.module.__name__] = self.module
-        self.announcer.bind(control.Control(theirs.detach()))
+        self.announcer.bind(arm_control.ArmControl(theirs.detach()))
         self._thread = threading.Thread(target=self._answer)
         self._thread.start()
 
@@ -91,13 +92,13 @@ def test_one_of_so_many_calls_is_announced_and_none_when_it_is_closed(announced:
 def test_empty_windows_tell_what_an_announcement_costs(announced: Announced) -> None:
     announced.announcer.open()
     announced.announcer.try_out()
-    assert announced.kinds == ["near", "in", "out"] * windows.EMPTY
+    assert announced.kinds == ["near", "in", "out"] * timing_windows.EMPTY
 
 
 def test_results_are_kept_by_lot_for_a_comparison(announced: Announced) -> None:
     announced.announcer.open()
-    for _ in range(windows.KEPT + 20):
+    for _ in range(timing_windows.KEPT + 20):
         announced.module.depth(0)
-    assert announced.announcer.kept == ["bare"] * windows.KEPT
+    assert announced.announcer.kept == ["bare"] * timing_windows.KEPT
     announced.announcer.open()
     assert announced.announcer.kept == []

@@ -8,19 +8,7 @@ from effort import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeflash_parallel.model.candidate import FileText, FileTexts, GitRef, PatchText, Replacement
-from codeflash_parallel.model.evidence import FailedTest, FirstDifference
-from codeflash_parallel.model.line_profile import LineProfile, LineTiming
-from codeflash_parallel.model.providers import (
-    Ancestor,
-    Answer,
-    RefinementKind,
-    RefinementRequest,
-    RepairRequest,
-)
-from codeflash_parallel.model.result import Speedup
-from codeflash_parallel.repair.answers import MAX_ANSWERS, MalformedAnswer, checked_answers
-from codeflash_parallel.repair.wire import (
+from codeflash_parallel.repair.protocol import (
     answers_document,
     read_answers,
     read_refinements,
@@ -28,6 +16,24 @@ from codeflash_parallel.repair.wire import (
     refinement_document,
     repair_document,
 )
+from codeflash_parallel.repair.provider_answers import MAX_ANSWERS, MalformedAnswer, checked_answers
+from codeflash_parallel.repair.provider_protocol import (
+    Ancestor,
+    Answer,
+    RefinementKind,
+    RefinementRequest,
+    RepairRequest,
+)
+from codeflash_parallel.result.candidate.candidate_model import (
+    FileText,
+    FileTexts,
+    GitRef,
+    PatchText,
+    Replacement,
+)
+from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
+from codeflash_parallel.result.line_profile import LineProfile, LineTiming
+from codeflash_parallel.result.result_model import Speedup
 
 texts = st.text(max_size=8)
 numbers = st.floats(0.1, 9)

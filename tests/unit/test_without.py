@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from test_rank import CONFIRM, PLAN, held
 
-from codeflash_parallel.benchmark.attempts import contenders
-from codeflash_parallel.benchmark.raced import Out, RaceFailed
-from codeflash_parallel.benchmark.rank import rank
-from codeflash_parallel.engine.race_phase import without
-from codeflash_parallel.model.outcome import Code, Status, Verdict
+from codeflash_parallel.race.race_result import Disqualification, RaceFailed
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import contenders
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.run.race_phase.race_coordinator import without
 
 TRUTH = {"fast": 1.5, "medium": 1.2, "same": 1.0}
-WRONG = Out(status=Status.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason="it differs")
+WRONG = Disqualification(
+    status=CandidateStatus.REJECTED, code=Code.DIFFERS_IN_CLEAN_PROCESS, reason="it differs"
+)
 
 
 def confirmed(races: list, confirmations: list) -> list:
@@ -28,9 +30,9 @@ def test_whoever_was_beaten_by_it_is_confirmed_in_its_place() -> None:
     ranking = rank(races, confirmed(races, confirmations), PLAN, {})
     assert (ranking.verdict, ranking.winner) == (Verdict.WINNER, "medium")
     assert {r.id: (r.status, r.code) for r in ranking.candidates} == {
-        "fast": (Status.REJECTED, Code.DIFFERS_IN_CLEAN_PROCESS),
-        "medium": (Status.WON, Code.OK),
-        "same": (Status.LOST, Code.NOT_FASTER),
+        "fast": (CandidateStatus.REJECTED, Code.DIFFERS_IN_CLEAN_PROCESS),
+        "medium": (CandidateStatus.WON, Code.OK),
+        "same": (CandidateStatus.LOST, Code.NOT_FASTER),
     }
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.service.channel import Channel
-from codeflash_parallel.service.worker import _Worker
+from codeflash_parallel.queue.worker.channel import WorkerChannel
+from codeflash_parallel.queue.worker.worker_process import _Worker
 
 
 @pytest.mark.anyio
 async def test_a_worker_that_waits_says_so_with_whatever_it_says(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        worker = _Worker(Channel(ours), tmp_path, ())
+        worker = _Worker(WorkerChannel(ours), tmp_path, ())
         worker._waits("something is timed on this machine")
         worker._tell("a check beside it has ended")
         worker._waits("")

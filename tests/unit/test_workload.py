@@ -7,19 +7,25 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.behavior.baseline import Baseline
-from codeflash_parallel.behavior.outcomes import CallOutcome
-from codeflash_parallel.benchmark.plan import Group, Work
-from codeflash_parallel.engine.race_terms import race_plan
-from codeflash_parallel.engine.workload import Workload, budget_ns, captured_calls, comparing, missing_twins
-from codeflash_parallel.model.settings import Compare, Settings
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.session.runner_outcomes import CallOutcome
+from codeflash_parallel.config.settings import ComparisonMode, Settings
+from codeflash_parallel.race.plan import CostGroup, WorkKind
+from codeflash_parallel.run.race_phase.race_terms import race_plan
+from codeflash_parallel.run.race_phase.workload import (
+    Workload,
+    budget_ns,
+    captured_calls,
+    comparing,
+    missing_twins,
+)
 
 SECOND = 1_000_000_000
 
 
-def workload(*costs_ns: int, work: Work = Work.CALLS) -> Workload:
+def workload(*costs_ns: int, work: WorkKind = WorkKind.CALLS) -> Workload:
     groups = tuple(
-        Group(name=f"g{n}", ns=ns, calls=(n, n + 1), tests=(f"t{n}",)) for n, ns in enumerate(costs_ns)
+        CostGroup(name=f"g{n}", ns=ns, calls=(n, n + 1), tests=(f"t{n}",)) for n, ns in enumerate(costs_ns)
     )
     return Workload(work=work, why="it is there", groups=groups)
 
@@ -48,9 +54,9 @@ def test_the_rules_are_those_of_the_settings() -> None:
     settings = Settings(
         confidence=0.95, min_speedup=0.03, indifference=0.04, max_regression=0.2, max_cpu_cost=3.0
     )
-    plan = race_plan(settings, workload(10, work=Work.COMMAND), 0)
+    plan = race_plan(settings, workload(10, work=WorkKind.COMMAND), 0)
     assert (plan.confidence, plan.min_speedup, plan.indifference) == (0.95, 0.03, 0.04)
-    assert (plan.max_regression, plan.max_cpu_cost, plan.work) == (0.2, 3.0, Work.COMMAND)
+    assert (plan.max_regression, plan.max_cpu_cost, plan.work) == (0.2, 3.0, WorkKind.COMMAND)
     assert plan.budget_ns == 45 * SECOND
 
 
@@ -80,20 +86,20 @@ def test_a_call_that_tests_repeat_is_timed_once_and_weighs_as_much_as_all() -> N
 @pytest.mark.parametrize(
     ("given", "work", "unsteady", "expected"),
     [
-        ({}, Work.CALLS, (), "rounded"),
-        ({"strict": True}, Work.CALLS, (), "values"),
-        ({"rtol": 1e-9}, Work.CALLS, (), "floatless"),
-        ({"compare": Compare.PASS_FAIL}, Work.CALLS, (), "returns"),
-        ({}, Work.CALLS, ("g0",), "alike"),
-        ({"compare": Compare.PASS_FAIL}, Work.CALLS, ("g0",), "returns"),
-        ({}, Work.COMMAND, ("g0",), "returns"),
-        ({}, Work.BENCHMARKS, ("t0",), "values"),
-        ({"accept": "judge.py::f"}, Work.CALLS, (), "judged"),
-        ({"accept": "judge.py::f"}, Work.BENCHMARKS, (), "returns"),
+        ({}, WorkKind.CALLS, (), "rounded"),
+        ({"strict": True}, WorkKind.CALLS, (), "values"),
+        ({"rtol": 1e-9}, WorkKind.CALLS, (), "floatless"),
+        ({"compare": ComparisonMode.PASS_FAIL}, WorkKind.CALLS, (), "returns"),
+        ({}, WorkKind.CALLS, ("g0",), "alike"),
+        ({"compare": ComparisonMode.PASS_FAIL}, WorkKind.CALLS, ("g0",), "returns"),
+        ({}, WorkKind.COMMAND, ("g0",), "returns"),
+        ({}, WorkKind.BENCHMARKS, ("t0",), "values"),
+        ({"accept": "judge.py::f"}, WorkKind.CALLS, (), "judged"),
+        ({"accept": "judge.py::f"}, WorkKind.BENCHMARKS, (), "returns"),
     ],
 )
 def test_values_are_compared_unless_nobody_wants_it_or_the_baseline_does_not_repeat_them(
-    given: dict[str, Any], work: Work, unsteady: tuple[str, ...], expected: str
+    given: dict[str, Any], work: WorkKind, unsteady: tuple[str, ...], expected: str
 ) -> None:
     timed = replace(workload(1, work=work), unsteady=unsteady)
     assert comparing(Settings(**given), timed) == {"compare": expected, "unsteady": unsteady}
@@ -102,17 +108,17 @@ def test_values_are_compared_unless_nobody_wants_it_or_the_baseline_does_not_rep
 @pytest.mark.parametrize(
     ("work", "costs_ns", "size"),
     [
-        (Work.CALLS, (1,), "2 captured calls"),
-        (Work.TESTS, (1,), "1 test"),
-        (Work.BENCHMARKS, (1, 2), "2 tests"),
-        (Work.COMMAND, (1,), "g0"),
+        (WorkKind.CALLS, (1,), "2 captured calls"),
+        (WorkKind.TESTS, (1,), "1 test"),
+        (WorkKind.BENCHMARKS, (1, 2), "2 tests"),
+        (WorkKind.COMMAND, (1,), "g0"),
     ],
 )
-def test_it_is_said_what_is_timed_and_why(work: Work, costs_ns: tuple[int, ...], size: str) -> None:
+def test_it_is_said_what_is_timed_and_why(work: WorkKind, costs_ns: tuple[int, ...], size: str) -> None:
     timed = workload(*costs_ns, work=work)
     assert timed.summary == f"workload {work.value}: {size}, because it is there"
     assert timed.sentence.startswith(f"{size}, because it is there")
-    assert ("--benchmark" in timed.sentence) == (work is not Work.COMMAND)
+    assert ("--benchmark" in timed.sentence) == (work is not WorkKind.COMMAND)
 
 
 def test_a_person_is_told_where_little_of_the_time_has_twins() -> None:

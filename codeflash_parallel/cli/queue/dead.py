@@ -6,10 +6,16 @@ import argparse
 from collections.abc import Sequence
 from typing import TextIO
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.queueing import add_common, daemon_of, open_queue, positive, view_of
-from codeflash_parallel.report.queue_document import JobView, queue_document
+from codeflash_parallel.cli.queue_support.command_base import (
+    add_common,
+    daemon_of,
+    open_queue,
+    positive,
+    view_of,
+)
+from codeflash_parallel.report.queue.json_document import JobView, queue_document
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +39,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _print(views: Sequence[JobView], stream: TextIO) -> None:
-    from codeflash_parallel.report.console import make_console
-    from codeflash_parallel.report.queue_board import print_dead
+    from codeflash_parallel.report.queue.job_table import print_dead
+    from codeflash_parallel.report.terminal.console import make_console
 
     print_dead(views, make_console(stream))

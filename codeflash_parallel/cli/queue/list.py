@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queue_views import Picture, show
-from codeflash_parallel.cli.queueing import add_common, add_filters, add_watch, open_queue, views_of
+from codeflash_parallel.cli.queue_support.command_base import (
+    add_common,
+    add_filters,
+    add_watch,
+    open_queue,
+    views_of,
+)
+from codeflash_parallel.cli.queue_support.live_view import QueueView, show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,5 +26,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, output: Output) -> int:
     """List jobs; with `--watch`, until a signal ends it."""
     with open_queue(args) as client:
-        show(args, output, client, lambda: Picture(views=views_of(client, args)))
+        show(args, output, client, lambda: QueueView(views=views_of(client, args)))
     return ExitCode.OK

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.options import add_settings
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queueing import open_queue
+from codeflash_parallel.cli.queue_support.command_base import open_queue
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

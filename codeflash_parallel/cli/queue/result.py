@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.exits import BY_FAMILY, ExitCode
+from codeflash_parallel.cli.exit_codes import BY_FAMILY, ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queueing import (
+from codeflash_parallel.cli.queue_support.command_base import (
     add_common,
     add_job,
     daemon_of,
@@ -17,11 +17,11 @@ from codeflash_parallel.cli.queueing import (
     view_of,
     write_jobs,
 )
-from codeflash_parallel.model.jobs import Job, JobState
-from codeflash_parallel.report.queue_words import OPEN, result_of
+from codeflash_parallel.queue.jobs import Job, JobState
+from codeflash_parallel.report.queue.phrases import OPEN, result_of
 
 if TYPE_CHECKING:
-    from codeflash_parallel.model.result import RunResult
+    from codeflash_parallel.result.result_model import RunResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +49,9 @@ def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool
     Raises:
         CodeflashParallelError: the error that is its result, or `JobEnded`: it ended without one.
     """
-    from codeflash_parallel.cli.evaluation import report
-    from codeflash_parallel.cli.run_exits import exit_code_of
-    from codeflash_parallel.evalqueue.outcomes import JobEnded, error_in
+    from codeflash_parallel.cli.run_support.evaluation import report
+    from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
+    from codeflash_parallel.queue.protocol.job_result import JobEnded, error_in
 
     if job.state != JobState.DONE:
         raise JobEnded(job)
@@ -67,14 +67,14 @@ def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool
 
 
 def _run_result(job: Job) -> RunResult:
-    from codeflash_parallel.engine.stored import stored_result
+    from codeflash_parallel.run.store.stored_result import stored_result
 
     return stored_result(dict(result_of(job)["document"]))
 
 
 def exit_code_of_job(job: Job) -> int:
     """Return how `queue result` would end for a job that is final."""
-    from codeflash_parallel.cli.run_exits import exit_code_of
+    from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
 
     if job.state != JobState.DONE:
         return ExitCode.UNFIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queue_acting import act_on_jobs, add_arguments
+from codeflash_parallel.cli.queue_support.job_actions import act_on_jobs, add_arguments
 
 __all__ = ["add_arguments", "run"]
 

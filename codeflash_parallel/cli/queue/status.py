@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queue_views import Picture, show
-from codeflash_parallel.cli.queueing import add_common, add_jobs, add_watch, open_queue, view_of
-from codeflash_parallel.model.jobs import JobState
+from codeflash_parallel.cli.queue_support.command_base import (
+    add_common,
+    add_jobs,
+    add_watch,
+    open_queue,
+    view_of,
+)
+from codeflash_parallel.cli.queue_support.live_view import QueueView, show
+from codeflash_parallel.queue.jobs import JobState
 
 if TYPE_CHECKING:
-    from codeflash_parallel.evalqueue.client import EvalQueueClient
+    from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 
 #: Jobs that the picture of the whole queue names.
 _ROWS = 20
@@ -32,9 +38,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _picture(client: EvalQueueClient, jobs: list[str]) -> Picture:
+def _picture(client: EvalQueueClient, jobs: list[str]) -> QueueView:
     if jobs:
-        return Picture(views=[view_of(client.status(job_id)) for job_id in jobs])
+        return QueueView(views=[view_of(client.status(job_id)) for job_id in jobs])
     running = client.list(states=(JobState.RUNNING,), limit=_ROWS)
     views = [view_of(client.status(job.job_id)) for job in running]
-    return Picture(views=views, health=client.health())
+    return QueueView(views=views, health=client.health())

@@ -8,13 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from codeflash_parallel.candidates.input.sources import read_submissions
 from codeflash_parallel.cli import options
-from codeflash_parallel.cli.candidates import read_submissions
-from codeflash_parallel.cli.config import read_settings
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.cli.project_file import find_table
-from codeflash_parallel.cli.queueing import (
+from codeflash_parallel.cli.queue_support.command_base import (
     add_common,
     daemon_of,
     jobs_words,
@@ -25,12 +23,14 @@ from codeflash_parallel.cli.queueing import (
     view_of,
     write_jobs,
 )
-from codeflash_parallel.cli.setting_sources import Tables
-from codeflash_parallel.model.candidate import Submission
-from codeflash_parallel.model.errors import UsageError
-from codeflash_parallel.model.jobs import Budget, JobKind, JobRequest, JobState, Priority
-from codeflash_parallel.model.settings import SETTING_NAMES
-from codeflash_parallel.report.queue_document import JobView, Newness
+from codeflash_parallel.config.pyproject import find_table
+from codeflash_parallel.config.settings import SETTING_NAMES
+from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.sources import Tables
+from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
+from codeflash_parallel.report.queue.json_document import JobView, Newness
+from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.errors import UsageError
 
 #: Settings that say where the queue is, or that it is used.
 NOT_OF_A_JOB = frozenset({"executor", "queue_dir", *options.SHARED})
@@ -127,8 +127,8 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
 
 
 def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables: Tables) -> JobRequest:
-    from codeflash_parallel.engine.hopeless import Hopeless
-    from codeflash_parallel.engine.submitting import job_request
+    from codeflash_parallel.queue.submission.applicability import InapplicableJob
+    from codeflash_parallel.queue.submission.job_builder import job_request
 
     return job_request(
         JobKind(args.kind),
@@ -141,7 +141,7 @@ def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables
         command=_command(args),
         start_after_s=args.start_after,
         budget=Budget(cpu_s=args.budget_cpu, jobs=args.budget_jobs, wall_s=args.budget_wall),
-        hopeless=Hopeless.REFUSED,
+        hopeless=InapplicableJob.REFUSED,
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from codeflash_parallel.cli.exits import ExitCode
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queueing import add_common, daemon_of, open_queue, write_jobs
+from codeflash_parallel.cli.queue_support.command_base import add_common, daemon_of, open_queue, write_jobs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import time
 
-from codeflash_parallel.cli.exits import ExitCode
-from codeflash_parallel.cli.interrupts import handling_signals
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
-from codeflash_parallel.cli.queueing import (
+from codeflash_parallel.cli.queue_support.command_base import (
     add_common,
     add_jobs,
     daemon_of,
@@ -19,8 +18,9 @@ from codeflash_parallel.cli.queueing import (
     view_of,
     write_jobs,
 )
-from codeflash_parallel.report.queue_document import JobView
-from codeflash_parallel.report.queue_words import OPEN
+from codeflash_parallel.cli.signals import handling_signals
+from codeflash_parallel.report.queue.json_document import JobView
+from codeflash_parallel.report.queue.phrases import OPEN
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,215 @@
+"""Work of an arm that the user names: a callable without arguments, or a command."""
+
+import hashlib
+import inspect
+import os
+import shutil
+import sys
+import time
+import types
+
+from ..channel.record_channel import line_of
+from ..replay.call_replay import seed_everything
+from ..replay.target_functions import LazyResolver
+from ..serialization import call_files
+from ..session import RunnerFailure
+from ..values.type_handlers import MAX_ITEMS
+from . import call_workload
+
+#: Name of the module that holds the user's callable; a candidate's module of the same name is not meant.
+_MODULE = "codeflash_benchmark"
+
+#: How much of what a failing command said is kept.
+_SAID_CHARS = 300
+
+
+class CallableWork:
+    """One group: a callable of the user's, from the snapshot's text of its file.
+
+    Args:
+        spec: the guest's; `callable` has `path` (relative to the root), `name` and `source`.
+    """
+
+    skipped = {}  # noqa: RUF012 - nothing is left out, of any of them
+    sizes = (1,)
+
+    def __init__(self, spec):
+        if os.path.exists(spec.get("inputs", "")):
+            call_files.install_places(spec)
+        self._seed = spec.get("seed", 0)
+        self._compare = spec.get("compare", call_workload.VALUES)
+        self._settler = LazyResolver()
+        self._function = load_callable(spec, "benchmark", _MODULE)
+        self._waits = _is_async(self._function)
+
+    def prepare(self, group, calls, start):  # noqa: ARG002 - there is one group with one input
+        """Return a batch of so many calls."""
+        entries = [(self._function, (), {}, MAX_ITEMS)] * calls
+        if self._waits:
+            self._settler.open_loop()
+        seed_everything(self._seed)
+        settler, waits, compare = self._settler, self._waits, self._compare
+        return CallableBatch(
+            call_workload.batch_of(entries, 1, (calls,), settler, waits=waits, compare=compare)
+        )
+
+    def close(self):
+        """Let go of the event loop."""
+        self._settler.close()
+
+
+def load_callable(spec, where, module_name):
+    """Return a callable that the user names, from the snapshot's text of its file: `spec["callable"]`.
+
+    Args:
+        where: which part of the guest has failed where that fails.
+        module_name: of the module that holds it.
+
+    Raises:
+        GuestFailure: the text raises, or holds no such callable.
+    """
+    given = spec["callable"]
+    file = os.path.join(spec["root"], given["path"])
+    # As an interpreter does that is given a script.
+    sys.path.insert(0, os.path.dirname(file))
+    module = sys.modules[module_name] = types.ModuleType(module_name)
+    module.__file__ = file
+    try:
+        exec(compile(given["source"], file, "exec", dont_inherit=True), vars(module))
+    except BaseException as error:
+        message = "%s cannot be imported (%s: %s)" % (given["path"], type(error).__name__, error)
+        raise RunnerFailure(where, message) from error
+    found = getattr(module, given["name"], None)
+    if not callable(found):
+        raise RunnerFailure(where, "%s::%s is no callable" % (given["path"], given["name"]))
+    return found
+
+
+def _is_async(function):
+    """Return whether a callable gives something to be awaited."""
+    call = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+class CallableBatch:
+    """Calls of the user's callable; says what it raises, which the user wants to know."""
+
+    def __init__(self, batch):
+        self._batch = batch
+        self.run = batch.run
+
+    def check(self):
+        """Return what the batch's check says, and what was raised, in words."""
+        checked = self._batch.check()
+        for error in self._batch.raised():
+            checked["said"] = ("it raises %s: %s" % (type(error).__name__, error))[:_SAID_CHARS]
+        return checked
+
+
+class CommandWork:
+    """One group: a command of the user's, each time in a new process.
+
+    Args:
+        spec: the guest's; `command` is a list of words.
+    """
+
+    skipped = {}  # noqa: RUF012 - nothing is left out, of any of them
+    sizes = (1,)
+
+    def __init__(self, spec):
+        # "python" is the project's interpreter, as it is for the tests.
+        folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+        self._compare = spec.get("compare", call_workload.VALUES)
+        self._environment = dict(os.environ, PATH=os.pathsep.join(folders))
+        first, *others = spec["command"]
+        self._argv = [shutil.which(first, path=self._environment["PATH"]) or first, *others]
+
+    def prepare(self, group, calls, start):  # noqa: ARG002 - there is one group with one input
+        """Return a batch of so many runs."""
+        return CommandBatch(self._argv, self._environment, calls, self._compare)
+
+    def close(self):
+        """Do nothing: every run has ended."""
+
+
+class CommandBatch:
+    """Some runs of a command, one after the other.
+
+    Attributes:
+        spent_ns: CPU time of the runs and of the processes that they waited for, as `wait4` has it.
+        queued_ns: how long the runs themselves waited for a core.
+    """
+
+    def __init__(self, argv, environment, times, compare=call_workload.VALUES):
+        self._argv, self._environment, self._times = argv, environment, times
+        self._compare = compare
+        # Files in memory: whoever writes to them waits for nobody, and they are read after the clock.
+        self._output = os.memfd_create("stdout") if times else -1
+        self._errors = os.memfd_create("stderr") if times else -1
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._statuses = []
+        self.spent_ns = self.queued_ns = 0
+
+    def run(self):
+        """Run the command: this is what is timed."""
+        actions = [
+            (os.POSIX_SPAWN_DUP2, self._nothing, 0),
+            (os.POSIX_SPAWN_DUP2, self._output, 1),
+            (os.POSIX_SPAWN_DUP2, self._errors, 2),
+        ]
+        for _ in range(self._times):
+            # The last run's output is the one that is compared, together with every run's status.
+            os.ftruncate(self._output, 0)
+            os.lseek(self._output, 0, os.SEEK_SET)
+            self._statuses.append(self._run_once(actions))
+
+    def _run_once(self, actions):
+        try:
+            pid = os.posix_spawn(self._argv[0], self._argv, self._environment, file_actions=actions)
+        except OSError as error:
+            os.write(self._errors, str(error).encode())
+            return 127  # a shell's status of a command that it does not find
+        # A dead process keeps its accounts until it is reaped; only they tell how long it waited for a core.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        self.queued_ns += _queued_ns(pid)
+        _, status, usage = os.wait4(pid, 0)
+        self.spent_ns += int((usage.ru_utime + usage.ru_stime) * 1e9)
+        return os.waitstatus_to_exitcode(status)
+
+    def check(self):
+        """Return a digest of the exit statuses and, where values are compared, of the last run's output."""
+        started = time.process_time_ns()
+        digest = hashlib.sha256(repr(sorted(set(self._statuses))).encode())
+        if self._statuses and self._compare == call_workload.VALUES:
+            digest.update(_read(self._output))
+        failed = [status for status in self._statuses if status]
+        checked = {"digest": digest.hexdigest(), "raised": bool(failed), "inputs": min(self._times, 1)}
+        if failed:
+            checked["said"] = self._why(failed[0])
+        self._close()
+        return dict(checked, ns=time.process_time_ns() - started)
+
+    def done(self):
+        """Return what is said when the runs are done."""
+        return line_of("done", children_ns=self.spent_ns, queued_ns=self.queued_ns)
+
+    def _why(self, status):
+        lines = _read(self._errors).decode("utf-8", "replace").strip().splitlines()
+        return ("it ends with status %d: %s" % (status, lines[-1] if lines else ""))[:_SAID_CHARS]
+
+    def _close(self):
+        for descriptor in (self._output, self._errors, self._nothing):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _queued_ns(pid):
+    try:
+        with open("/proc/%d/schedstat" % pid) as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0  # the kernel does not say
+
+
+def _read(descriptor):
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)

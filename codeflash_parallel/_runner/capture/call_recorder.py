@@ -1,0 +1,288 @@
+"""Record the outermost calls of targets: counts of all of them, outcomes and inputs of a sample.
+
+A call is *outermost* when no other target call is running in its thread or task, so that a recursive target
+that is rewritten as a loop looks the same.
+"""
+
+import itertools
+import os
+import sys
+import threading
+from _thread import get_ident
+from contextvars import ContextVar
+from hashlib import blake2b
+from time import perf_counter_ns
+
+from ..imports import instrumentation
+from ..paths import path_relocation
+from ..serialization import argument_pickler, call_files
+from ..values.type_handlers import REFUSE
+from ..values.value_digests import observe_raise, observe_return
+from ..values.value_text import render, render_arguments
+from . import generator_trace
+from .reservoir_sample import Reservoir
+
+#: Longest text of a reason, in characters.
+_MAX_WHY = 300
+#: The main thread.
+_MAIN = threading.main_thread().ident
+
+
+def install(spec, channel, guard, kind=None):
+    """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
+    from . import function_wrappers
+
+    path_relocation.settle(spec)
+    recorder = (kind or CallRecorder)(spec, channel)
+
+    def hook(via):
+        return lambda target, module: function_wrappers.decorator(
+            recorder, CallOrigin(recorder, target, module, via)
+        )
+
+    guard.proof.instrument = instrumentation.wrapping(spec, channel, hook("outer"), hook("inner"))
+    # A wrapper adds a frame to each call of a recursive target.
+    sys.setrecursionlimit(2 * sys.getrecursionlimit())
+    return recorder
+
+
+class CallOrigin:
+    """Where calls come from: a target as one module defines it."""
+
+    def __init__(self, recorder, target, module, via, shape="function"):
+        self.target, self.module, self.via, self.shape = target, module, via, shape
+        self.tally = recorder.tallies[target]
+        #: The object that an ``__init__`` gets is not made yet; often it cannot be pickled.
+        self.is_init = recorder.names[target].rpartition(".")[2] == "__init__"
+
+    def shaped(self, recorder, shape):
+        """Return the same origin for another shape of function."""
+        return CallOrigin(recorder, self.target, self.module, self.via, shape)
+
+
+class CallTally:
+    """The calls of one target: how many there were, and the sample that is kept."""
+
+    def __init__(self, capacity, seed):
+        self.reservoir = Reservoir(capacity, seed)
+        #: Numbers calls; `next` on it is atomic, which ``+= 1`` is not.
+        self.ticket = itertools.count()
+        self.base = 0
+
+    def count(self):
+        """Return how many calls there were."""
+        # A counter can be read only through its text without moving it.
+        return int(repr(self.ticket)[len("count(") : -1])
+
+
+class Call:
+    """One sampled call. `fields` stays None while it runs; `items`: how many a test read of a generator."""
+
+    __slots__ = ("args", "blob", "fields", "items", "ns", "order", "origin", "test", "thread", "why")
+
+    def __init__(self, origin, test, order):
+        self.origin, self.test, self.order = origin, test, order
+        self.thread = get_ident() != _MAIN
+        self.blob = self.fields = self.items = None
+        self.args = self.why = ""
+        self.ns = 0
+
+
+class ActiveCallMark:
+    """Says in a context whether the call of an asynchronous target that set it is still running."""
+
+    __slots__ = ("open",)
+
+    def __init__(self):
+        self.open = True
+
+
+class CallRecorder:
+    """Gathers counts and calls in memory; `finish` writes them."""
+
+    def __init__(self, spec, channel):
+        budget, targets = spec.get("budget", {}), spec.get("targets", ())
+        calls = budget.get("calls", 2000)
+        capacity = max(calls // max(1, len(targets)), min(calls, 1))
+        seed = spec.get("seed", 0)
+        self.tallies = [CallTally(capacity, "%s %s" % (seed, number)) for number, _ in enumerate(targets)]
+        self.names = [target["qualname"] for target in targets]
+        self.busy = set()
+        self.mark = ContextVar("codeflash_mark", default=None)
+        #: Set by the first wrapper of an asynchronous target: only then do others look at `mark`.
+        self.watches_tasks = [False]
+        #: Generators of targets that were not exhausted yet.
+        self.unfinished = set()
+        self._root = spec["root"]
+        self._functions = [(os.path.join(spec["root"], one["path"]), one["qualname"]) for one in targets]
+        self._inputs = spec.get("inputs") if spec.get("wrap") == "capture" else None
+        self._bytes, self._used = budget.get("bytes", 1 << 26), 0
+        self._left_ns = int(budget.get("seconds", 5.0) * 1e9)
+        self._reserved_ns = self._left_ns // 2
+        #: The tests' own time allows so much more; since when, and what recording has cost since then.
+        self._share = budget.get("share", 0.0)
+        self._since_ns, self._spent_ns = perf_counter_ns(), 0
+        #: With less than a hundredth left, tests that come now are only counted.
+        self._least_ns = self._left_ns // 100
+        self._channel = channel
+        self._test = ""
+        self._counts = {}
+        self._orders = itertools.count()
+
+    def inside(self):
+        """Say whether this task is in a call of an asynchronous target."""
+        mark = self.mark.get()
+        return mark is not None and mark.open
+
+    def set_test(self, test):
+        """Attribute the calls from now on to another test; "" is import and collection."""
+        for number, tally in enumerate(self.tallies):
+            count = tally.count()
+            if count > tally.base:
+                key = (self._test, number)
+                self._counts[key] = self._counts.get(key, 0) + count - tally.base
+                tally.base = count
+        self._earn()
+        self._test = test
+        self._reserved_ns = self._left_ns // 2
+        if self._left_ns > self._least_ns:
+            for tally in self.tallies:
+                tally.reservoir.resume()
+
+    def _earn(self):
+        """Allow recording to cost more, by the time that a test which ends has taken itself."""
+        now = perf_counter_ns()
+        if self._test:
+            self._left_ns += max(0, int(self._share * (now - self._since_ns - self._spent_ns)))
+        self._since_ns, self._spent_ns = now, 0
+
+    def calls(self):
+        """Return how many calls there were."""
+        return sum(tally.count() for tally in self.tallies)
+
+    def begin(self, origin, number, args, kwargs):
+        """Return a call to be recorded, its inputs kept; None when it was not its turn."""
+        started = perf_counter_ns()
+        call = Call(origin, self._test, next(self._orders))
+        if not origin.tally.reservoir.admit(number, call):
+            return None
+        call.args = render_arguments(args, kwargs)
+        if self._inputs:
+            self._keep(call, args, kwargs)
+        self.spend(started)
+        return call
+
+    def trace(self, call, args, kwargs):
+        """Return what records the items of a generator."""
+        return generator_trace.GeneratorTrace(self, call, args, kwargs)
+
+    def _keep(self, call, args, kwargs):
+        if call.origin.is_init and args:
+            args = (argument_pickler.UninitializedObject(type(args[0])), *args[1:])
+        try:
+            call.blob = argument_pickler.dumps((args, kwargs), self._room(), self._functions)
+        except argument_pickler.PickleSizeExceeded:
+            call.why = "the budget of bytes is spent"
+        except Exception as error:  # the project's own __reduce__ and __getstate__ run here
+            call.why = ("cannot be pickled: %s: %s" % (type(error).__name__, render(error)))[:_MAX_WHY]
+        else:
+            self._used += len(call.blob)
+
+    def _room(self):
+        """Return how many bytes are left."""
+        if self._used >= self._bytes // 2:
+            # Calls that were replaced in the sample have given theirs back.
+            self._used = sum(len(call.blob or b"") for call in self._kept())
+        return self._bytes - self._used
+
+    def _kept(self):
+        return [call for tally in self.tallies for call in list(tally.reservoir.kept)]
+
+    def returned(self, call, ns, value, args, kwargs):
+        """Record that a call has returned."""
+        self._end(call, ns, observe_return, value, args, kwargs)
+
+    def raised(self, call, ns, error, args, kwargs):
+        """Record that a call has raised."""
+        self._end(call, ns, observe_raise, error, args, kwargs)
+
+    def _end(self, call, ns, observe, outcome, args, kwargs):
+        started = perf_counter_ns()
+        call.ns = ns
+        # Iterators are refused: the test still needs what they hold.
+        call.fields = observe(outcome, args, kwargs, REFUSE)
+        self.spend(started)
+
+    def spend(self, started):
+        """Charge the time since `started` to the budget; say whether any is left (else calls are counted).
+
+        A test gets half of what is left: one that is costly to record must not take all from the others.
+        """
+        spent_ns = perf_counter_ns() - started
+        self._spent_ns += spent_ns
+        self._left_ns -= spent_ns
+        if self._left_ns >= self._reserved_ns:
+            return True
+        for tally in self.tallies:
+            tally.reservoir.pause()
+        return False
+
+    def finish(self):
+        """Write what was gathered: counts, calls in their order, and the inputs file."""
+        self.set_test("")
+        for tally in self.tallies:
+            tally.reservoir.close()
+        for trace in list(self.unfinished):
+            trace.close()
+        for (test, target), calls in self._counts.items():
+            self._channel.write("executed", id=test, target=target, calls=calls)
+        kept = sorted(self._kept(), key=lambda call: call.order)
+        self._write_calls([call for call in kept if call.fields is not None])
+
+    def _write_calls(self, calls):
+        if not self._inputs:
+            for index, call in enumerate(calls):
+                self._write_call(index, call)
+            return
+        # Not by our number: guests in namespaces of their own all have the same one.
+        draft = "%s.%s" % (self._inputs, os.urandom(8).hex())
+        with open(draft, "wb") as file:
+            for index, call in enumerate(calls):
+                self._write_call(index, call)
+                if call.blob is not None:
+                    call_files.write_call(file, meta_of(index, call), call.blob)
+            call_files.write_modules(file, self._root)
+        os.replace(draft, self._inputs)
+
+    def _write_call(self, index, call):
+        fields = dict(call.fields)
+        unencodable = fields.pop("unencodable", "")
+        if unencodable:
+            self._channel.write("unencodable", i=index, why=unencodable)
+        fields.update(i=index, test=call.test, target=call.origin.target, args=call.args)
+        fields.update(captured=call.blob is not None, inputs=inputs_digest(call))
+        self._channel.write("call", why=call.why, ns=call.ns, thread=call.thread, **fields)
+
+
+def inputs_digest(call):
+    """Return a digest of all that a replay of a call depends on; empty when its inputs are not kept."""
+    if call.blob is None:
+        return ""
+    head = "%s %s %s\n" % (call.origin.via, call.origin.module, call.items)
+    return blake2b(head.encode() + call.blob, digest_size=16).hexdigest()
+
+
+def meta_of(index, call):
+    """Return the head of a captured call in the inputs file."""
+    origin = call.origin
+    read = {} if call.items is None else {"items": call.items}
+    return {
+        **read,
+        "i": index,
+        "target": origin.target,
+        "test": call.test,
+        "via": origin.via,
+        "shape": origin.shape,
+        "module": origin.module,
+        "ns": call.ns,
+    }

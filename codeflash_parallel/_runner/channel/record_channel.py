@@ -1,0 +1,132 @@
+"""The record channel: one JSON object a line, on a descriptor of its own that the tests never see."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+from json import dumps
+from os import write
+
+#: Below this, tests that count or close "all" their descriptors would meet ours.
+_HIGH_FD = 200
+
+
+class RecordChannel:
+    """Writes records. `write("phase", id=..., outcome=...)` gives ``{"t": "phase", "id": ..., ...}``.
+
+    Forked children get a silent channel: what a test's own child does is no record of ours.
+    """
+
+    def __init__(self, fd):
+        self._fd = move_high(fd)
+        self._lock = threading.Lock()
+        self._kept = None
+        self._served = ""
+        self._seal = None
+        self._is_followed = False
+        os.register_at_fork(after_in_child=self._silence)
+
+    def fileno(self):
+        """Return the descriptor."""
+        return self._fd
+
+    def seal_with(self, key):
+        """Have the end record prove, from now on, that all lines before it are this channel's own.
+
+        Args:
+            key: of this run alone; empty: nothing is sealed.
+        """
+        self._seal = hashlib.blake2b(key=key, digest_size=16) if key else None
+
+    def end(self, status):
+        """Write the last record."""
+        with self._lock:
+            sealed = {} if self._seal is None else {"seal": self._seal.hexdigest()}
+        self.write("end", status=status, **sealed)
+
+    @contextlib.contextmanager
+    def through_forks(self):
+        """Stay open in children that are forked meanwhile: they go on with this guest's work."""
+        self._is_followed = True
+        try:
+            yield
+        finally:
+            self._is_followed = False
+
+    def keep(self):
+        """Keep, from now on, all records for the forks of this process that are going to be guests."""
+        self._kept = []
+
+    def adopt(self, fd, point, *, keeps):
+        """Write to another descriptor in a fork, first of all what the template has recorded.
+
+        Args:
+            point: where the template stands.
+            keeps: this fork becomes a template as well.
+        """
+        kept, self._kept = self._kept, [] if keeps else None
+        self._fd, self._served = move_high(fd), point
+        for t, fields in kept:
+            if t != "timing":  # the template's times are not ours
+                self.write(t, **(dict(fields, pid=os.getpid()) if t == "hello" else fields))
+
+    def write(self, t, **fields):
+        """Write one record, whole, before returning; nothing when this process is a forked child."""
+        if self._kept is not None:
+            self._kept.append((t, fields))
+        data = line_of(t, **fields)
+        if t == "hello" and self._served:
+            data += line_of("served", point=self._served)
+        self.write_line(data)
+
+    def write_line(self, data):
+        """Write a line that was made beforehand."""
+        with self._lock:
+            if self._seal is not None:
+                self._seal.update(data)
+            self._write_all(data)
+
+    def _write_all(self, data):
+        while data and self._fd >= 0:
+            data = data[write(self._fd, data) :]
+
+    def _silence(self):
+        self._lock = threading.Lock()
+        if self._fd >= 0 and not self._is_followed:
+            fd, self._fd = self._fd, -1
+            # A test that has closed every descriptor before us had the same wish.
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+def line_of(t, **fields):
+    """Return a record as a line."""
+    return dumps({"t": t, **fields}).encode() + b"\n"
+
+
+class RecordBuffer:
+    """Keeps records for a carrier that can only bring them home at the end (an xdist worker)."""
+
+    def __init__(self):
+        self.records = []
+
+    def write(self, t, **fields):
+        """Keep one record."""
+        self.records.append({"t": t, **fields})
+
+
+def move_high(fd):
+    """Return a copy of a descriptor, out of the way and not inherited; the original is closed."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = soft - 16 if soft != resource.RLIM_INFINITY else _HIGH_FD
+    try:
+        copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, min(_HIGH_FD, highest)))
+    except OSError:
+        # Another number will do as well, as long as it is not inherited.
+        os.set_inheritable(fd, False)
+        return fd
+    os.close(fd)
+    return copy

@@ -1,0 +1,179 @@
+"""Whether a process can be forked so that the fork is like a process that came here by itself.
+
+Memory is copied; threads, timers, shared pages and what lies behind sockets and pipes are not. Each finding
+is one clause, which the evaluator shows as the reason for a slower way.
+"""
+
+import os
+import signal
+import stat
+import sys
+import threading
+
+from ..process import audit_hook, process_fork
+from ..process.subprocess_watch import STARTS, is_tool
+
+#: Folders below the private one that are emptied between candidates. Those for caches are not among them:
+#: whoever has filled one (matplotlib does while it is imported) expects it to be empty some day.
+_FOLDERS = ("home", "tmp", "run", "data", "state", "basetemp")
+
+_WHEN = {
+    "F0": "before anything of the project is imported",
+    "F1": "before the target is imported",
+    "F2": "before the first test runs",
+}
+
+
+class ForkSafety:
+    """What the process was like at its start; `complaint` compares."""
+
+    def __init__(self, private):
+        self._private = private
+        self._ours = set()
+        self._handlers = handlers()
+        self._files = frozenset(self._made())
+
+    def ours(self, *numbers):
+        """Note descriptors that the evaluator has given us, or had the launcher give us."""
+        self._ours.update(map(process_fork.identity, numbers))
+
+    def complaint(self, point, seen):
+        """Return why this process is not fit to be forked at a point, as one clause; "" when it is.
+
+        Args:
+            seen: what a `EarlyReadWatch` has found.
+        """
+        for finding in (*self._findings(), seen):
+            if finding:
+                what, _, detail = finding.partition(": ")
+                return "%s %s%s" % (what, _WHEN[point], ": " + detail if detail else "")
+        return ""
+
+    def _findings(self):
+        yield _thread()
+        yield _child()
+        yield _timer()
+        yield _loop()
+        yield from map(self._descriptor, process_fork.open_numbers())
+        yield _shared_memory()
+        yield self._handler()
+        yield self._file()
+
+    def _descriptor(self, number):
+        if process_fork.identity(number) in self._ours:
+            return ""
+        mode, place = os.fstat(number).st_mode, os.readlink("/proc/self/fd/%d" % number)
+        if stat.S_ISSOCK(mode):
+            return "a socket is opened"
+        if stat.S_ISFIFO(mode):
+            return "a pipe is opened"
+        if place.startswith("anon_inode:"):
+            return "a descriptor that forks would share is opened: " + place.partition(":")[2].strip("[]")
+        if stat.S_ISREG(mode) and os.fstat(number).st_nlink and process_fork.is_writable(number):
+            return "a file is opened for writing: " + place
+        return ""
+
+    def _handler(self):
+        for number, handler in handlers().items():
+            if handler != self._handlers.get(number):
+                return "a signal's handler is changed: " + signal.Signals(number).name
+        return ""
+
+    def _file(self):
+        for path in self._made():
+            if path not in self._files:
+                return "a temporary file is made: " + os.path.relpath(path, self._private)
+        return ""
+
+    def _made(self):
+        for name in _FOLDERS:
+            for folder, folders, files in os.walk(os.path.join(self._private, name)):
+                for entry in folders + files:
+                    yield os.path.join(folder, entry)
+
+
+class EarlyReadWatch:
+    """Notes whether anybody has looked at files that candidates change, before they are imported.
+
+    A process that was started meanwhile may have done so, too.
+
+    Args:
+        changing: says of a path whether candidates change it.
+    """
+
+    def __init__(self, changing):
+        self.finding = ""
+        self.is_on = False
+        self._changing = changing
+        self._among_project = False
+        audit_hook.listen(["open", *STARTS], self._hear)
+
+    def enter_project(self):
+        """Note that code of the project runs from now on: what plugins have started is not its doing."""
+        self._among_project = True
+
+    def _hear(self, event, args):
+        if not self.is_on or self.finding:
+            return
+        if event == "open":
+            self._opened(args[0])
+        elif event in STARTS and self._among_project and not is_tool(event, args):
+            program = os.path.basename(os.fsdecode(args[0])) if event == "subprocess.Popen" else event
+            self.finding = "a process is started: " + program
+
+    def _opened(self, name):
+        if isinstance(name, int) or not os.fspath(name).endswith(_SOURCE[type(os.fspath(name))]):
+            return
+        path = os.path.realpath(os.fsdecode(name))
+        if self._changing(path):
+            self.finding = "a file that candidates change is read: " + os.path.basename(path)
+
+
+_SOURCE = {str: ".py", bytes: b".py"}
+
+
+def _thread():
+    tasks = os.listdir("/proc/self/task")
+    if len(tasks) == 1:
+        return ""
+    names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    return "a thread is started: " + (names[0] if names else "one of a library")
+
+
+def _child():
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return ""
+    return "a child process is started"
+
+
+def _timer():
+    timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    if any(any(signal.getitimer(timer)) for timer in timers):
+        return "a timer is set"
+    try:
+        with open("/proc/self/timers") as file:
+            return "a timer is set" if file.read().strip() else ""
+    except OSError:
+        return ""  # a kernel without that list
+
+
+def _loop():
+    asyncio = sys.modules.get("asyncio.events")
+    running = asyncio is not None and asyncio._get_running_loop() is not None
+    return "an event loop is running" if running else ""
+
+
+def _shared_memory():
+    with open("/proc/self/maps") as file:
+        for line in file:
+            permissions = line.split(None, 2)[1]
+            if permissions[1] == "w" and permissions[3] == "s":
+                return "memory is shared with other processes"
+    return ""
+
+
+def handlers():
+    """Return the handlers of all signals, those of C included as None."""
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}

@@ -1,0 +1,162 @@
+"""Run a pytest session as the evaluator wants it, and report it record by record."""
+
+import contextlib
+import gc
+import sys
+import threading
+import time
+
+from ..imports import bytecode_cache, import_guard
+from ..process import current_template
+from ..session import RunnerFailure
+
+#: Exit status of pytest when it failed by itself (``ExitCode.INTERNAL_ERROR``).
+_INTERNAL_ERROR = 3
+
+
+def run_session(spec, channel, runtestloop=None):
+    """Run pytest in this process and return its exit status.
+
+    Args:
+        spec: the guest's spec.
+        channel: where records go.
+        runtestloop: called with the session instead of running its tests.
+
+    Raises:
+        GuestFailure: this interpreter has no pytest.
+    """
+    if spec.get("wrap") == "capture":
+        # Inputs are written by one process.
+        spec["workers"] = 0
+    guard = import_guard.install(spec, channel)
+    recording = TargetRecording(spec, channel, guard)
+    with _nothing_is_garbage():
+        pytest = _import_pytest(channel)
+        from ..integrity import pytest_functions
+        from . import output_suppression, session_plugin
+
+        bytecode_cache.restrict_rewriter(guard.allows_bytecode)
+        known = pytest_functions.PytestIntegrity(guard.places, channel)
+
+    plugin = session_plugin.SessionPlugin(spec, channel, guard, recording, runtestloop)
+    quiet = [] if spec.get("summary") else [output_suppression.OutputSuppression()]
+    plugins = [plugin, known, *quiet, *_watches(spec, channel, guard)]
+    status = _main(pytest, arguments(spec), plugins, channel)
+    plugin.say_hello()
+    known.tell()
+    recording.finish()
+    guard.audit()
+    return status
+
+
+@contextlib.contextmanager
+def _nothing_is_garbage():
+    """Look for no garbage among what is imported here, now or later: it stays to the end.
+
+    pytest looks through everything five times when it ends. Whoever asks the collector has to thaw first:
+    what a `.pth` file has made is frozen as well.
+    """
+    is_on = gc.isenabled()
+    gc.disable()
+    yield
+    gc.freeze()
+    if is_on:
+        gc.enable()
+
+
+class TargetRecording:
+    """The recorder of targets' calls that a spec asks for, if any."""
+
+    def __init__(self, spec, channel, guard):
+        self._spec, self._channel, self._guard = spec, channel, guard
+        self._recorder = None
+        current_template.on_fork(self.start)
+        self.start()
+
+    def start(self):
+        """Install the capture before the targets are imported.
+
+        A template leaves it to its forks, unless they begin after that import, and only loads what they need.
+        """
+        server, watched = current_template.server(), self._spec.get("wrap", "none") != "none"
+        if self._recorder is not None or not self._spec.get("targets") or not (watched or server):
+            return
+        from ..capture import call_recorder, function_wrappers  # noqa: F401 - the capture's own, loaded with it
+
+        if self._spec.get("wrap") == "announce":
+            from ..capture import timing_windows
+
+            self._recorder = call_recorder.install(
+                self._spec, self._channel, self._guard, timing_windows.CallAnnouncer
+            )
+        elif server is None:
+            self._recorder = call_recorder.install(self._spec, self._channel, self._guard)
+        elif server.until == "F2" and watched:
+            self._recorder = call_recorder.install(self._spec, self._channel, self._guard)
+            server.recorded = self._recorder.calls
+
+    def set_test(self, test):
+        """Attribute the calls from now on to a test."""
+        if self._recorder is not None:
+            self._recorder.set_test(test)
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Record nothing that this thread does meanwhile."""
+        if self._recorder is None:
+            yield
+            return
+        me, busy = threading.get_ident(), self._recorder.busy
+        busy.add(me)
+        yield
+        busy.discard(me)
+
+    def finish(self):
+        """Write what was recorded."""
+        if self._recorder is not None:
+            self._recorder.finish()
+
+
+def _watches(spec, channel, guard):
+    """Return the plugin that notes processes and modules or looks where time goes, if the spec asks."""
+    if spec.get("locate"):
+        from ..profile import stack_sampler
+
+        return [stack_sampler.StackSampler(spec, channel)]
+    if not spec.get("watch"):
+        return []
+    from ..process import subprocess_watch
+
+    return [subprocess_watch.SubprocessWatch(channel, guard.places)]
+
+
+def _import_pytest(channel):
+    started = time.perf_counter_ns()
+    try:
+        import pytest
+    except ImportError as error:
+        message = "this interpreter (%s) has no pytest: %s" % (sys.executable, error)
+        raise RunnerFailure("pytest", message) from error
+    channel.write("timing", name="import_pytest", ns=time.perf_counter_ns() - started)
+    return pytest
+
+
+def arguments(spec):
+    """Return pytest's complete arguments: the evaluator's and those that keep the session to itself."""
+    given = list(spec.get("args", ()))
+    ours = ["-o", "cache_dir=%s/pytest-cache" % spec["private"]]
+    if spec.get("workers", 0):
+        ours += ["-p", "_codeflash_guest.pytest_plugin.xdist_worker"]
+    # What follows a "--" is no option any more.
+    end = given.index("--") if "--" in given else len(given)
+    return given[:end] + ours + given[end:]
+
+
+def _main(pytest, args, plugins, channel):
+    # Plugins and tests look at the command line.
+    sys.argv[:] = [pytest.__file__.replace("__init__.py", "__main__.py"), *args]
+    try:
+        return int(pytest.main(args, plugins=plugins))
+    except BaseException as error:  # SystemExit of a conftest, most likely
+        channel.write("internal", message="%s: %s" % (type(error).__name__, error))
+        return _INTERNAL_ERROR

@@ -1,0 +1,97 @@
+"""Baselines on disk: one folder each, named by everything that it depends on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.check.baseline_model import Baseline, from_json, to_json
+from codeflash_parallel.process.atomic_file import write_durably
+from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.workspace.cache_layout import cache_faults
+from codeflash_parallel.workspace.file_lock import FileLock, try_lock
+
+#: Version of the file; one of another version is made anew.
+SCHEMA = 9
+#: Files of guests that a baseline is worth nothing without.
+_BESIDE = ("inputs", "derived")
+#: How often it is looked whether another process has found out what we want to know, in seconds.
+_RETRY_S = 0.05
+
+
+def load(folder: Path) -> Baseline | None:
+    """Read a baseline from disk; one that is damaged, or whose inputs are not its own, is none."""
+    try:
+        baseline = from_json(_sealed(folder, json.loads((folder / "baseline.json").read_bytes())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if baseline.calls and not (folder / "inputs").is_file():
+        return None
+    if baseline.derived and not (folder / "derived").is_file():
+        return None
+    return replace(baseline, inputs=str(folder / "inputs"), derived_inputs=str(folder / "derived"))
+
+
+@asynccontextmanager
+async def one_learner(folder: Path) -> AsyncIterator[None]:
+    """Be the only one on this machine who finds out a baseline; waiting can be cancelled.
+
+    Two preflights of one baseline would write the same files, and a second one finds out nothing new.
+    """
+    while (lock := await anyio.to_thread.run_sync(_try_lock, folder)) is None:  # noqa: ASYNC110
+        await anyio.sleep(_RETRY_S)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _try_lock(folder: Path) -> FileLock | None:
+    with cache_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "learning.lock").touch(mode=0o600)
+    return try_lock(folder / "learning.lock")
+
+
+def save(folder: Path, baseline: Baseline) -> None:
+    """Write a baseline, whole or not at all.
+
+    Raises:
+        EnvironmentFault: the cache cannot be written.
+    """
+    try:
+        data = json.loads(json.dumps(to_json(baseline)))  # as it will be read
+        seal = {"schema": SCHEMA, "digest": _digest(data), "files": _files(folder)}
+        write_durably(folder / "baseline.json", json.dumps({**seal, "baseline": data}).encode())
+    except OSError as error:
+        raise EnvironmentFault("CACHE_UNWRITABLE", f"{folder} cannot be written: {error}.") from error
+
+
+def _sealed(folder: Path, stored: Any) -> Any:
+    """Return what a file holds, if all of it and of the files beside it is what was written.
+
+    Raises:
+        ValueError: it is not.
+    """
+    data = stored["baseline"]
+    if stored["schema"] != SCHEMA or stored["digest"] != _digest(data) or stored["files"] != _files(folder):
+        raise ValueError("damaged, or of another version")
+    return data
+
+
+def _digest(data: Any) -> str:
+    return digest_of(json.dumps(data, sort_keys=True).encode())
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Return the digests of the files that belong to a baseline."""
+    paths = [folder / name for name in _BESIDE]
+    return {path.name: digest_of(path.read_bytes()) for path in paths if path.is_file()}

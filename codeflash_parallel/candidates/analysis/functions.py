@@ -1,0 +1,164 @@
+"""Find functions in Python source by dotted name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from codeflash_parallel.candidates.analysis.python_source import parse
+from codeflash_parallel.candidates.analysis.syntax_tree import (
+    FunctionNode,
+    dotted,
+    first_line,
+    flat,
+    is_docstring,
+    skeleton,
+)
+
+#: What a function is made to do when its failure must be seen.
+FORCED_FAILURE = 'raise AssertionError("codeflash-parallel: forced failure")'
+_LINE_END = rb"\r\n|\r|\n"
+#: Last parts of decorators that mark a definition as not being the one that a plain name stands for.
+_SECONDARY = frozenset({"overload", "setter", "deleter"})
+
+
+class FunctionSpan(NamedTuple):
+    """Where a function stands; lines count from 1, both ends included.
+
+    Attributes:
+        qualname: dotted name inside the module.
+        first_line: line of its first decorator, else of its ``def``.
+        def_line: line of its ``def`` or ``async def``.
+        last_line: last line of its body.
+        node: its syntax tree.
+    """
+
+    qualname: str
+    first_line: int
+    def_line: int
+    last_line: int
+    node: FunctionNode
+
+
+def locate(source: str, qualname: str) -> FunctionSpan | None:
+    """Return where a function stands, `None` if there is none of that name (or the source does not parse).
+
+    Of several definitions it is the first that is no ``@overload`` and no property's setter or deleter.
+    """
+    tree = parse_or_none(source)
+    node = find(tree.body, qualname) if tree else None
+    if node is None:
+        return None
+    return FunctionSpan(
+        qualname=qualname,
+        first_line=first_line(node) + 1,
+        def_line=node.lineno,
+        last_line=node.end_lineno or node.lineno,
+        node=node,
+    )
+
+
+def signature(source: str, qualname: str) -> str:
+    """Return how a function is called, in Python; empty if there is none of that name."""
+    span = locate(source, qualname)
+    return f"{type(span.node).__name__} {ast.unparse(span.node.args)}" if span else ""
+
+
+def functions_of(source: str) -> tuple[str, ...]:
+    """Return the dotted names of all functions and methods, in order; empty if the source does not parse.
+
+    A function inside a function belongs to the outermost one and is not listed.
+    """
+    tree = parse_or_none(source)
+    return tuple(dict.fromkeys(name for name, _ in definitions(tree.body))) if tree else ()
+
+
+def touched(old: str, new: str) -> tuple[str, ...]:
+    """Return the functions of both texts whose syntax trees differ, docstrings apart, in the old order."""
+    before, after = _skeletons(old), _skeletons(new)
+    return tuple(name for name, tree in before.items() if name in after and after[name] != tree)
+
+
+def force_failure(source: str, *qualnames: str) -> str:
+    """Return the source with the bodies of some functions replaced by failures; docstrings and kinds stay.
+
+    Raises:
+        LookupError: there is no such function.
+    """
+    mark = "\ufeff" * source.startswith("\ufeff")
+    text = source.removeprefix("\ufeff").encode()
+    offsets = _line_offsets(text)
+    # From the last one to the first, so that the offsets of those before stay true.
+    for start, end, failure in sorted((_failure(source, n, offsets) for n in qualnames), reverse=True):
+        text = text[:start] + failure.encode() + text[end:]
+    return mark + text.decode()
+
+
+def _failure(source: str, qualname: str, offsets: Sequence[int]) -> tuple[int, int, str]:
+    """Return which bytes of a source (without its mark) become a failure, and the failure."""
+    span = locate(source, qualname)
+    if span is None:
+        raise LookupError(f"There is no function {qualname}.")
+    node = span.node
+    failure = FORCED_FAILURE + ("; yield" if is_generator(node) else "")
+    end = offsets[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+    first = node.body[1] if is_docstring(node.body[0]) and len(node.body) > 1 else node.body[0]
+    start = offsets[first_line(first)] + first.col_offset
+    return (end, end, f"; {failure}") if is_docstring(first) else (start, end, failure)
+
+
+def is_generator(node: FunctionNode) -> bool:
+    """Tell whether a function's own body yields."""
+    pending: list[ast.AST] = list(node.body)
+    while pending:
+        item = pending.pop()
+        if isinstance(item, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending.extend(ast.iter_child_nodes(item))
+    return False
+
+
+def parse_or_none(source: str) -> ast.Module | None:
+    """Parse, `None` if the source is not Python."""
+    try:
+        return parse(source)
+    except SyntaxError:
+        return None
+
+
+def definitions(body: Sequence[ast.stmt], prefix: str = "") -> Iterator[tuple[str, FunctionNode]]:
+    """Yield every function and method of a scope with its dotted name."""
+    for statement in flat(body):
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield prefix + name, statement
+            case ast.ClassDef(name=name):
+                yield from definitions(statement.body, f"{prefix}{name}.")
+
+
+def find(body: Sequence[ast.stmt], qualname: str) -> FunctionNode | None:
+    """Return the definition that a dotted name stands for."""
+    found = [node for name, node in definitions(body) if name == qualname]
+    return next((node for node in found if not role(node)), found[0] if found else None)
+
+
+def role(node: FunctionNode) -> str:
+    """Return ``overload``, ``setter`` or ``deleter`` for a secondary definition, else an empty text."""
+    names = (dotted(decorator).rpartition(".")[2] for decorator in node.decorator_list)
+    return next((name for name in names if name in _SECONDARY), "")
+
+
+def _skeletons(source: str) -> dict[str, list[str]]:
+    tree = parse_or_none(source)
+    found: dict[str, list[str]] = {}
+    for name, node in definitions(tree.body) if tree else ():
+        found.setdefault(name, []).append(skeleton(node))
+    return found
+
+
+def _line_offsets(text: bytes) -> list[int]:
+    """Return where each line begins, in bytes, as syntax trees count columns."""
+    return [0, *(match.end() for match in re.finditer(_LINE_END, text))]

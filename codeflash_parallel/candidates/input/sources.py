@@ -1,0 +1,192 @@
+"""Candidates as people hand them in: folders, patches, Python files, manifests, standard input, git refs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from codeflash_parallel.candidates.input.manifest import MAX_ID, RESERVED, ManifestEntry, read_manifest
+from codeflash_parallel.result.candidate.candidate_model import (
+    CandidateId,
+    Content,
+    GitRef,
+    PatchText,
+    Replacement,
+    Submission,
+)
+from codeflash_parallel.result.errors import UsageError
+
+#: Files that hold one patch each.
+_PATCHES = frozenset({".patch", ".diff"})
+#: Files that hold a new version of one function.
+_PYTHON = ".py"
+#: Files that hold a candidate a line.
+_MANIFEST = ".jsonl"
+_SUFFIXES = _PATCHES | {_PYTHON, _MANIFEST}
+
+#: Stands for standard input.
+STDIN = "-"
+
+
+class SourceKind(StrEnum):
+    """What an option names."""
+
+    #: `--candidates PATH`.
+    PATH = "path"
+    #: `--candidate REF`.
+    REF = "ref"
+
+
+class CandidateSource(NamedTuple):
+    """One option that names candidates; the order of the command line is kept."""
+
+    kind: SourceKind
+    text: str
+
+    @classmethod
+    def path(cls, text: str) -> CandidateSource:
+        """Return the source that `--candidates` names."""
+        return cls(kind=SourceKind.PATH, text=text)
+
+    @classmethod
+    def ref(cls, text: str) -> CandidateSource:
+        """Return the source that `--candidate` names."""
+        return cls(kind=SourceKind.REF, text=text)
+
+
+def read_submissions(sources: Sequence[CandidateSource]) -> list[Submission]:
+    """Read every candidate, in the order of the options, within a folder in natural order.
+
+    Raises:
+        UsageError: a path is missing or of an unknown kind, a line of a manifest is bad, or ids clash.
+    """
+    if sum(source == CandidateSource.path(STDIN) for source in sources) > 1:
+        raise UsageError("BAD_CANDIDATES", "Standard input can be read only once.")
+    handed = [candidate for source in sources for candidate in _read(source)]
+    named = [candidate.submission for candidate in handed if candidate.named]
+    _refuse_clashes(named)
+    _refuse_cycles(named)
+    return list(_with_unique_ids(handed, {submission.id for submission in named}))
+
+
+def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Return a sort key that puts `c2` before `c10`."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(1, 0, part) if place % 2 == 0 else (0, int(part), "") for place, part in enumerate(parts)], name
+
+
+def _read(source: CandidateSource) -> Iterator[ManifestEntry]:
+    if source.kind == SourceKind.REF:
+        yield _unnamed(source.text, GitRef(ref=source.text))
+    elif not source.text:
+        raise UsageError("BAD_CANDIDATES", "--candidates names nothing: its value is empty.")
+    elif source.text == STDIN:
+        yield from read_manifest("standard input", _decoded(_standard_input()))
+    else:
+        yield from _read_path(Path(source.text))
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise UsageError("BAD_CANDIDATES", "--candidates -: there is no standard input.")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise UsageError("BAD_CANDIDATES", f"--candidates -: {error.strerror}.") from error
+
+
+def _read_path(path: Path) -> Iterator[ManifestEntry]:
+    try:
+        if path.is_dir():
+            for file in sorted(_candidate_files(path), key=lambda file: natural(file.name)):
+                yield from _read_file(file)
+        else:
+            yield from _read_file(path)
+    except OSError as error:
+        raise UsageError("BAD_CANDIDATES", f"--candidates {path}: {error.strerror}.") from error
+
+
+def _candidate_files(folder: Path) -> Iterator[Path]:
+    return (
+        p for p in folder.iterdir() if p.suffix in _SUFFIXES and not p.name.startswith(".") and p.is_file()
+    )
+
+
+def _read_file(path: Path) -> Iterator[ManifestEntry]:
+    data = path.read_bytes()
+    if path.suffix == _MANIFEST:
+        yield from read_manifest(str(path), _decoded(data))
+    elif path.suffix == _PYTHON:
+        yield _unnamed(path.stem, Replacement(code=_source(data)))
+    elif path.suffix in _PATCHES:
+        yield _unnamed(path.stem, PatchText(patch=_decoded(data)))
+    else:
+        raise UsageError(
+            "BAD_CANDIDATES",
+            f"--candidates {path} is neither a folder nor one of {', '.join(sorted(_SUFFIXES))}.",
+        )
+
+
+def _unnamed(name: str, content: Content) -> ManifestEntry:
+    return ManifestEntry(submission=Submission(id=CandidateId(_as_id(name)), content=content), named=False)
+
+
+def _as_id(name: str) -> str:
+    """Make an id of a file's stem or a ref: what may not stand in one becomes an underscore."""
+    return "".join(c if c.isprintable() and c != "/" else "_" for c in name)[:MAX_ID] or "candidate"
+
+
+def _decoded(data: bytes) -> str:
+    """Return text that encodes to the same bytes again: a patch may touch files in any encoding."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _source(data: bytes) -> str:
+    """Return Python source by its coding line; one that cannot be decoded is judged as it is, and fails."""
+    import importlib.util
+
+    try:
+        return importlib.util.decode_source(data)
+    except (SyntaxError, UnicodeDecodeError):
+        return data.decode("utf-8", "replace")
+
+
+def _refuse_clashes(named: Sequence[Submission]) -> None:
+    for name, count in Counter(submission.id for submission in named).items():
+        if count > 1:
+            raise UsageError("BAD_CANDIDATES", f"The id {name!r} is given to {count} candidates.")
+
+
+def _refuse_cycles(named: Sequence[Submission]) -> None:
+    parents = {submission.id: submission.parent for submission in named}
+    for start in parents:
+        seen: set[CandidateId] = set()
+        current: CandidateId | None = start
+        while current is not None and current in parents:
+            if current in seen:
+                raise UsageError("BAD_CANDIDATES", f"Candidate {current!r} is its own ancestor.")
+            seen.add(current)
+            current = parents[current]
+
+
+def _with_unique_ids(handed: Iterable[ManifestEntry], taken: set[CandidateId]) -> Iterator[Submission]:
+    for candidate in handed:
+        if candidate.named:
+            yield candidate.submission
+        else:
+            free = _free(candidate.submission.id, taken)
+            taken.add(free)
+            yield replace(candidate.submission, id=free)
+
+
+def _free(name: str, taken: set[CandidateId]) -> CandidateId:
+    """Return a name that is not taken: itself, or with the first number that makes it unique."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(CandidateId(free) for free in names if free not in taken and free not in RESERVED)

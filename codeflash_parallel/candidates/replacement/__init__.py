@@ -1,0 +1,5 @@
+"""Put the new version of one function into the text of its module.
+
+Offers: function_replacement.splice, scope_merge.ScopeMerge, import_merge, statements.
+Imports: candidates.analysis, result.
+"""

@@ -1,0 +1,7 @@
+"""Check one candidate in one slot: tests, then replayed calls. Also the test session and the comparison
+that `baseline`, `race` and `warm` use.
+
+Offers: `checker.check`, `check_plan.CheckPlan`, `assessment`, `call_replay.CallReplay`,
+`baseline_model.Baseline`, `kill_history.Kills`.
+Imports: `workspace` and the rooms below it.
+"""

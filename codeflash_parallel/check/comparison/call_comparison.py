@@ -1,0 +1,229 @@
+"""Replayed calls and what they are held against, one by one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codeflash_parallel.check.comparison.float_tolerance import Gap, Tolerance
+from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_report import LASTING, UNSEEN, RunnerReport
+from codeflash_parallel.result.outcome_codes import Code, Level
+
+#: Derived inputs of one target that are wanted and keep all relations.
+DERIVED_INSIDE = 480
+#: With fewer than a twentieth of what one target should have nobody says that derived inputs were compared.
+ENOUGH = DERIVED_INSIDE // 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparisonRules:
+    """What a difference has to be to count.
+
+    Attributes:
+        strict: hints reject, too.
+        watched: the calls are of watched functions: another state of their arguments is a hint.
+        judge: place of the user's judge, which is asked about other results; empty: there is none.
+        loosens: the patch swallows exceptions, or drops checks: where it returns and the baseline raises by
+            accident, that counts, unless there is a judge.
+        unkept: names of traces that the baseline itself does not repeat: they are not compared.
+    """
+
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    strict: bool = False
+    watched: bool = False
+    judge: str = ""
+    loosens: bool = False
+    unkept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineReplays:
+    """What the baseline's replays gave.
+
+    Attributes:
+        calls: captured ones, by index.
+        derived: those with derived inputs.
+        breaks: the relation that a derived input breaks; those that are not named keep all.
+        sizes: length of the longest container or text in captured calls, and in those with derived inputs.
+        dropped: why other derived inputs do not count, and how many.
+        globals: public data of the targets' modules that are compared after the captured calls.
+        changed_globals: digests of those that the baseline changes.
+        manners: how values told what they hold, and what was still to come after the calls, in words.
+        targets: names by number.
+        repeated, unstable: captured calls that are not compared, and why.
+        uncaptured: reason → number of calls that could not be captured.
+    """
+
+    calls: Mapping[int, CallOutcome]
+    targets: Sequence[str]
+    derived: Mapping[int, CallOutcome] = field(default_factory=dict)
+    breaks: Mapping[int, str] = field(default_factory=dict)
+    sizes: Sequence[int] = (0, 0)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    globals: frozenset[str] = frozenset()
+    changed_globals: Mapping[str, str] = field(default_factory=dict)
+    manners: frozenset[str] = frozenset()
+    repeated: int = 0
+    unstable: int = 0
+    uncaptured: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Return the files of the targets that the captured calls go to: a replay imports these."""
+        called = {call.target for call in self.calls.values()}
+        return frozenset(self.targets[target].partition("::")[0] for target in called)
+
+    @property
+    def level(self) -> Level:
+        """Return how deep calls are compared."""
+        if not self.calls:
+            return Level.TESTS
+        inside = len(self.derived) - len(self.breaks)
+        return Level.DERIVED if inside >= ENOUGH else Level.CAPTURED
+
+    @property
+    def all(self) -> Mapping[int, CallOutcome]:
+        """Return captured and derived calls."""
+        return {**self.calls, **self.derived}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallMeasurement:
+    """What more is known of a differing call.
+
+    Attributes:
+        gap: how far its floats lie apart; they are all that differs.
+        is_scratch: only arguments that the baseline uses as scratch space are in another state.
+        code: what the call counts as, now that the user's judge was asked; `None`: it was not.
+        judge, why: its place, and why it does not accept the result.
+    """
+
+    gap: Gap | None = None
+    is_accepted: bool = False
+    is_scratch: bool = False
+    code: Code | None = None
+    judge: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallDifference:
+    """A call whose outcome is not the baseline's."""
+
+    code: Code
+    expected: CallOutcome
+    got: CallOutcome | Answer | None
+    measured: CallMeasurement = field(default_factory=CallMeasurement)
+
+    @property
+    def gap(self) -> Gap | None:
+        """How far its floats lie apart, where they are all that differs."""
+        return self.measured.gap
+
+    @property
+    def index(self) -> int:
+        """The number of the call."""
+        return self.expected.index
+
+    @property
+    def trace(self) -> str:
+        """The name of the trace that is not the baseline's."""
+        return other_trace(self.expected.traces, self.got.traces) if self.got else ""
+
+    def is_hint(self, rules: ComparisonRules) -> bool:
+        """Say whether it is a reason for a review and none to reject, unless the rules are strict."""
+        arguments = self.measured.is_scratch or (rules.watched and self.code is Code.INPUT_MUTATED)
+        return (arguments or self.code is Code.STATE_DIFFERS) and is_side(self.trace, self.expected.traces)
+
+
+def differing(
+    known: BaselineReplays, got: RunnerReport, measured: Mapping[int, CallMeasurement]
+) -> list[CallDifference]:
+    """Return the calls whose outcomes differ by more than was accepted, captured ones first.
+
+    After a derived call that does not end no others are made: those are not held against anybody.
+    """
+    answers = _answers(got)
+    found = [
+        CallDifference(
+            code=code, expected=call, got=answers.get(index), measured=measured.get(index, CallMeasurement())
+        )
+        for index, call in known.all.items()
+        if (code := _code(call, answers.get(index), measured.get(index))) is not Code.OK
+    ]
+    if any(one.code is Code.TOO_SLOW and one.index in known.derived for one in found):
+        found = [one for one in found if one.got is not None or one.index not in known.derived]
+    return found
+
+
+def _code(expected: CallOutcome, got: CallOutcome | Answer | None, measured: CallMeasurement | None) -> Code:
+    if measured is not None and (measured.is_accepted or measured.code is not None):
+        return Code.OK if measured.is_accepted else measured.code or Code.OK
+    return call_code(expected, got)
+
+
+#: How results differ that the user's judge is asked about.
+JUDGED = frozenset({Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.FLOAT_DIFFERS})
+
+
+def _answers(got: RunnerReport) -> dict[int, CallOutcome | Answer]:
+    answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
+    return answers | {call.index: call for call in got.calls}
+
+
+#: How the type of the exception ends that ends a call with a derived input.
+ENDLESS = ".TooSlow"
+
+
+def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
+    """Return how one outcome differs from the baseline's; `OK`: not at all."""
+    if got is None or got.kind != expected.kind:
+        is_endless = got is not None and got.kind == "raise" and got.type.endswith(ENDLESS)
+        return Code.TOO_SLOW if is_endless else Code.VALUE_DIFFERS
+    if got.kind == "raise":
+        # The text of a message is not part of the contract; its type is.
+        same = got.type == expected.type
+        return _left_code(expected, got) if same else Code.VALUE_DIFFERS
+    if got.digest == expected.digest:
+        return _left_code(expected, got)
+    if got.floatless and got.floatless == expected.floatless:
+        return Code.FLOAT_DIFFERS
+    if got.typeless and got.typeless == expected.typeless:
+        return Code.TYPE_DIFFERS
+    return Code.VALUE_DIFFERS
+
+
+def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
+    if expected.after and got.after != expected.after:
+        return Code.INPUT_MUTATED
+    return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK
+
+
+#: Traces of state that a call shares with whatever else runs in its process.
+_GENERATORS, _PROCESS = frozenset({"", "random", "numpy"}), frozenset({"environ", "directory"})
+
+
+def is_side(trace: str, expected: str) -> bool:
+    """Say whether a trace, if any, is of side state; what the baseline's call sets in its process is none."""
+    return trace in _GENERATORS or (trace in _PROCESS and not _traces(expected).get(trace))
+
+
+def other_trace(expected: str, got: str) -> str:
+    """Return the name of a trace that is not the baseline's, preferring one that rejects; empty: none."""
+    theirs, ours = _traces(got), _traces(expected)
+    if UNSEEN in {theirs.get(LASTING), ours.get(LASTING)}:
+        ours.pop(LASTING, None)
+    # Who does without numpy leaves no trace in its generator.
+    others = [n for n, text in ours.items() if theirs.get(n, text if n == "numpy" else None) != text]
+    return min(others, key=lambda name: is_side(name, expected), default="")
+
+
+def stable_traces(first: str, second: str) -> str:
+    """Return the traces that two replays of the baseline agree on."""
+    other = _traces(second)
+    return ";".join(f"{name}={text}" for name, text in _traces(first).items() if other.get(name) == text)
+
+
+def _traces(text: str) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in text.split(";")) if text else {}

@@ -1,0 +1,169 @@
+"""Say in words how a replayed call differs from the baseline's. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from codeflash_parallel.check.comparison.call_comparison import (
+    ENDLESS,
+    BaselineReplays,
+    CallDifference,
+    call_code,
+)
+from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_report import LASTING, RunnerReport
+from codeflash_parallel.result.check_evidence import FirstDifference
+from codeflash_parallel.result.outcome_codes import Code
+
+
+def first_difference(
+    one: CallDifference, known: BaselineReplays, got: RunnerReport | None = None
+) -> FirstDifference:
+    """Put one differing call into words, as far as they are known."""
+    expected, targets = one.expected, known.targets
+    why = got.unreplayable.get(expected.index, "") if got else ""
+    return FirstDifference(
+        target=targets[expected.target] if expected.target < len(targets) else "",
+        test=expected.test,
+        call=expected.index,
+        inputs=expected.args,
+        expected=outcome_text(expected),
+        got=_got_text(one) if one.got else (why or "no outcome"),
+        derived=expected.index in known.derived,
+        breaks=known.breaks.get(expected.index, ""),
+    )
+
+
+def _got_text(one: CallDifference) -> str:
+    if one.code is Code.STATE_DIFFERS:
+        return _left(one.trace)
+    return outcome_text(one.got) if one.got else "no outcome"
+
+
+def _left(trace: str) -> str:
+    return f"the same outcome, and {_TRACES[trace]}"
+
+
+_TRACES = {
+    "random": "the random generator is in another state",
+    "numpy": "numpy's random generator is in another state",
+    LASTING: "it changes after it was given",
+    "printed": "it prints something else",
+    "environ": "it leaves other environment variables behind",
+    "directory": "it leaves another current directory behind",
+    "shared": "it is not a new object where the baseline's is, or the other way round",
+}
+
+
+def reworded(
+    difference: FirstDifference, expected: CallOutcome, again: CallOutcome | None
+) -> FirstDifference:
+    """Say of a differing call what it gave when it was made once more."""
+    if again is None:
+        return replace(difference, got="another outcome; made once more, the call gave none")
+    code = call_code(expected, again)
+    if code is Code.OK and difference.got == _left(LASTING):
+        return difference  # fewer calls were made after it now
+    if code is Code.OK:
+        return replace(difference, got="another outcome; made once more, the call gave the baseline's")
+    told = replace(difference, got=_got_text(CallDifference(code=code, expected=expected, got=again)))
+    if code is not Code.INPUT_MUTATED:
+        return told
+    ours, theirs = _apart(expected.left or expected.args, again.left or again.args)
+    return replace(told, expected=f"{told.expected}, {ours}", got=f"{told.got}, {theirs}")
+
+
+def _apart(ours: str, theirs: str) -> tuple[str, str]:
+    """Say of arguments after a call where they begin to differ, and what is there on either side."""
+    if ours == theirs:
+        return ("with other identities, or deeper ones than are shown",) * 2
+    alike = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), len(ours))
+    path, start = _path(ours, min(alike, len(theirs)))
+    return f"leaving {path} = {_short(ours[start:])}", f"leaving {path} = {_short(theirs[start:])}"
+
+
+#: What structures the text of a value: strings (which hide the rest), brackets, commas, names and keys.
+_MARKS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\[({]|[\])}]|, |: |\w+=""")
+
+
+def _path(text: str, place: int) -> tuple[str, int]:
+    """Return the path to the part of some arguments' text that holds a place, and where that part starts.
+
+    In ``1, Node(x=[2, 3])`` that of the 3 is ``argument 1.x[1]``.
+    """
+    steps, starts, counts = ["[0]"], [0], [0]
+    for found in _MARKS.finditer(text):
+        mark, start = found[0], found.end()
+        if start > place:
+            break
+        if mark in "[({":
+            steps, starts, counts = [*steps, "[0]"], [*starts, start], [*counts, 0]
+        elif mark in "])}":
+            del steps[-1], starts[-1], counts[-1]
+        elif mark == ", ":
+            counts[-1] += 1
+            steps[-1], starts[-1] = f"[{counts[-1]}]", start
+        elif mark == ": ":
+            steps[-1], starts[-1] = f"[{text[starts[-1] : found.start()]}]", start
+        elif mark.endswith("="):
+            steps[-1], starts[-1] = f".{mark[:-1]}", start
+    return f"argument {steps[0].strip('[].')}{''.join(steps[1:])}", starts[-1]
+
+
+def outcome_text(call: CallOutcome | Answer) -> str:
+    """Return what a call gave."""
+    if call.kind == "raise" and call.type.endswith(ENDLESS):
+        return "no outcome within a second of CPU time"
+    if isinstance(call, Answer):
+        return f"raises {call.type}" if call.kind == "raise" else f"another {call.type}"
+    return f"raises {call.type}: {call.text}" if call.kind == "raise" else call.text
+
+
+_WHAT = {
+    Code.VALUE_DIFFERS: "gives another value",
+    Code.TYPE_DIFFERS: "gives an equal value of another type",
+    Code.INPUT_MUTATED: "leaves its arguments (or their identity with the result) in another state",
+    Code.STATE_DIFFERS: "leaves something else behind",
+    Code.FLOAT_DIFFERS: "gives other floats",
+    Code.TOO_SLOW: "gives nothing within a second of CPU time",
+}
+
+
+def sentence(one: CallDifference, difference: FirstDifference, count: int) -> str:
+    """Say how the outcome of a call differs; `count`: of so many."""
+    where = f" in call {difference.call}"
+    if difference.derived and one.expected.kind == "raise":
+        where = ", a new input for which the baseline raises"
+    elif difference.breaks:
+        where = f" (unlike the tests' inputs: {difference.breaks})"
+    elif difference.derived:
+        where = ", a new input that keeps all that the tests' inputs have in common"
+    name, inputs = difference.target.rpartition("::")[2], _short(difference.inputs)
+    return f"{name} {_what(one)} for {inputs}{where}{and_more(count - 1)}{_figures(one)}."
+
+
+def _what(one: CallDifference) -> str:
+    if one.code is Code.NOT_ACCEPTED:
+        return f"gives a result that {one.measured.judge} does not accept"
+    if one.code is Code.STATE_DIFFERS:
+        return f"gives {_left(one.trace)},"
+    return _WHAT[one.code]
+
+
+def _figures(one: CallDifference) -> str:
+    if one.code is Code.NOT_ACCEPTED:
+        return f": {one.measured.why}"
+    if one.code is not Code.FLOAT_DIFFERS:
+        return ""
+    return f" ({one.gap.words})" if one.gap else " (too many floats to say how far apart)"
+
+
+def and_more(count: int) -> str:
+    """Return how many more there are, in brackets; empty for none."""
+    return f" (and {count} more)" if count > 0 else ""
+
+
+def _short(text: str, width: int = 60) -> str:
+    text = text or "no arguments"
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,7 @@
+"""Choose where a check starts (fork point of a warm server, or a new process), run it there and account for
+its time.
+
+Offers: fork_points.choose, run_dispatch.run_served and the WarmServers protocol,
+server_verification.verify, step_times.
+Imports: the rest of check, process, candidates, result.
+"""

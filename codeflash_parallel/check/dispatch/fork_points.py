@@ -1,0 +1,175 @@
+"""Decide where a check may begin: at which fork point of a warm server, or in a new process. Pure.
+
+F2 stands after collection with the baseline's code, F1 before the first import of a target's file, F0
+before the first import of anything that lives in the repository. What a point has already seen must not
+depend on what the candidate changes; so the choice follows from the edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from codeflash_parallel.candidates.analysis.body_change import BodyChange, body_change
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.result.candidate.candidate_model import Edit
+
+#: From here on a check is nothing but its tests: a server would hold memory and save next to nothing.
+LONG_SUITE_S = 20.0
+
+#: Run by the interpreter while it starts, before any import could be waited for.
+_RUN_AT_START = frozenset({"sitecustomize.py", "usercustomize.py"})
+
+
+class ForkPoint(StrEnum):
+    """Where a check begins."""
+
+    #: After collection; the child swaps the code objects of the targets.
+    F2 = "F2"
+    #: Before the first import of a target's file.
+    F1 = "F1"
+    #: Before the first import of anything that lives in the repository.
+    F0 = "F0"
+    #: In a new process.
+    NEW_PROCESS = "new-process"
+
+    def downwards(self) -> tuple[ForkPoint, ...]:
+        """Return the servers' points to try, this one first: what serves F2 can be done from F1, too."""
+        return _SERVED[_SERVED.index(self) :] if self in _SERVED else ()
+
+
+_SERVED = (ForkPoint.F2, ForkPoint.F1, ForkPoint.F0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForkChoice:
+    """A choice.
+
+    Attributes:
+        why: why it is not a further point, one clause; empty at F2.
+        swap: at F2, the targets whose bodies the candidate changes.
+    """
+
+    point: ForkPoint
+    why: str = ""
+    swap: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForkContext:
+    """What the edits of a candidate are held against.
+
+    Attributes:
+        targets: the functions under optimization; their files are the gate of F1.
+        sources: the snapshot's text of these files.
+        packages: folders of the snapshot that hold an ``__init__.py``, as far as edits add files there.
+    """
+
+    targets: Sequence[Target]
+    sources: Mapping[str, bytes]
+    packages: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunConditions:
+    """What else a run depends on.
+
+    Attributes:
+        suite_s: time of all setups, calls and teardowns of the tests to be run.
+        workers: xdist workers; 0 runs in one process.
+        watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
+        watched_at_f2: the servers at F2 have done so; what they import is there for good.
+        new_process: a new process was asked for.
+    """
+
+    suite_s: float = 0.0
+    workers: int = 0
+    watched: bool = False
+    watched_at_f2: bool = False
+    new_process: bool = False
+
+
+def furthest(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
+    """Return the furthest point whose past cannot depend on what these edits change."""
+    gate = {target.path for target in ground.targets}
+    outside = [edit for edit in edits if edit.path not in gate or not _modifies(edit)]
+    return _outside_the_gate(outside, ground) if outside else _inside_the_gate(edits, ground)
+
+
+def choose(by_edits: ForkChoice, run: RunConditions) -> ForkChoice:
+    """Return where one run begins.
+
+    Args:
+        by_edits: what the candidate's edits allow.
+        run: what else there is to it.
+    """
+    why = _not_served(run)
+    if why:
+        return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why)
+    if run.watched != run.watched_at_f2 and by_edits.point is ForkPoint.F2:
+        recorded = "recorded" if run.watched else "not recorded"
+        return ForkChoice(point=ForkPoint.F1, why=f"calls inside the tests are {recorded}")
+    return by_edits
+
+
+def weakest(*points: ForkPoint) -> ForkPoint:
+    """Return the earliest of some points: what a check that began at all of them is called."""
+    order = list(ForkPoint)
+    return max(points, key=order.index)
+
+
+def _not_served(run: RunConditions) -> str:
+    if run.new_process:
+        return "a new process was asked for"
+    if run.workers:
+        return f"the tests are spread over {run.workers} processes"
+    if run.suite_s > LONG_SUITE_S:
+        return f"the tests take {run.suite_s:.0f} s: starting is nothing beside it"
+    return ""
+
+
+def _modifies(edit: Edit) -> bool:
+    return edit.old_digest is not None and edit.new is not None
+
+
+def _outside_the_gate(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
+    for edit in edits:
+        why = _not_after_f0(edit, ground.packages)
+        if why:
+            return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why)
+    return ForkChoice(point=ForkPoint.F0, why=f"it changes {edits[0].path}, which is not a target's file")
+
+
+def _not_after_f0(edit: Edit, packages: frozenset[str]) -> str:
+    path = PurePosixPath(edit.path)
+    if edit.new is None:
+        return f"it removes {edit.path}"
+    if path.suffix != ".py" or path.name in _RUN_AT_START:
+        return f"it changes {edit.path}, which may be read before anything is imported"
+    # pytest looks for conftest files before it imports the first of them.
+    if edit.old_digest is None and (path.name == "conftest.py" or str(path.parent) not in packages):
+        return f"it adds {edit.path}, which may be found before anything of the repository is imported"
+    return ""
+
+
+def _inside_the_gate(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
+    swap: list[Target] = []
+    for edit in edits:
+        change = _change_of(edit, ground)
+        if change.why:
+            return ForkChoice(point=ForkPoint.F1, why=change.why)
+        swap += (Target(path=edit.path, qualname=name) for name in change.qualnames)
+    return ForkChoice(point=ForkPoint.F2, swap=tuple(swap))
+
+
+def _change_of(edit: Edit, ground: ForkContext) -> BodyChange:
+    names = tuple(target.qualname for target in ground.targets if target.path == edit.path)
+    old, new = ground.sources.get(edit.path), edit.new
+    if old is None or new is None:
+        return BodyChange(qualnames=(), why=f"the snapshot's {edit.path} is not at hand")
+    try:
+        return body_change(old.decode("utf-8"), new.decode("utf-8"), names)
+    except UnicodeDecodeError:
+        return BodyChange(qualnames=(), why=f"{edit.path} is not UTF-8")

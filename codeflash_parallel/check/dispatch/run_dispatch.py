@@ -1,0 +1,235 @@
+"""Run a guest where the choice says: in a fork of a warm server, from point to point, or in a new process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic_ns
+from typing import Any, Protocol
+
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.dispatch.fork_points import ForkChoice, ForkPoint
+from codeflash_parallel.check.integrity.canaries import Canary
+from codeflash_parallel.check.integrity.run_secrets import RunSecrets, arm
+from codeflash_parallel.check.session.replay_specs import replay_spec
+from codeflash_parallel.check.session.runner_session import (
+    RunnerConfig,
+    RunnerSession,
+    SelectedRun,
+    read_session,
+    selected_run_spec,
+)
+from codeflash_parallel.result.runtime_protocols import (
+    ProcessExit,
+    ProcessLimits,
+    ServerGone,
+    WarmProcess,
+    Workspace,
+)
+from codeflash_parallel.sandbox.runner_command import guest_command, write_spec
+
+
+class WarmServers(Protocol):
+    """The warm servers of one slot and one selection of tests; implemented by the engine."""
+
+    async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
+        """Return the server of a mode (`tests` or `replay`) that stands at a point; `None`: there is none."""
+        ...
+
+    def why(self) -> str:
+        """Return why the last answer was `None`, one clause."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FallbackReason:
+    """Why a run did not begin further on.
+
+    Attributes:
+        reason: one clause.
+        point: the point that did not do for this reason; empty where it is about the edits.
+    """
+
+    reason: str
+    point: str = ""
+
+
+def told(whys: Iterable[FallbackReason]) -> str:
+    """Return reasons as one text: each is said once, and points that share one are named together."""
+    points: dict[str, set[str]] = {}
+    for why in whys:
+        points.setdefault(why.reason, set()).update({why.point} - {""})
+    return "; ".join(
+        f"not {', '.join(sorted(at, reverse=True))}: {reason}" if at else reason
+        for reason, at in points.items()
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServedRun:
+    """One run of a guest, and where it began.
+
+    Attributes:
+        whys: why it did not begin further on; none at F2.
+        run_ns: wall time of the run that counts.
+        abandoned_ns: of runs before it that did not count.
+        reading_ns: of reading its records.
+    """
+
+    session: RunnerSession
+    point: ForkPoint
+    run_ns: int
+    whys: tuple[FallbackReason, ...] = ()
+    abandoned_ns: int = 0
+    reading_ns: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPlace:
+    """Where runs of one check are made.
+
+    Attributes:
+        servers: of the slot, for this selection of tests; `None`: every run gets a new process.
+    """
+
+    guest: RunnerConfig
+    workspace: Workspace
+    limits: ProcessLimits
+    servers: WarmServers | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Refusal:
+    """A point that did not do.
+
+    Attributes:
+        fallbacks: the points to try instead; none: a new process.
+    """
+
+    why: FallbackReason
+    fallbacks: tuple[ForkPoint, ...]
+
+
+def no_canaries() -> tuple[Canary, ...]:
+    """Draw no canaries."""
+    return ()
+
+
+async def run_served(
+    place: RunPlace,
+    spec: Mapping[str, Any],
+    serving: ForkChoice,
+    doubt: Callable[[RunnerSession], str],
+    draw: Callable[[], tuple[Canary, ...]] = no_canaries,
+) -> ServedRun:
+    """Run a guest at the chosen point or at the next one that there is; a new process is always there.
+
+    A forked run that ends in a way that the fork might be to blame for counts for nothing.
+
+    Args:
+        place: where.
+        spec: of a mode that servers have.
+        serving: the choice.
+        doubt: says why a forked run is to be made again in a new process; empty: it counts.
+        draw: returns the canaries of a run, others each time.
+
+    Raises:
+        InternalError, EnvironmentFault: the launcher is gone, or descriptors are.
+    """
+    began = monotonic_ns()
+    whys = [FallbackReason(reason=serving.why)] if serving.why else []
+    points = serving.point.downwards()
+    while points:
+        got = await _attempt(place, spec, points, serving.swap, draw)
+        if isinstance(got, ServedRun):
+            got = _second_thoughts(got, points, doubt) or got
+        if isinstance(got, ServedRun):
+            return _accounted(got, whys, began)
+        whys.append(got.why)
+        points = got.fallbacks
+    started = monotonic_ns()
+    armed, arms = arm(place.workspace, spec, draw())
+    command = guest_command(place.workspace, armed, place.limits, place.guest.directory)
+    return _accounted(
+        _read(await place.guest.runner.run(command), arms, ForkPoint.NEW_PROCESS, started), whys, began
+    )
+
+
+def _accounted(served: ServedRun, whys: Sequence[FallbackReason], began_ns: int) -> ServedRun:
+    """Add why it did not begin further on, and what was tried before it."""
+    abandoned_ns = monotonic_ns() - began_ns - served.run_ns - served.reading_ns
+    return replace(served, whys=tuple(whys), abandoned_ns=max(0, abandoned_ns))
+
+
+async def _attempt(
+    place: RunPlace,
+    spec: Mapping[str, Any],
+    points: tuple[ForkPoint, ...],
+    swap: Sequence[Target],
+    draw: Callable[[], tuple[Canary, ...]],
+) -> ServedRun | _Refusal:
+    point, others = points[0], points[1:]
+    if place.servers is None:
+        return _Refusal(why=FallbackReason(reason="there is no server for these tests"), fallbacks=())
+    server = await place.servers.server(str(spec["mode"]), point)
+    if server is None:
+        return _Refusal(why=FallbackReason(reason=place.servers.why(), point=point), fallbacks=others)
+    more = {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]} if point is ForkPoint.F2 else {}
+    started = monotonic_ns()
+    armed, arms = arm(place.workspace, {**spec, **more}, draw())
+    path = write_spec(place.workspace, armed, place.guest.directory)
+    try:
+        return _read(await server.run(path, place.limits), arms, point, started)
+    except ServerGone as gone:
+        return _Refusal(
+            why=FallbackReason(reason=f"its server is gone ({gone})", point=point), fallbacks=others
+        )
+
+
+def _read(done: ProcessExit, arms: RunSecrets, point: ForkPoint, started_ns: int) -> ServedRun:
+    ended = monotonic_ns()
+    session = read_session(done, arms)
+    reading_ns = monotonic_ns() - ended
+    return ServedRun(session=session, point=point, run_ns=ended - started_ns, reading_ns=reading_ns)
+
+
+def _second_thoughts(
+    served: ServedRun, points: tuple[ForkPoint, ...], doubt: Callable[[RunnerSession], str]
+) -> _Refusal | None:
+    if served.session.report.unswappable:
+        why = FallbackReason(reason=served.session.report.unswappable, point=points[0])
+        return _Refusal(why=why, fallbacks=points[1:])
+    doubtful = doubt(served.session)
+    if not doubtful:
+        return None
+    return _Refusal(
+        why=FallbackReason(reason=f"checked again, as a fork could be to blame: {doubtful}"), fallbacks=()
+    )
+
+
+def template_spec(
+    guest: RunnerConfig,
+    workspace: Workspace,
+    baseline: Baseline,
+    mode: str,
+    until: ForkPoint,
+    only: tuple[str, ...] | None = None,
+) -> dict[str, Any]:
+    """Return the spec of a server's first process.
+
+    Args:
+        guest: of the run.
+        workspace: the slot's; it holds the unchanged snapshot.
+        baseline: what is known; its third-party modules are imported ahead.
+        mode: ``tests`` or ``replay``.
+        until: the point where it is to wait.
+        only: the selection that its forks run, as in `SelectedRun`; `None`: the selected tests.
+    """
+    if mode == "tests":
+        spec = selected_run_spec(guest, workspace, baseline, SelectedRun(only=only))
+    else:
+        spec = replay_spec(guest, baseline.inputs, (), ())
+    gate = sorted({target.path for target in guest.targets})
+    preimport = list(baseline.third_party)
+    return {**spec, "serve": {"until": until.value, "gate": gate, "preimport": preimport}}

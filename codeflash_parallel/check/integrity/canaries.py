@@ -1,0 +1,218 @@
+"""Canaries: made-up tests that must fail, which show that the runner still tells a failure. Pure.
+
+They are drawn for one run: one for each assertion helper that its tests use, in a module or class where a
+canary of that helper was seen to fail on the baseline, after a random one of its tests; and one after the
+last of them all. They are part of no count. One that does not fail as it must means that nothing which that
+runner says can be believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import NamedTuple
+
+from codeflash_parallel.check.integrity.assertion_helpers import STATEMENT, AssertionHelpers, form_of
+from codeflash_parallel.check.session.runner_outcomes import TestOutcome
+from codeflash_parallel.check.session.runner_report import RunnerReport
+
+#: Canaries of one run at most, besides the last: a failing test takes about a millisecond.
+MOST = 12
+#: Places that the baseline tries at most; each helper in at most so many of them.
+MOST_TRIED, MOST_OF_A_HELPER = 32, 3
+#: Values are products of two such numbers.
+_FACTORS = (101, 997)
+_WORD = re.compile(r"[a-z]{2,}", re.IGNORECASE)
+
+
+class CanaryPlace(NamedTuple):
+    """Where a canary can be: a module or class of tests, and a helper as it is called there.
+
+    Attributes:
+        parent: the id of its tests without their own names.
+    """
+
+    parent: str
+    helper: str
+    call: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Canary:
+    """One canary of one run.
+
+    Attributes:
+        after: id of the test that it follows.
+        tells: what the message of its failure must hold.
+    """
+
+    place: CanaryPlace
+    name: str
+    after: str
+    lines: tuple[str, ...]
+    tells: str
+
+    @property
+    def id(self) -> str:
+        """Return its test id, without the parameters of fixtures that every test there has."""
+        return f"{self.place.parent}::{self.name}"
+
+    @property
+    def order(self) -> dict[str, object]:
+        """Return what the guest is told."""
+        return {"name": self.name, "after": self.after, "lines": list(self.lines)}
+
+
+def parent_of(test: str) -> str:
+    """Return the id of a test's module or class."""
+    return _bare(test).rpartition("::")[0]
+
+
+def _bare(test: str) -> str:
+    file, mark, names = test.partition("::")
+    return file + mark + names.partition("[")[0]
+
+
+def places_of(tests: Iterable[str], used: Mapping[str, AssertionHelpers]) -> tuple[CanaryPlace, ...]:
+    """Return where canaries of some tests could be.
+
+    Args:
+        tests: their ids.
+        used: what their modules use, by the file's part of the ids.
+    """
+    parents = dict.fromkeys(map(parent_of, tests))
+    known = [parent for parent in parents if parent.partition("::")[0] in used]
+    return tuple(
+        CanaryPlace(parent, helper, call)
+        for parent in known
+        for call, helper in used[parent.partition("::")[0]]
+        .by_call(parent.partition("::")[2].replace("::", "."))
+        .items()
+    )
+
+
+def to_be_tried(
+    random: Random, places: Sequence[CanaryPlace], last: Iterable[str]
+) -> tuple[CanaryPlace, ...]:
+    """Choose places that the baseline tries: every helper in some, and the parents of last tests.
+
+    Args:
+        last: ids of tests that may be the last of a run.
+    """
+    ends = set(map(parent_of, last))
+    first = [place for place in places if place.parent in ends and place.helper == STATEMENT]
+    others = random.sample(list(places), len(places))
+    by_helper: dict[str, list[CanaryPlace]] = {}
+    for place in others:
+        by_helper.setdefault(place.helper, []).append(place)
+    some = [place for found in by_helper.values() for place in found[:MOST_OF_A_HELPER]]
+    rest = [place for place in others if place.helper == STATEMENT]
+    return tuple(dict.fromkeys((*first, *some, *rest)))[:MOST_TRIED]
+
+
+def draw(random: Random, tests: Sequence[str], places: Sequence[CanaryPlace]) -> tuple[Canary, ...]:
+    """Draw the canaries of one run.
+
+    Args:
+        random: nobody outside of the evaluator knows its state.
+        tests: ids in the order in which they are run.
+        places: where canaries were seen to fail on the baseline.
+    """
+    after: dict[str, list[str]] = {}
+    for test in tests:
+        after.setdefault(parent_of(test), []).append(test)
+    usable = [place for place in places if place.parent in after]
+    if not usable:
+        return ()
+    drawn = list(_one_of_each(random, usable))
+    number = {test: index for index, test in enumerate(tests)}
+    end = max(usable, key=lambda place: (number[after[place.parent][-1]], place.helper == STATEMENT))
+    where = [(place, random.choice(after[place.parent])) for place in drawn]
+    return _made(random, [*where, (end, after[end.parent][-1])], tests)
+
+
+def draw_at(random: Random, tests: Sequence[str], places: Sequence[CanaryPlace]) -> tuple[Canary, ...]:
+    """Draw one canary for each place, to find out where they fail."""
+    after: dict[str, list[str]] = {}
+    for test in tests:
+        after.setdefault(parent_of(test), []).append(test)
+    return _made(random, [(place, random.choice(after[place.parent])) for place in places], tests)
+
+
+def _one_of_each(random: Random, places: Sequence[CanaryPlace]) -> Iterable[CanaryPlace]:
+    by_helper: dict[str, list[CanaryPlace]] = {}
+    for place in places:
+        by_helper.setdefault(place.helper, []).append(place)
+    helpers = random.sample(list(by_helper), min(MOST, len(by_helper)))
+    return [random.choice(by_helper[helper]) for helper in helpers]
+
+
+def _made(
+    random: Random, where: Sequence[tuple[CanaryPlace, str]], tests: Sequence[str]
+) -> tuple[Canary, ...]:
+    taken = {_bare(test).rpartition("::")[2] for test in tests}
+    words = sorted({word for name in taken for word in _WORD.findall(name)} - {"test"}) or ["case"]
+    canaries = []
+    for place, after in where:
+        name = _new_name(random, _bare(after).rpartition("::")[2], words, taken)
+        taken.add(name)
+        canaries.append(_canary(random, place, name, after, random.choice(words).lower()))
+    return tuple(canaries)
+
+
+def _new_name(random: Random, beside: str, words: Sequence[str], taken: Iterable[str]) -> str:
+    """Return a name that looks like those of the project's tests and is none of them."""
+    name = beside.partition("_")[0] if "_" in beside else "test"
+    name = "_".join([name, *random.choices(words, k=2)])
+    while name in taken:
+        name = f"{name}_{random.choice(words)}"
+    return name
+
+
+def _canary(random: Random, place: CanaryPlace, name: str, after: str, word: str) -> Canary:
+    form = random.choice(form_of(place.helper, place.call))
+    a, b = random.randint(*_FACTORS), random.randint(*_FACTORS)
+    wrong = a * b + random.randint(*_FACTORS)
+    words = {"a": a, "b": b, "value": a * b, "wrong": wrong, "v": f"{word}_", "name": place.helper}
+    told = {**words, "call": place.call}
+    lines = tuple(line.format(**told) for line in form.lines)
+    return Canary(place=place, name=name, after=after, lines=lines, tells=form.tells.format(**told))
+
+
+# ---- what became of them
+
+
+def sift(report: RunnerReport, canaries: Sequence[Canary]) -> tuple[RunnerReport, Mapping[str, TestOutcome]]:
+    """Return a report without its canaries, and their outcomes by their ids."""
+    if not canaries:
+        return report, {}
+    ours = {canary.id for canary in canaries}
+    outcomes = {_bare(test): found for test, found in report.tests.items() if _bare(test) in ours}
+    kept = replace(
+        report,
+        collected=tuple(test for test in report.collected if _bare(test) not in ours),
+        tests={test: found for test, found in report.tests.items() if _bare(test) not in ours},
+    )
+    return kept, outcomes
+
+
+def failed_as_it_must(canary: Canary, outcomes: Mapping[str, TestOutcome]) -> bool:
+    """Say whether a canary failed, in its call, and said what it had to say."""
+    found = outcomes.get(canary.id)
+    return found is not None and found.outcome == "failed" and canary.tells in found.message
+
+
+def disbelief(canaries: Iterable[Canary], outcomes: Mapping[str, TestOutcome]) -> str:
+    """Return why a runner cannot be believed, one sentence; empty if all canaries failed as they must."""
+    for canary in canaries:
+        if not failed_as_it_must(canary, outcomes):
+            found = outcomes.get(canary.id)
+            how = "was not run" if found is None else f"is {found.outcome}"
+            how = "failed in another way" if found is not None and found.outcome == "failed" else how
+            what = "an assert" if canary.place.helper == STATEMENT else canary.place.call
+            return (
+                f"A test that must fail ({what} of a wrong value) {how}: the test runner was tampered with."
+            )
+    return ""

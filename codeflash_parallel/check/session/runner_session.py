@@ -1,0 +1,294 @@
+"""Run a guest in a workspace and read what it reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from codeflash_parallel.candidates.target import Target
+from codeflash_parallel.check.baseline_model import Baseline
+from codeflash_parallel.check.integrity.canaries import Canary, sift
+from codeflash_parallel.check.integrity.run_secrets import RunSecrets, arm, broken_seal
+from codeflash_parallel.check.session.pytest_arguments import TestRequest, first_arguments, selected_arguments
+from codeflash_parallel.check.session.runner_outcomes import TestOutcome
+from codeflash_parallel.check.session.runner_report import CONFINED, ForeignRecord, RunnerReport, read_report
+from codeflash_parallel.result.runtime_protocols import (
+    ProcessExit,
+    ProcessLimits,
+    ProcessRunner,
+    Watch,
+    Workspace,
+)
+from codeflash_parallel.sandbox.runner_command import guest_command, parse_records
+
+#: What a capture may cost: calls, bytes of pickled inputs (the design's budgets).
+CAPTURE_CALLS = 2_000
+CAPTURE_BYTES = 64 * 1024 * 1024
+
+
+class WrapMode(StrEnum):
+    """How targets are wrapped during a test run."""
+
+    #: Not at all.
+    NONE = "none"
+    #: Calls are counted and their outcomes digested.
+    DIGEST = "digest"
+    #: Their inputs are kept as well.
+    CAPTURE = "capture"
+    #: An evaluator is told when they begin and end.
+    ANNOUNCE = "announce"
+
+
+class StopRule(StrEnum):
+    """When a test run ends early."""
+
+    NEVER = "never"
+    FIRST_FAILURE = "first-failure"
+    #: At the first failure of a test whose outcome on the baseline is known.
+    DECISIVE = "decisive"
+
+
+class Tracebacks(StrEnum):
+    """How failures are put into words."""
+
+    #: As pytest does, which reads and parses sources.
+    SHORT = "short"
+    #: As the interpreter does: next to nothing.
+    NATIVE = "native"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunnerSession:
+    """One run of a guest: what it claims, and what the launcher saw.
+
+    Attributes:
+        report: without canaries.
+        canaries: those that it was to run, and `canary_outcomes` by their ids.
+        is_forged: somebody else than the guest wrote records.
+        gate_ns: what canaries and seal took.
+        isolation_ns: what entering its isolation level took.
+    """
+
+    report: RunnerReport
+    exit: ProcessExit
+    canaries: tuple[Canary, ...] = ()
+    canary_outcomes: Mapping[str, TestOutcome] = field(default_factory=dict)
+    is_forged: bool = False
+    gate_ns: int = 0
+    isolation_ns: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunnerConfig:
+    """Everything that stays the same between the guests of one run.
+
+    Attributes:
+        runner: starts children.
+        directory: folder of the guest's installed code.
+        targets: the functions under optimization, by number.
+        request: which tests the user asked for.
+        seed: of random state; drawn from the run's seed.
+        overlaid: folders of tests that come on top, relative to the workspace's root.
+        encoders: files and names of functions that take values of the user's own types apart.
+        judged: results are told in plain form, for the user's judge.
+    """
+
+    runner: ProcessRunner
+    directory: Path
+    targets: tuple[Target, ...]
+    request: TestRequest
+    seed: int
+    overlaid: tuple[str, ...] = ()
+    encoders: tuple[tuple[str, str], ...] = ()
+    judged: bool = False
+
+    def spec(self, mode: str, prove: Sequence[str], **more: Any) -> dict[str, Any]:
+        """Return the common part of a spec."""
+        return {
+            "mode": mode,
+            "targets": [{"path": t.path, "qualname": t.qualname} for t in self.targets],
+            "prove": sorted({*prove, *(t.path for t in self.targets)}),
+            "seed": self.seed,
+            **({"encoders": [list(encoder) for encoder in self.encoders]} if self.encoders else {}),
+            **({"judged": True} if self.judged else {}),
+            **more,
+        }
+
+
+async def run_guest(
+    guest: RunnerConfig,
+    workspace: Workspace,
+    spec: Mapping[str, Any],
+    limits: ProcessLimits,
+    canaries: Sequence[Canary] = (),
+    watch: Watch | None = None,
+) -> RunnerSession:
+    """Run one guest in a new process to its end and read its report.
+
+    Args:
+        watch: receives its records as they arrive.
+    """
+    armed, arms = arm(workspace, spec, canaries)
+    command = replace(guest_command(workspace, armed, limits, guest.directory), watch=watch)
+    return read_session(await guest.runner.run(command), arms)
+
+
+def read_session(done: ProcessExit, arms: RunSecrets) -> RunnerSession:
+    """Read the report of a guest that has ended.
+
+    Args:
+        done: how it ended, with its records.
+        arms: what it was told apart from its spec.
+    """
+    try:
+        told, is_readable = read_report(parse_records(done.records)), True
+    except ForeignRecord:
+        told, is_readable = RunnerReport(), False
+    began = perf_counter_ns()
+    report, outcomes = sift(told, arms.canaries)
+    is_forged = not is_readable or (report.finished and broken_seal(done.records, arms.key))
+    ours_ns = perf_counter_ns() - began
+    return RunnerSession(
+        report=report,
+        exit=replace(done, records=b""),
+        canaries=arms.canaries,
+        canary_outcomes=outcomes,
+        is_forged=is_forged,
+        isolation_ns=told.timings_ns.get(CONFINED, 0),
+        gate_ns=ours_ns + told.timings_ns.get("canaries", 0) + sum(found.ns for found in outcomes.values()),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallRecording:
+    """What recording the calls of targets may cost in a run of tests.
+
+    Attributes:
+        seconds: at first.
+        share: and for each second that the tests themselves have taken.
+    """
+
+    seconds: float
+    share: float = 0.0
+
+
+#: Tests of the baseline must not become many times as slow because targets are called often.
+BASELINE_RECORDING = CallRecording(seconds=0.5, share=0.5)
+
+
+def hashed(workspace: Workspace, seed: int) -> Workspace:
+    """Return the workspace with another hash seed."""
+    environment = {**workspace.environment, "PYTHONHASHSEED": str(seed)}
+    return replace(workspace, environment=environment)
+
+
+def first_run_spec(guest: RunnerConfig, workspace: Workspace) -> dict[str, Any]:
+    """Return the spec of the first baseline run: everything asked for, calls counted and digested.
+
+    It also notes which tests start processes and which modules come from outside the repository.
+    """
+    arguments = (*_fallback_configuration(workspace), *first_arguments(guest.request))
+    also = [str(workspace.root / path) for path in guest.overlaid]
+    fields = _tests_fields(arguments, None, WrapMode.DIGEST, StopRule.NEVER, BASELINE_RECORDING)
+    return guest.spec("tests", (), **fields, also=also, watch=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectedRun:
+    """How the selected tests (or, with `only`, some of them) are to be run.
+
+    Attributes:
+        prove: paths whose compiled bytes are reported besides the targets'.
+        recording: what recording calls may cost.
+        inputs: file that a capture writes.
+        workers: xdist workers; 0 runs in one process.
+        only: ids, in the order of the baseline; `None`: the selected tests.
+        order: the same ids in the order in which they are to be run; empty: as they are collected.
+        tolerated: ids whose failure ends nothing.
+    """
+
+    prove: tuple[str, ...] = ()
+    wrap: WrapMode = WrapMode.NONE
+    stop: StopRule = StopRule.NEVER
+    recording: CallRecording = field(default_factory=lambda: CallRecording(seconds=30.0))
+    inputs: str = ""
+    workers: int = 0
+    only: tuple[str, ...] | None = None
+    order: tuple[str, ...] = ()
+    tolerated: tuple[str, ...] = ()
+    tracebacks: Tracebacks = Tracebacks.SHORT
+
+
+def selected_run_spec(
+    guest: RunnerConfig, workspace: Workspace, baseline: Baseline, run: SelectedRun
+) -> dict[str, Any]:
+    """Return the spec of a run of the selected tests in any workspace."""
+    selected = baseline.selected if run.only is None else run.only
+    rootdir = str(workspace.root / baseline.rootdir)
+    inifile = str(workspace.root / baseline.inifile) if baseline.inifile else ""
+    fallback = () if inifile else _fallback_configuration(workspace)
+    arguments = selected_arguments(guest.request, rootdir=rootdir, inifile=inifile, selected=selected)
+    fields = _tests_fields((*fallback, *arguments), selected, run.wrap, run.stop, run.recording)
+    more = {
+        "inputs": run.inputs,
+        "workers": run.workers,
+        "tolerated": list(run.tolerated),
+        "tracebacks": run.tracebacks.value,
+    }
+    order = {"select": None, "order": list(run.order)} if run.order else {}
+    return guest.spec("tests", run.prove, **{**fields, **more, **order})
+
+
+def _tests_fields(
+    arguments: Sequence[str],
+    select: Sequence[str] | None,
+    wrap: WrapMode,
+    stop: StopRule,
+    recording: CallRecording,
+) -> dict[str, Any]:
+    return {
+        "args": list(arguments),
+        "select": None if select is None else list(select),
+        "wrap": wrap.value,
+        "budget": {"calls": CAPTURE_CALLS, "bytes": CAPTURE_BYTES, **asdict(recording)},
+        "inputs": "",
+        "stop": stop.value,
+        "tracebacks": Tracebacks.SHORT.value,
+        "workers": 0,
+    }
+
+
+def _fallback_configuration(workspace: Workspace) -> tuple[str, ...]:
+    """Keep pytest from looking for a configuration *above* the slot, where only our cache lies."""
+    folders = [workspace.project, *workspace.project.parents]
+    inside = folders[: folders.index(workspace.root) + 1]
+    if any(_configures_pytest(folder) for folder in inside):
+        return ()
+    empty = workspace.private / "pytest.ini"
+    if not empty.exists():
+        empty.write_text("[pytest]\n", encoding="utf-8")
+    return (f"--rootdir={workspace.project}", "-c", str(empty))
+
+
+#: Files in which pytest looks for its configuration, and the section that makes them count.
+_CONFIGURATIONS = {
+    "pytest.toml": "",
+    ".pytest.toml": "",
+    "pytest.ini": "",
+    ".pytest.ini": "",
+    "pyproject.toml": "[tool.pytest",
+    "tox.ini": "[pytest]",
+    "setup.cfg": "[tool:pytest]",
+}
+
+
+def _configures_pytest(folder: Path) -> bool:
+    for name, section in _CONFIGURATIONS.items():
+        path = folder / name
+        if path.is_file() and section in path.read_text(encoding="utf-8", errors="replace"):
+            return True
+    return False

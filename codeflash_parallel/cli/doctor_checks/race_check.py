@@ -1,0 +1,230 @@
+"""`doctor --race`: what this machine can measure, by one race of identical code, held like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+import anyio
+
+from codeflash_parallel.cli.exit_codes import SignalInterrupt
+from codeflash_parallel.cli.output import Output
+from codeflash_parallel.cli.signals import Interrupts, handling_signals
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.process.environment import private_folders, project_environment
+from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.race import race
+from codeflash_parallel.race.race_result import Raced, RaceOutcome
+from codeflash_parallel.race.ranking.candidate_ranking import rank
+from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
+from codeflash_parallel.race.ranking.ranking_result import RaceRanking
+from codeflash_parallel.race.statistics.power_analysis import rounds_needed, unit_sd
+from codeflash_parallel.race.worker.process_start import RaceEnvironment
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Verdict
+from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
+from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
+from codeflash_parallel.run.race_phase.race_terms import race_plan
+from codeflash_parallel.run.race_phase.workload import Workload
+from codeflash_parallel.sandbox.runner_command import install_guest
+
+#: Candidates beside the baseline, all of the same code.
+CANDIDATES = ("same 1", "same 2", "same 3")
+
+#: True differences for which the seconds are told, as fractions.
+GAINS = (0.02, 0.05, 0.10)
+
+#: How the names of folders begin that hold the arms' files.
+PREFIX = "racecheck-"
+
+WORK = "pure Python, 0.1 ms a call"
+SOURCE = """
+def work():
+    total = 0
+    for i in range(3500):
+        total += i & 3
+    return total
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceDuration:
+    """Seconds of a race that shows a true gain, a fraction."""
+
+    gain: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaceCheck:
+    """What a race of identical code tells about this machine.
+
+    Attributes:
+        work: what was timed, a few words.
+        void: rounds that do not count, because the machine was disturbed.
+        seconds: that the race took.
+        budget_s: that it might have taken, as any race of so little work.
+        unit_sd: spread of one round's log-ratio of two arms, median of all candidates.
+        called_faster: candidates that were named winners: each of them falsely.
+        needed: for a race of as many candidates without its confirmation; gains that are no more than the
+            smallest claim are left out.
+    """
+
+    work: str
+    rounds: int
+    void: int
+    seconds: float
+    budget_s: float
+    unit_sd: float
+    verdict: Verdict
+    called_faster: tuple[str, ...]
+    needed: tuple[RaceDuration, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what is shown."""
+        void = f", {self.void} of them void" if self.void else ""
+        falsely = f"{', '.join(self.called_faster)}, falsely" if self.called_faster else "none"
+        return [
+            ("rounds", f"{self.rounds} in {self.seconds:.0f} s{void}"),
+            ("spread of a round", f"{100 * self.unit_sd:.1f} % (standard deviation between identical arms)"),
+            ("called faster", f"{falsely} (of {len(CANDIDATES)} identical candidates; {self.verdict})"),
+            *((f"{100 * needed.gain:.0f} % faster", self._seconds(needed)) for needed in self.needed),
+        ]
+
+    def _seconds(self, needed: RaceDuration) -> str:
+        more = "" if needed.seconds <= self.budget_s else f", more than the budget of {self.budget_s:.0f} s"
+        return f"about {max(1.0, needed.seconds):.0f} s{more}"
+
+
+def check_race(settings: Settings, interpreter: Path, cache: Path, output: Output) -> RaceCheck:
+    """Hold a race of identical code while nothing else of ours runs on this host; leave nothing behind.
+
+    Args:
+        settings: for the rules of the race.
+        interpreter: that the arms run in.
+        cache: folder in which files may lie meanwhile.
+        output: where the result goes if a second signal ends the process at once.
+
+    Raises:
+        Interrupted: a signal came; every process and file is gone.
+        EnvironmentFault: another race has the machine, or the arms cannot be timed.
+    """
+    with handling_signals(output) as interrupts:
+        return anyio.run(_checked, settings, interpreter, cache, interrupts)
+
+
+async def _checked(settings: Settings, interpreter: Path, cache: Path, interrupts: Interrupts) -> RaceCheck:
+    loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
+    interrupts.passed_to(lambda _name: loop.call_soon_threadsafe(scope.cancel))
+    with scope:
+        guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
+        async with open_launcher() as runner, machine_alone(host_quiet(os.environ, _say)):
+            with _new_folder(cache) as folder:
+                bench = RaceEnvironment(
+                    runner=runner, guest_dir=guest_dir, limits=ProcessLimits(wall_s=120.0, cpu_s=120.0)
+                )
+                arms = [_arm(name, Path(folder), interpreter) for name in ("baseline", *CANDIDATES)]
+                found = await _raced(settings, bench, arms)
+        interrupts.come_too_late()
+        return found
+    raise SignalInterrupt(interrupts.received)
+
+
+def _say(text: str) -> None:
+    """Say what is going on, or what is waited for; empty: nothing any longer."""
+    if text:
+        sys.stderr.write(f"doctor: {text}\n")
+        sys.stderr.flush()
+
+
+def _new_folder(cache: Path) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder; those of others were left by killed processes, for only the token's holder has one."""
+    for left in cache.glob(f"{PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=PREFIX, dir=cache)
+
+
+def _arm(name: str, folder: Path, interpreter: Path) -> Arm:
+    root, private = folder / name / "tree", folder / name / "private"
+    for place in (root, *private_folders(private)):
+        place.mkdir(parents=True)
+    workspace = Workspace(
+        root=root,
+        project=root,
+        user_root=folder / "user",
+        interpreter=interpreter,
+        private=private,
+        environment=project_environment(os.environ, private=private, number=0),
+    )
+    work = {"path": "work.py", "name": "work", "source": SOURCE}
+    spec: dict[str, Any] = {"targets": [], "prove": [], "seed": 1, "callable": work}
+    return Arm(id=name, workspace=workspace, spec=spec)
+
+
+async def _raced(settings: Settings, bench: RaceEnvironment, arms: Sequence[Arm]) -> RaceCheck:
+    """Race and confirm as a run does."""
+    group = CostGroup(name=WORK, ns=100_000)
+    plan = race_plan(settings, Workload(work=WorkKind.CALLABLE, why="", groups=(group,)), 0)
+    _say(f"identical code is raced for {plan.budget_ns / 1e9:.0f} s at most")
+    random = Random(settings.seed or None)  # noqa: S311 - no secret
+    baseline, *candidates = arms
+    first = await race(bench, baseline, candidates, race_of(plan), random=random)
+    confirmations: list[RaceOutcome] = []
+    while ids := contenders([first], confirmations, plan, limit=len(candidates)):
+        left = left_of(plan, [first, *confirmations])
+        again = confirmation_of([first], confirmations, left, ids)
+        chosen = [arm for arm in candidates if arm.id in ids]
+        confirmations.append(await race(bench, baseline, chosen, again, random=random))
+    return _found(first, rank([first], confirmations, plan, {}), plan)
+
+
+def _found(raced: RaceOutcome, ranking: RaceRanking, plan: RacePlan) -> RaceCheck:
+    """Return what a race tells.
+
+    Raises:
+        EnvironmentFault: it tells nothing.
+    """
+    if not isinstance(raced, Raced):
+        raise _unfit(raced.reason)
+    if raced.out:
+        raise _unfit("; ".join(f"{name} {out.reason}" for name, out in raced.out.items()) + ".")
+    counted = sum(not round_.void for round_ in raced.rounds)
+    if not counted:
+        raise _unfit(f"{raced.stopped}.")
+    sd, seconds = median(unit_sd(raced.tracks[name]) for name in raced.candidates), raced.wall_ns / 1e9
+    return RaceCheck(
+        work=WORK,
+        rounds=len(raced.rounds),
+        void=len(raced.rounds) - counted,
+        seconds=seconds,
+        budget_s=plan.budget_ns / 1e9,
+        unit_sd=sd,
+        verdict=ranking.verdict,
+        called_faster=tuple(
+            r.id for r in ranking.candidates if r.status in {CandidateStatus.WON, CandidateStatus.TIED}
+        ),
+        needed=tuple(
+            RaceDuration(
+                gain=gain, seconds=rounds_needed(sd, gain, plan, len(CANDIDATES)) * seconds / counted
+            )
+            for gain in GAINS
+            if gain > plan.min_speedup
+        ),
+    )
+
+
+def _unfit(why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        "RACE_UNFIT", f"The race cannot be tried here: {why}", "Run again when the machine is less busy."
+    )

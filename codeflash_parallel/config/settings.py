@@ -1,0 +1,334 @@
+"""Every setting, with its default, its unit and its help text.
+
+The command line, the environment, `pyproject.toml` and the reference page are all made from this table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Literal
+
+from codeflash_parallel.result.errors import UsageError
+
+
+class ComparisonMode(StrEnum):
+    """What "equivalent" is judged on."""
+
+    #: Test outcomes and the values of captured calls.
+    VALUES = "values"
+    #: Test outcomes only.
+    PASS_FAIL = "pass-fail"  # noqa: S105 - not a password
+
+
+class InputDepth(StrEnum):
+    """How many fresh inputs each candidate is compared on."""
+
+    #: As many as cost little beside the tests.
+    QUICK = "quick"
+    #: Those that take the baseline a second, raced or not.
+    FULL = "full"
+
+
+class Executor(StrEnum):
+    """Where candidates are evaluated."""
+
+    #: In this process.
+    LOCAL = "local"
+    #: By the daemon of the evaluation queue, in turn with what others have submitted.
+    QUEUE = "queue"
+
+
+class RankingMode(StrEnum):
+    """How candidates are ordered that the race cannot tell apart."""
+
+    #: By their estimated speed; among equals the smallest diff is named the winner.
+    FASTEST = "fastest"
+    #: By the size of their diffs.
+    SMALLEST_DIFF = "smallest-diff"
+
+
+#: `auto` or a positive number of slots.
+Parallel = int | Literal["auto"]
+
+#: The highest isolation level that works.
+AUTO = "auto"
+
+#: Files that git ignores and tests may need all the same; matched on the base name and on the whole path.
+INCLUDE_IGNORED = ("*.so", "*.pyd", "*.py", ".env", "*.egg-info/*", "*.dist-info/*")
+
+
+def _setting(default: Any, help_text: str, *, flag: str = "") -> Any:
+    """Declare one setting; `flag` is the spelling on the command line when it is not the field's name."""
+    metadata = {"help": help_text, "flag": flag}
+    if isinstance(default, list):
+        return field(default_factory=lambda: tuple(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What a run may be told. Times in seconds, sizes in MiB: this is the border where people write them."""
+
+    functions: tuple[str, ...] = _setting(
+        [], "Target function, path.py::Class.method; may be repeated.", flag="--function"
+    )
+    parallel_candidates: Parallel = _setting(
+        "auto", "How many candidates are evaluated at once; auto: as many as cores and memory bear."
+    )
+    base: str = _setting("", "Git ref to start from; empty: the tree as it is, uncommitted work included.")
+    tests: tuple[str, ...] = _setting(
+        [], "Test files, folders or ids; empty: what the project's configuration says."
+    )
+    keyword: str = _setting("", "Only tests that match this pytest -k expression.", flag="-k")
+    marker: str = _setting("", "Only tests that match this pytest -m expression.", flag="-m")
+    extra_tests: str = _setting("", "Folder of tests overlaid into every slot, absent from your tree.")
+    python: str = _setting(
+        "", "Interpreter that runs the tests; empty: .venv of the repository, else the current one."
+    )
+    compare: ComparisonMode = _setting(
+        ComparisonMode.VALUES, "What is compared: test outcomes and values, or outcomes only."
+    )
+    strict: bool = _setting(
+        default=False,
+        help_text="Reject for hints, too: unlike inputs, rounding, side state, scratch arguments.",
+    )
+    rtol: float = _setting(
+        0.0, "Largest difference of a float from the baseline's that is accepted, relative to it; 0: exact."
+    )
+    atol: float = _setting(
+        0.0, "The same as an absolute number; both given: atol + rtol times the baseline's."
+    )
+    encoders: tuple[str, ...] = _setting(
+        [],
+        "Function that takes values of your own types apart so that they can be compared, path.py::name or "
+        "module:name; may be repeated.",
+        flag="--encoder",
+    )
+    accept: str = _setting(
+        "",
+        "Your judge of results that differ, for functions with several right answers: "
+        "accept(arguments, expected, actual) -> bool, path.py::name.",
+    )
+    depth: str = _setting(
+        InputDepth.QUICK.value,
+        "How many fresh inputs candidates are compared on: quick; or full, those that take the baseline a "
+        "second, for each candidate two or three.",
+    )
+    include_ignored: tuple[str, ...] = _setting(
+        list(INCLUDE_IGNORED), "Patterns of git-ignored files that are part of the snapshot."
+    )
+    pass_env: tuple[str, ...] = _setting(
+        [],
+        "Variable of your environment that tests and candidates may see, NAME or a pattern with *; may be "
+        "repeated. Without it they see those that tests commonly need, and no secrets.",
+    )
+    isolation: str = _setting(
+        AUTO,
+        "How far candidates are kept apart from the machine: L0, L1, L2 or L3; `doctor` shows which work "
+        "here, and which one auto is.",
+    )
+    require_isolation: str = _setting(
+        "", "Lowest isolation level that will do; a run that cannot have it ends with exit code 4."
+    )
+    allow_network: bool = _setting(
+        default=False, help_text="Let tests and candidates use the network; from L1 on they cannot."
+    )
+    allow_write: tuple[str, ...] = _setting(
+        [], "File or folder outside the slot that tests and candidates may write to; may be repeated."
+    )
+    file_size_limit: int = _setting(1024, "Largest file that a check may write, in MiB; 0: no limit.")
+    open_files_limit: int = _setting(4096, "Descriptors that a process of a check may hold; 0: no limit.")
+    processes_limit: int = _setting(
+        512, "Processes and threads of one check, from L2 on and not for root; 0: no limit."
+    )
+    disk_limit: int = _setting(
+        1024, "MiB of temporary files that one check may hold, from L2 on, where they are kept in memory."
+    )
+    timeout: float = _setting(
+        10.0, "Seconds added to 5 times the baseline's CPU time as a check's CPU deadline."
+    )
+    memory_limit: int = _setting(0, "Memory limit of one check in MiB; 0: a fair share of what is available.")
+    new_process: bool = _setting(
+        default=False, help_text="Judge every candidate in a new process; no warm servers."
+    )
+    no_select: bool = _setting(
+        default=False, help_text="Screen with all tests, not only with those that can notice a change."
+    )
+    time_budget: float = _setting(
+        0.0,
+        "Wall seconds that a race may take at most, its confirmation included; 0: those of 60 passes "
+        "over the workload on the baseline, each in a new process; up to a minute 200; 45 at least.",
+    )
+    confidence: float = _setting(0.99, "Confidence of the claim that a winner is faster.")
+    count_repeats: bool = _setting(
+        default=False,
+        help_text="Credit what is gained on inputs seen before, by a memo for example, and not on new ones.",
+    )
+    min_speedup: float = _setting(0.01, "Smallest speedup worth claiming, as a fraction.")
+    indifference: float = _setting(0.02, "Candidates closer than this fraction count as equally fast.")
+    max_regression: float = _setting(0.05, "Largest slowdown of one group of tests that a winner may bring.")
+    max_cpu_cost: float = _setting(
+        1.2, "CPU time that a winner by the wall clock may use, as a multiple of the baseline's."
+    )
+    ranking: str = _setting(
+        RankingMode.FASTEST.value,
+        "Order of equally good candidates: fastest, smallest-diff, or a callable of your own, "
+        "module:name or path.py:name.",
+    )
+    benchmark: str = _setting(
+        "", "What is timed instead of the tests' calls: a callable without arguments, path.py::name."
+    )
+    benchmark_command: str = _setting(
+        "", "What is timed instead of the tests' calls: a command, run in the slot's copy of the project."
+    )
+    repairs_per_candidate: int = _setting(1, "Repair requests for one failing candidate and its descendants.")
+    repairs_per_run: int = _setting(10, "Repair requests in a whole run.")
+    enough_correct: int = _setting(0, "No more repairs once this many candidates are right; 0: no cut-off.")
+    refine_top: int = _setting(2, "How many of the fastest candidates are refined.")
+    refine_depth: int = _setting(2, "Generations of refinement.")
+    provider_timeout: float = _setting(120.0, "Seconds that one repair or refinement request may take.")
+    repair_command: str = _setting("", "Command that answers repair requests: JSON on stdin, JSON on stdout.")
+    refine_command: str = _setting(
+        "", "Command that answers refinement requests: JSON on stdin, JSON on stdout."
+    )
+    stop_after: int = _setting(0, "Judge no more candidates once this many are right; 0: judge all.")
+    max_candidates: int = _setting(0, "Candidates judged at most, derived ones included; 0: no limit.")
+    wall_budget: float = _setting(
+        0.0, "Wall seconds of the whole run; what is unfinished then is cancelled; 0: none."
+    )
+    seed: int = _setting(0, "Seed of everything random; 0: drawn from the run's id.")
+    keep_slots: bool = _setting(default=False, help_text="Keep the slots of failing candidates for a look.")
+    cache_dir: str = _setting(
+        "", "Where mirrors, slots and results are kept; empty: the user's cache directory."
+    )
+    executor: str = _setting(
+        Executor.LOCAL.value, "Who evaluates: local, this process; queue, the daemon of the evaluation queue."
+    )
+    queue_dir: str = _setting(
+        "", "Where the evaluation queue is kept; empty: the folder queue of the cache directory."
+    )
+
+    def __post_init__(self) -> None:
+        for name in SETTING_NAMES:
+            self._check_value(name)
+        for name, lowest in _LOWEST.items():
+            if getattr(self, name) < lowest:
+                raise _bad(f"{name} must be at least {lowest}, not {getattr(self, name)}.")
+        if self.parallel_candidates != "auto" and self.parallel_candidates < 1:
+            raise _bad(f"parallel_candidates must be auto or at least 1, not {self.parallel_candidates}.")
+        if not _EVEN_ODDS < self.confidence < 1:
+            raise _bad(f"confidence must lie between 0.5 and 1, not {self.confidence}.")
+        self._check_limits()
+        self._check_pass_env()
+        self._check_isolation()
+        self._check_benchmark()
+        self._check_encoders()
+        self._check_ranking()
+        if self.depth not in list(InputDepth):
+            raise _bad(f"depth must be {' or '.join(InputDepth)}, not {self.depth!r}.")
+        if self.executor not in list(Executor):
+            raise _bad(f"executor must be {' or '.join(Executor)}, not {self.executor!r}.")
+
+    def _check_value(self, name: str) -> None:
+        value = getattr(self, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _bad(f"{name} must be a finite number, not {value}.")
+        texts = value if isinstance(value, tuple) else (value,)
+        if any("\0" in text for text in texts if isinstance(text, str)):
+            raise _bad(f"{name} must not contain the character NUL.")  # no path or argument can
+
+    def _check_limits(self) -> None:
+        for name in ("memory_limit", "file_size_limit", "open_files_limit", "processes_limit", "disk_limit"):
+            if getattr(self, name) > _HIGHEST_LIMIT:
+                raise _bad(f"{name} must be at most {_HIGHEST_LIMIT}, not {getattr(self, name)}.")
+        if 0 < self.memory_limit < _LEAST_MEMORY_MIB:
+            raise _bad(
+                f"memory_limit must be 0 or at least {_LEAST_MEMORY_MIB} MiB, not {self.memory_limit}."
+            )
+
+    def _check_pass_env(self) -> None:
+        if not self.pass_env:
+            return
+        from codeflash_parallel.config.environment_allowlist import why_not_pattern
+
+        for why in filter(None, map(why_not_pattern, self.pass_env)):
+            raise _bad(f"pass_env {why}.")
+
+    def _check_isolation(self) -> None:
+        if (self.isolation, self.require_isolation) == (AUTO, ""):
+            return  # and nothing to import: settings are made at every start
+        from codeflash_parallel.result.isolation_policy import IsolationLevel
+
+        for name, more in (("isolation", AUTO), ("require_isolation", "")):
+            allowed = (more, *IsolationLevel)
+            if getattr(self, name) not in allowed:
+                words = ", ".join(filter(None, allowed))
+                raise _bad(f"{name} must be one of {words}, not {getattr(self, name)}.")
+
+    def _check_benchmark(self) -> None:
+        for setting, place in (("benchmark", self.benchmark), ("accept", self.accept)):
+            path, separator, name = place.partition("::")
+            if place and not (path.endswith(".py") and separator and name.isidentifier()):
+                raise _bad(f"{setting} must name a callable as path.py::name, not {place!r}.")
+        if self.benchmark and self.benchmark_command:
+            raise _bad("benchmark and benchmark_command cannot both be given: give one of them.")
+        if self.accept and self.compare == ComparisonMode.PASS_FAIL:
+            raise _bad("accept judges values, and compare is pass-fail: give one of them.")
+
+    def _check_encoders(self) -> None:
+        for encoder in self.encoders:
+            path, _, name = encoder.rpartition("::" if "::" in encoder else ":")
+            is_module = "::" not in encoder and all(part.isidentifier() for part in path.split("."))
+            if not ((path.endswith(".py") or is_module) and name.isidentifier()):
+                raise _bad(f"encoders must name functions as path.py::name or module:name, not {encoder!r}.")
+
+    def _check_ranking(self) -> None:
+        place, _, name = self.ranking.rpartition(":")
+        if self.ranking not in list(RankingMode) and not (place and name.isidentifier()):
+            raise _bad(f"ranking must be {', '.join(RankingMode)} or module:name, not {self.ranking!r}.")
+
+
+def _bad(message: str) -> UsageError:
+    short = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+    return UsageError("BAD_SETTING", short)
+
+
+#: Characters of what is said of a value, which may be a whole file's text.
+_LONGEST_MESSAGE = 300
+#: A confidence below even odds claims nothing.
+_EVEN_ODDS = 0.5
+#: More than any machine has, and what the kernel's counters can hold, also in bytes.
+_HIGHEST_LIMIT = 1 << 40
+#: With less, an interpreter fails at whatever it imports first, and rarely says why.
+_LEAST_MEMORY_MIB = 16
+
+_LOWEST: dict[str, float] = {
+    "timeout": 0.1,
+    "memory_limit": 0,
+    "file_size_limit": 0,
+    "open_files_limit": 0,
+    "processes_limit": 0,
+    "disk_limit": 1,
+    "rtol": 0,
+    "atol": 0,
+    "time_budget": 0,
+    "min_speedup": 0,
+    "indifference": 0,
+    "max_regression": 0,
+    "max_cpu_cost": 1,
+    "repairs_per_candidate": 0,
+    "repairs_per_run": 0,
+    "enough_correct": 0,
+    "refine_top": 0,
+    "refine_depth": 0,
+    "provider_timeout": 0.1,
+    "stop_after": 0,
+    "max_candidates": 0,
+    "wall_budget": 0,
+    "seed": 0,
+}
+
+#: Names of all settings, in the order of the table.
+SETTING_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Settings))

@@ -1,0 +1,55 @@
+"""Settings as JSON, and back again: for journals of runs and for jobs of the queue. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel import __version__
+from codeflash_parallel.config.settings import SETTING_NAMES, Executor, Settings
+from codeflash_parallel.result.errors import EnvironmentFault
+
+#: Settings that change no verdict: whoever goes on with a run may have others.
+FREE = (
+    *("parallel_candidates", "wall_budget", "provider_timeout", "keep_slots", "cache_dir"),
+    *("executor", "queue_dir"),
+)
+
+
+def settings_document(settings: Settings) -> dict[str, Any]:
+    """Return settings as JSON values that mean the same from any folder."""
+    plain = {name: getattr(settings, name) for name in SETTING_NAMES}
+    plain["cache_dir"] = plain["queue_dir"] = ""
+    plain["executor"] = Executor.LOCAL.value  # whoever reads them does it, and hands it on to nobody
+    if settings.extra_tests:
+        plain["extra_tests"] = str(Path(settings.extra_tests).resolve())
+    if "/" in settings.python:
+        plain["python"] = str(Path(settings.python).expanduser().absolute())
+    place, colon, name = settings.ranking.rpartition(":")
+    if place.endswith(".py"):
+        plain["ranking"] = f"{Path(place).absolute()}{colon}{name}"
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}
+
+
+def settings_of(document: Mapping[str, Any], **changed: Any) -> Settings:
+    """Return the settings that `settings_document` wrote, some of them changed.
+
+    Raises:
+        EnvironmentFault: `BAD_JOURNAL`: they are none of this version.
+    """
+    defaults = {f.name: getattr(Settings(), f.name) for f in fields(Settings)}
+    try:
+        plain = {name: _of_kind(defaults[name], value) for name, value in document.items()}
+        return Settings(**{**plain, **changed})
+    except (KeyError, ValueError, TypeError) as error:
+        message = f"The settings of the run are none of version {__version__}: {error}."
+        raise EnvironmentFault("BAD_JOURNAL", message, "Resume it with the version that began it.") from error
+
+
+def _of_kind(default: Any, value: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple(value)
+    return type(default)(value) if isinstance(default, StrEnum) else value

@@ -1,1 +1,0 @@
-"""The evaluation queue: store, policy, protocol and client. It imports no sibling."""

@@ -1,0 +1,266 @@
+"""One job from its claim to its end: its worker, its lease, its time, its cost."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, assert_never
+
+import anyio
+
+from codeflash_parallel.queue.daemon import worker_processes
+from codeflash_parallel.queue.daemon.store_threads import ThreadedStore
+from codeflash_parallel.queue.daemon.worker_liveness import STUCK_S, gets_on, lives
+from codeflash_parallel.queue.daemon.worker_pool import Ending, Worker, WorkerDeath, WorkerPool
+from codeflash_parallel.queue.errors import LeaseLost
+from codeflash_parallel.queue.jobs import Instant, Job
+from codeflash_parallel.queue.protocol.wire_format import error_document
+from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.store import Store
+from codeflash_parallel.queue.worker.job_executor import Assignment, error_result
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
+
+#: How often what could not be written to the store is tried again: its disk was full, say.
+_AGAIN_S = 1.0
+#: For how long. The lease runs out then, and the job is done once more.
+_TELLING_S = 120.0
+#: A worker that was told to break off has so long before it is killed: it puts its slots in order.
+_STOP_S = 15.0
+#: Somebody waits for the end of a cancelled job. It takes some 0.1 s, unless the worker is stuck; one that is
+#: killed costs a new one, and what it leaves is removed by that.
+_CANCEL_S = 0.5
+
+
+class AbortReason(StrEnum):
+    """Why a job is broken off."""
+
+    #: By its submitter or an operator.
+    CANCELLED = "cancelled"
+    #: The daemon is to end.
+    DRAINED = "drained"
+    #: It has had all its time.
+    TIMEOUT = "timeout"
+    #: Its worker lives and does nothing.
+    STALLED = "stalled"
+    #: Its lease is somebody else's by now.
+    LOST = "lost"
+
+
+#: Reasons that leave the worker a moment, and how long that is.
+_GENTLE = {AbortReason.CANCELLED: _CANCEL_S, AbortReason.DRAINED: _STOP_S, AbortReason.TIMEOUT: _STOP_S}
+
+
+@dataclass(slots=True)
+class JobSupervisor:
+    """A job that runs. Invariant: the store hears of its end at most once, under its fence.
+
+    Args:
+        on_progress: called with every word of its worker.
+
+    Attributes:
+        worker: who performs it; `None` before and where none could be started.
+        lease_at: when its lease was renewed, by the monotonic clock.
+    """
+
+    job: Job
+    crew: WorkerPool
+    desk: ThreadedStore
+    settings: QueueSettings
+    on_progress: Callable[[Job], None]
+    worker: Worker | None = None
+    lease_at: float = field(default_factory=time.monotonic)
+    _over: anyio.Event = field(default_factory=anyio.Event)
+    _breaking: anyio.Event = field(default_factory=anyio.Event)
+    _why: AbortReason | None = None
+    _begun: float = field(default_factory=time.monotonic)
+    _cpu_s: float = 0.0
+    _cpu_before_s: float = 0.0
+
+    async def run(self, slots: int) -> None:
+        """Have the job performed, and tell the store how it ended. Cancelling kills it and tells nobody."""
+        try:
+            ending = await self._performed(slots)
+            with anyio.CancelScope(shield=True):
+                await self._settle(ending)
+        finally:
+            self._over.set()
+
+    async def break_off(self, why: AbortReason) -> None:
+        """End the job; nothing of it runs any more, and the store knows, when this returns."""
+        self._break(why)
+        await self._over.wait()
+
+    # --- performing ------------------------------------------------------------------------------------
+
+    async def _performed(self, slots: int) -> Ending | EnvironmentFault:
+        try:
+            self.worker = worker = self.crew.hire(warm_key(self.job))
+        except EnvironmentFault as fault:
+            return fault
+        worker.begin(self.job.job_id)
+        self._cpu_before_s = worker_processes.cpu_s(worker.pid)
+        assignment = Assignment(
+            job_id=self.job.job_id,
+            fence=self.job.fence,
+            kind=self.job.kind,
+            payload=self.job.payload,
+            slots=slots,
+            sharers=self.desk.slots,
+        )
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._keep_lease, worker)
+                group.start_soon(self._keep_time)
+                group.start_soon(self._be_ready_to_break, worker, assignment)
+                ending = await worker.perform(assignment, lambda: self.on_progress(self.job))
+                group.cancel_scope.cancel()
+        except BaseException:
+            await self.crew.dismiss(worker)
+            raise
+        else:
+            return ending
+        finally:
+            self._cpu_s = max(self._cpu_s, worker_processes.cpu_s(worker.pid) - self._cpu_before_s)
+            worker.end(warm_key(self.job))
+            if not worker.is_alive:
+                await self.crew.dismiss(worker)
+
+    async def _keep_lease(self, worker: Worker) -> None:
+        """Renew the lease as long as the worker gets on; without that the job is broken off."""
+        seen, moved_at = worker.sign(), time.monotonic()
+        while True:
+            await worker.ask()
+            await anyio.sleep(self.settings.heartbeat)
+            now = worker.sign()
+            self._cpu_s = max(self._cpu_s, now.cpu_s - self._cpu_before_s)
+            if gets_on(seen, now):
+                moved_at = time.monotonic()
+            if lives(seen, now) and time.monotonic() - moved_at < STUCK_S:
+                await self._renew(worker.progress)
+            elif time.monotonic() - self.lease_at >= self.settings.lease - self.settings.heartbeat / 2:
+                self._break(AbortReason.STALLED)  # before anybody else may claim it
+            seen = now
+
+    async def _renew(self, progress: str) -> None:
+        job = self.job
+        try:
+            await self.desk.do(lambda store, now: store.heartbeat(job.job_id, job.fence, progress, now))
+            self.lease_at = time.monotonic()
+        except LeaseLost:
+            self._break(AbortReason.LOST)
+        except EnvironmentFault:  # the disk is full, or the store is held: the lease still has some time
+            return
+
+    async def _keep_time(self) -> None:
+        if self.settings.job_timeout:
+            await anyio.sleep(self.settings.job_timeout)
+            self._break(AbortReason.TIMEOUT)
+
+    def _break(self, why: AbortReason) -> None:
+        self._why = self._why or why
+        self._breaking.set()
+
+    async def _be_ready_to_break(self, worker: Worker, assignment: Assignment) -> None:
+        """Have the worker break off when it is time; one that does not, or cannot, is killed."""
+        await self._breaking.wait()
+        if self._why in _GENTLE:
+            await worker.stop(assignment)
+            await anyio.sleep(_GENTLE[self._why])
+        await self.crew.dismiss(worker)
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    async def _settle(self, ending: Ending | EnvironmentFault) -> None:
+        """Tell the store how the job has ended."""
+        match ending:
+            case {"t": "done", "result": result}:  # in spite of everything
+                await self._complete(result)
+            case _ if self._why is not None:
+                await self._settle_broken(self._why, ending)
+            case {"t": "faulted", "result": result} if self._is_last:
+                await self._complete(result)  # one that always fails does not cost the others theirs
+            case {"t": "faulted", "fault": fault, "message": message}:
+                await self._fail(fault, message, machinery=True)
+            case WorkerDeath(begun=begun, how=how, last_output=output):
+                await self._fail("WORKER_DIED", f"The worker {how}.\n{output}", machinery=not begun)
+            case EnvironmentFault(code=code):
+                await self._fail(code, str(ending), machinery=True)
+            case _:
+                await self._release()
+
+    async def _settle_broken(self, why: AbortReason, ending: Ending | EnvironmentFault) -> None:
+        match why:
+            case AbortReason.CANCELLED | AbortReason.LOST:
+                return  # the store knows
+            case AbortReason.DRAINED:
+                await self._release()
+            case AbortReason.TIMEOUT:
+                hint = "Give the queue a larger job_timeout, or the job less to do."
+                message = f"The job has run for {self.settings.job_timeout:g} s, as long as one may."
+                await self._complete(error_result(error_document(UsageError("JOB_TIMEOUT", message, hint))))
+            case AbortReason.STALLED:
+                output = ending.last_output if isinstance(ending, WorkerDeath) else ""
+                said = f"The worker did nothing for {self.settings.lease:g} s.\n{output}"
+                await self._fail("STALLED", said, machinery=False)
+            case _:
+                assert_never(why)
+
+    async def _complete(self, result: Mapping[str, Any]) -> None:
+        job, cpu_s, wall_s = self.job, self._cpu_s, self._wall_s
+        text = json.dumps({**result, "cpu_s": cpu_s})
+        await self._tell(
+            lambda store, now: store.complete(job.job_id, job.fence, text, now, cpu_s=cpu_s, wall_s=wall_s)
+        )
+
+    async def _fail(self, fault: str, last_output: str, *, machinery: bool) -> None:
+        job, cpu_s, wall_s = self.job, self._cpu_s, self._wall_s
+        await self._tell(
+            lambda store, now: store.fail(
+                job.job_id,
+                job.fence,
+                now,
+                fault=fault,
+                machinery=machinery,
+                last_output=last_output,
+                cpu_s=cpu_s,
+                wall_s=wall_s,
+            )
+        )
+
+    async def _release(self) -> None:
+        job = self.job
+        await self._tell(lambda store, now: store.release(job.job_id, job.fence, now))
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether one more fault of the machine makes a dead job of this one."""
+        return self.job.machinery_faults + 1 >= self.settings.max_attempts
+
+    @property
+    def _wall_s(self) -> float:
+        return time.monotonic() - self._begun
+
+    async def _tell(self, act: Callable[[Store, Instant], Any]) -> None:
+        """Write to the store, again and again where that does not work: a result is not to be lost."""
+        with anyio.move_on_after(_TELLING_S):
+            while True:
+                try:
+                    await self.desk.do(act)
+                except LeaseLost:  # cancelled meanwhile, or somebody else's
+                    return
+                except EnvironmentFault:
+                    await anyio.sleep(_AGAIN_S)
+                else:
+                    return
+
+
+def warm_key(job: Job) -> str:
+    """Return what a worker's open evaluator has to be for: repository and settings of the job."""
+    try:
+        payload = json.loads(job.payload)
+        return json.dumps([payload["repository"], payload["settings"]], sort_keys=True)
+    except (ValueError, TypeError, KeyError):
+        return ""

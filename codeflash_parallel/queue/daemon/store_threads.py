@@ -1,0 +1,30 @@
+"""The daemon's access to the store: on threads, so that a slow disk stops nobody who only asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+
+from codeflash_parallel.queue.clock import now
+from codeflash_parallel.queue.jobs import Instant
+from codeflash_parallel.queue.store.store import Store
+
+_T = TypeVar("_T")
+
+#: Threads that wait for the store at once; it serves them one by one.
+_THREADS = 4
+
+
+class ThreadedStore:
+    """Calls the store."""
+
+    def __init__(self, store: Store) -> None:
+        self.slots = store.slots
+        self._store = store
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def do(self, act: Callable[[Store, Instant], _T]) -> _T:
+        """Return what a call of the store returns, and raise what it raises; never left half-way."""
+        return await anyio.to_thread.run_sync(lambda: act(self._store, now()), limiter=self._threads)

@@ -1,0 +1,131 @@
+"""Figures of a queue, and how a monitoring system reads them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from codeflash_parallel.queue.jobs import JobState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DurationSummary:
+    """Of a number of durations, in seconds; negative where there are none."""
+
+    count: int = 0
+    p50_s: float = -1.0
+    p95_s: float = -1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueHealth:
+    """How a queue does; everything comes from its rows.
+
+    Attributes:
+        depth: jobs that wait, those included that may not start yet.
+        slots: jobs that may run at once.
+        waits: from the submission to the first start, of recent jobs.
+        services: from the last start to the end, of recent jobs that have a result.
+        oldest_s: for how long the oldest waiting job has waited for its turn; 0 if none does.
+        last_error: the newest fault of any job that has ended; empty if there was none.
+        lease_ages_s: seconds since the last sign of life of each running job, by its id.
+        states: jobs by their state.
+        results: finished jobs by their state and fault code (`done` has none); a bounded set of labels.
+        attempts: claims of all jobs.
+    """
+
+    depth: int
+    running: int
+    slots: int
+    paused: bool
+    waits: DurationSummary
+    services: DurationSummary
+    oldest_s: float
+    last_error: str
+    lease_ages_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    states: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    results: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    attempts: int = 0
+
+
+def spread(seconds: Sequence[float]) -> DurationSummary:
+    """Return median and 95th percentile of durations: the least that so many of them do not exceed."""
+    if not seconds:
+        return DurationSummary()
+    ordered = sorted(seconds)
+    return DurationSummary(count=len(ordered), p50_s=_share(ordered, 0.50), p95_s=_share(ordered, 0.95))
+
+
+def _share(ordered: Sequence[float], share: float) -> float:
+    return ordered[math.ceil(share * len(ordered)) - 1]
+
+
+#: Name, type, help; as the text format of Prometheus has them.
+_METRICS = {
+    "depth": ("gauge", "Jobs that wait."),
+    "running": ("gauge", "Jobs that run."),
+    "slots": ("gauge", "Jobs that may run at once."),
+    "paused": ("gauge", "1 while no job may start."),
+    "oldest_seconds": ("gauge", "Time for which the oldest waiting job has waited."),
+    "attempts_total": ("counter", "Claims of all jobs."),
+    "lease_age_seconds": ("gauge", "Time since the last sign of life of the quietest running job."),
+    "jobs": ("gauge", "Jobs by state."),
+    "ended_jobs": ("gauge", "Jobs that have ended, by state and code of the fault."),
+    "wait_seconds": ("summary", "Time from the submission to the first start, of recent jobs."),
+    "service_seconds": ("summary", "Time from the last start to the result, of recent jobs."),
+}
+
+
+def prometheus(health: QueueHealth) -> str:
+    """Return the figures in the text format of Prometheus."""
+    lines: list[str] = []
+    for name, (kind, text) in _METRICS.items():
+        full = f"codeflash_parallel_queue_{name}"
+        lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
+        lines += [f"{full}{_labels(labels)} {_figure(value)}" for labels, value in _samples(health, name)]
+    return "\n".join(lines) + "\n"
+
+
+def _samples(health: QueueHealth, name: str) -> list[tuple[Mapping[str, str], float]]:
+    several: Mapping[str, list[tuple[Mapping[str, str], float]]] = {
+        "jobs": [({"state": state}, health.states.get(state, 0)) for state in JobState],
+        "ended_jobs": [
+            ({"state": label.partition(" ")[0], "code": label.partition(" ")[2]}, count)
+            for label, count in sorted(health.results.items())
+        ],
+        "wait_seconds": _quantiles(health.waits),
+        "service_seconds": _quantiles(health.services),
+    }
+    one: Mapping[str, float] = {
+        "depth": health.depth,
+        "running": health.running,
+        "slots": health.slots,
+        "paused": health.paused,
+        "oldest_seconds": health.oldest_s,
+        "attempts_total": health.attempts,
+        "lease_age_seconds": max(health.lease_ages_s.values(), default=0.0),
+    }
+    return several[name] if name in several else [({}, one[name])]
+
+
+def _figure(value: float) -> str:
+    """Return every digit: a counter that is rounded stands still."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _quantiles(durations: DurationSummary) -> list[tuple[Mapping[str, str], float]]:
+    if not durations.count:
+        return []
+    return [({"quantile": "0.5"}, durations.p50_s), ({"quantile": "0.95"}, durations.p95_s)]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,7 @@
+"""The worker process: evaluates one job after the other with an evaluator that stays open, and says whose
+fault an error is.
+
+Offers: `worker_process.main`, `job_executor.JobExecutor`, `job_executor.Assignment`,
+`channel.WorkerChannel`.
+Imports: `queue.protocol`, `queue`, `run`, `workspace`, `process`, `config`, `result`.
+"""

@@ -1,0 +1,152 @@
+"""The worker process: performs what the daemon hands it, and says what goes on. Ends when the daemon does.
+
+Messages from the daemon: `job` (an assignment), `ask` (answer, if you live) and `stop` (break the job off).
+Messages to it: `ready`, `answer`, `begun`, `progress` (with `waits`: nothing can go on now), and at the end
+of a job one of `done` (its result), `faulted` (the machine's fault) and `stopped`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.message_frames import Message
+from codeflash_parallel.queue.jobs import JobKind
+from codeflash_parallel.queue.protocol.wire_format import error_document
+from codeflash_parallel.queue.worker.channel import WorkerChannel
+from codeflash_parallel.queue.worker.fault_attribution import FaultOwner, blame, has_verdicts, machine_fault
+from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result
+from codeflash_parallel.result.errors import CodeflashParallelError
+
+#: An evaluator that nobody has asked for anything for so long is closed: it holds slots and servers.
+_IDLE_S = 300.0
+
+
+class _Worker:
+    """The worker's side of its channel."""
+
+    def __init__(self, channel: WorkerChannel, cache: Path, pass_env: Sequence[str]) -> None:
+        self._channel = channel
+        self._outbox: MemoryObjectSendStream[Message]
+        self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
+        self._given, self._jobs = anyio.create_memory_object_stream[Assignment](float("inf"))
+        self._job = anyio.CancelScope()
+        self._claim = ""
+        self._unwanted: set[str] = set()
+        self._is_waiting = False
+        self._performer = JobExecutor(cache, host_quiet(os.environ, self._waits), self._tell, pass_env)
+
+    async def run(self) -> None:
+        """Serve until the daemon is gone."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._send, self._to_send)
+            group.start_soon(self._perform_all, self._jobs)
+            self._say("ready", pid=os.getpid())
+            while (message := await self._channel.receive()) is not None:
+                self._take(message)
+            group.cancel_scope.cancel()
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case {"t": "job", "job": job}:
+                self._given.send_nowait(Assignment(**{**job, "kind": JobKind(job["kind"])}))
+            case {"t": "ask"}:
+                self._say("answer")
+            case {"t": "stop", "claim": claim}:
+                self._unwanted.add(claim)  # it may not have begun yet
+                if claim == self._claim:
+                    self._job.cancel()
+
+    async def _perform_all(self, jobs: MemoryObjectReceiveStream[Assignment]) -> None:
+        async with self._performer:
+            while True:
+                assignment = None
+                with anyio.move_on_after(_IDLE_S):
+                    assignment = await jobs.receive()
+                if assignment is None:
+                    await self._performer.close()
+                else:
+                    await self._perform(assignment)
+
+    async def _perform(self, assignment: Assignment) -> None:
+        self._say("begun")
+        with anyio.CancelScope() as self._job:
+            self._claim = assignment.claim
+            if self._claim in self._unwanted:
+                self._job.cancel()
+            end = await self._end_of(assignment)
+        self._unwanted.discard(self._claim)
+        if self._job.cancelled_caught:
+            await self._performer.close()  # and with it whatever was in the middle of something
+            end = {"t": "stopped"}
+        self._say(**end)
+
+    async def _end_of(self, assignment: Assignment) -> dict[str, Any]:
+        try:
+            result = await self._performer.perform(assignment)
+        except CodeflashParallelError as error:
+            match blame(error):
+                case FaultOwner.US:
+                    raise
+                case FaultOwner.MACHINE:
+                    await self._performer.close()
+                    return {"t": "faulted", "fault": error.code, "message": str(error)}
+                case FaultOwner.JOB:
+                    return {"t": "done", "result": error_result(error_document(error))}
+        document = result["document"] or {}
+        fault = machine_fault(document)
+        if fault:
+            await self._performer.close()
+            message = f"A candidate could not be judged: {fault}."
+            rest = {"result": result} if has_verdicts(document) else {}
+            return {"t": "faulted", "fault": fault, "message": message, **rest}
+        return {"t": "done", "result": result}
+
+    # --- what goes on ----------------------------------------------------------------------------------
+
+    def _tell(self, what: str) -> None:
+        # What one check says ends no wait of another one: a long one would count as stuck.
+        self._say("progress", text=what, waits=self._is_waiting)
+
+    def _waits(self, why: str) -> None:
+        self._is_waiting = bool(why)
+        self._say("progress", text=why, waits=self._is_waiting)
+
+    def _say(self, t: str, **fields: Any) -> None:
+        self._outbox.send_nowait({"t": t, **fields})
+
+    async def _send(self, outbox: MemoryObjectReceiveStream[Message]) -> None:
+        with suppress(ConnectionError):  # the daemon is gone: whoever reads the channel sees it, too
+            async for message in outbox:
+                await self._channel.send(message)
+
+
+def main(arguments: list[str]) -> None:
+    """Run a worker.
+
+    Args:
+        arguments: number of the inherited end of the socket pair, the daemon's cache, and which of our
+            variables jobs may ask for.
+    """
+    number, cache, *pass_env = arguments
+    end = socket.socket(fileno=int(number))
+    os.set_inheritable(int(number), False)
+    anyio.run(_work, end, Path(cache), pass_env, backend="asyncio")
+
+
+async def _work(end: socket.socket, cache: Path, pass_env: Sequence[str]) -> None:
+    with end:
+        await _Worker(WorkerChannel(end), cache, pass_env).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

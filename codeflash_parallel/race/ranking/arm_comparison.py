@@ -1,0 +1,217 @@
+"""The arms of races as the ranking sees them: each with its interval at the last look. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, log, log1p
+from statistics import median
+
+from codeflash_parallel.race.plan import NULL, RacePlan, RaceStage
+from codeflash_parallel.race.race_result import Raced, RaceOutcome
+from codeflash_parallel.race.ranking.suspicious_gains import suspicion
+from codeflash_parallel.race.statistics.confidence_sequence import Interval, bounds
+from codeflash_parallel.race.statistics.held_out_inputs import claimed, gains_only_seen
+from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
+from codeflash_parallel.race.statistics.power_analysis import rounds_needed, unit_sd, visible_gain
+from codeflash_parallel.race.statistics.sequential_test import (
+    SPRINT_ROUNDS,
+    ArmStanding,
+    beats,
+    biased,
+    is_level,
+    slower_groups,
+    speedup,
+)
+from codeflash_parallel.result.result_model import Speedup
+
+#: Nanoseconds in a second.
+SECOND = 1e9
+
+#: Of gains beyond this a clock sees hardly more than its own error.
+ABSURD_GAIN = log(10)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArmComparison:
+    """One arm in one race, as that race's last look saw it.
+
+    Attributes:
+        track: what its claim is made from.
+        bound: of that claim, at the error that the race may spend on it; where a race needed so few rounds
+            that they give none, what they showed least and most.
+    """
+
+    id: str
+    raced: Raced
+    track: ArmLogRatios
+    bound: Interval
+
+    @classmethod
+    def of(cls, raced: Raced, arm: str) -> ArmComparison:
+        """Return an arm's entry."""
+        track = claimed(raced.tracks, arm, raced.plan)
+        return cls(id=arm, raced=raced, track=track, bound=_bound(raced, arm, track.total, raced.error))
+
+    @property
+    def standing(self) -> ArmStanding:
+        """How it stood at the last look that saw it."""
+        return self.raced.standing(self.id)
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Its estimate and bounds; `None` with too few rounds."""
+        return self._speedup(self.track.total)
+
+    def _speedup(self, values: Sequence[float]) -> Speedup | None:
+        """Return a speedup; what is not claimed is bounded at the error at which arms are given up."""
+        is_claim = self.standing is ArmStanding.FASTER
+        error = self.raced.error if is_claim else self.raced.plan.giving_up
+        found = _bound(self.raced, self.id, values, error)
+        return speedup(found, self.track.clock, self.raced.plan.stage)
+
+    @property
+    def doubt(self) -> str:
+        """Why its gain is doubted, one clause; empty when it is not."""
+        return suspicion(self.raced, self.id, self.bound)
+
+    @property
+    def gains_only_seen(self) -> bool:
+        """Whether it gains on inputs that the tests know, and not on others."""
+        goal = log1p(self.raced.plan.min_speedup)
+        is_less = gains_only_seen(self.raced.tracks, self.id, self.raced.plan)
+        # Too few rounds have no bound: a race that was cut off says nothing of a gain that seems to hold.
+        least = self.bound.low if self.bound.low > -inf else self.bound.estimate
+        return is_less and self._seen > goal >= least
+
+    @property
+    def _seen(self) -> float:
+        return bounds(self.raced.tracks[self.id].total, self.raced.error).estimate
+
+    @property
+    def times(self) -> str:
+        """Its estimate for a sentence."""
+        return f"{exp(self.bound.estimate):.2f}x"
+
+    @property
+    def label(self) -> str:
+        """Its figures on the tests' inputs and on unseen ones, to be appended to a sentence; or empty."""
+        unseen = self.raced.tracks[self.id].unseen
+        if not unseen:
+            return ""
+        figure = bounds(unseen, self.raced.error).estimate
+        return f"; {exp(self._seen):.2f}x on the tests' calls, {exp(figure):.2f}x on unseen ones"
+
+    @property
+    def slowed(self) -> str:
+        """The groups of tests that it makes slower than allowed, with figures; going by medians."""
+        return self._named(slower_groups(self.raced.tracks[self.id], self.raced.plan))
+
+    @property
+    def note(self) -> str:
+        """The groups that a winner makes slower all the same, to be appended to a sentence; or empty."""
+        groups, floor = self.raced.tracks[self.id].groups, -log1p(self.raced.plan.max_regression)
+        named = self._named([g for g, values in enumerate(groups) if values and median(values) < floor])
+        return f"; slower in {named}" if named else ""
+
+    def _named(self, groups: Sequence[int]) -> str:
+        values = self.raced.tracks[self.id].groups
+        return ", ".join(f"{self.raced.plan.groups[g].name} ({exp(median(values[g])):.2f}x)" for g in groups)
+
+    @property
+    def noise(self) -> str:
+        """How noisy it was, and what its gain, or one to be seen at least, would have needed; one clause."""
+        raced = self.raced
+        track = raced.tracks[self.id]
+        if not track.total:
+            return raced.stopped
+        sd, gain = unit_sd(track), max(visible_gain(raced.plan), exp(self.bound.estimate) - 1)
+        needed_ns = rounds_needed(sd, gain, raced.plan, len(raced.candidates)) * raced.round_ns
+        return (
+            f"too noisy: {self.times}, rounds scatter by {100 * sd:.0f} %, a gain of {100 * gain:.0f} % "
+            f"would have needed about {needed_ns / SECOND:.0f} s ({raced.stopped})"
+        )
+
+    @property
+    def groups(self) -> tuple[tuple[str, Speedup], ...]:
+        """The same by group of tests."""
+        found = [self._speedup(values) for values in self.track.groups]
+        return tuple((g.name, s) for g, s in zip(self.raced.plan.groups, found, strict=True) if s is not None)
+
+
+def _bound(raced: Raced, arm: str, values: Sequence[float], error: float) -> Interval:
+    found = bounds(values, error)
+    is_over = raced.plan.stage is RaceStage.RACE and raced.standing(arm) is not ArmStanding.OPEN
+    if not is_over or len(values) < SPRINT_ROUNDS:
+        return found
+    low = min(values) if found.low == -inf else found.low
+    high = max(values) if found.high == inf else found.high
+    return replace(found, low=low, high=high)
+
+
+def entries(outcomes: Sequence[RaceOutcome]) -> dict[str, ArmComparison]:
+    """Return the arms that were timed, by id, as the last race that had them saw them."""
+    found = {}
+    for raced in outcomes:
+        if isinstance(raced, Raced):
+            for arm in raced.candidates:
+                if arm not in raced.out:
+                    found[arm] = ArmComparison.of(raced, arm)
+    return found
+
+
+def alike(one: ArmComparison, other: ArmComparison) -> bool:
+    """Return whether the gains of two arms are so large that nothing is left to tell them apart by.
+
+    Of a call that takes a thousandth of the baseline's time a clock sees hardly more than its own error.
+    """
+    return all(
+        a.bound.estimate > ABSURD_GAIN and a.bound.low <= b.bound.estimate <= a.bound.high
+        for a, b in ((one, other), (other, one))
+    )
+
+
+def beaten(leader: ArmComparison, other: ArmComparison, plan: RacePlan) -> bool:
+    """Return whether the leader is surely faster; across races only the intervals can say so."""
+    if alike(leader, other):
+        return False
+    if leader.raced is other.raced:
+        return beats(leader.track, other.track, plan, leader.raced.error)
+    return leader.bound.low > other.bound.high
+
+
+def level(leader: ArmComparison, other: ArmComparison, plan: RacePlan) -> bool:
+    """Return whether another arm is surely no slower than the leader by more than indifference."""
+    if leader.raced is other.raced:
+        return is_level(leader.track, other.track, plan)
+    return leader.bound.high - other.bound.low < log1p(plan.indifference)
+
+
+def fastest_of(found: Sequence[ArmComparison]) -> ArmComparison:
+    """Return the fastest by its estimate."""
+    return max(found, key=lambda entry: entry.bound.estimate)
+
+
+def is_void(confirmations: Sequence[RaceOutcome]) -> bool:
+    """Return whether a second baseline came out different from the first."""
+    return any(
+        NULL in raced.tracks and biased(raced.tracks[NULL], raced.plan)
+        for raced in confirmations
+        if isinstance(raced, Raced)
+    )
+
+
+def confirmed(confirmations: Sequence[RaceOutcome], plan: RacePlan) -> tuple[ArmComparison, ...]:
+    """Return the arms confirmed as faster, not doubted, and not to be told apart from the fastest of them."""
+    goal = log1p(plan.min_speedup)
+    sure = [
+        entry
+        for entry in entries(confirmations).values()
+        if entry.standing in {ArmStanding.FASTER, ArmStanding.BEATEN}
+        and entry.bound.low > goal
+        and not entry.doubt
+    ]
+    if not sure:
+        return ()
+    leader = fastest_of(sure)
+    return tuple(entry for entry in sure if not beaten(leader, entry, plan))

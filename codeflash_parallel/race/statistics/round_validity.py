@@ -1,0 +1,120 @@
+"""How quiet the machine was, and which rounds do not count because it was not. Pure.
+
+No rule here looks at which arm gained: clocks that jumped are the machine's, and time in line for a core is
+added up over the timed blocks of all arms alike. A rule that may void one round in four at most cannot be
+used by an arm to choose its rounds either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from codeflash_parallel.race.measurement import Block, BlockKind, Round
+
+#: Nanoseconds by which two clocks may part in a round before the machine slept or a clock was set. Clocks
+#: that are only steered part by less than half a millisecond a second.
+_STEP_NS = 50_000_000
+_STEERED_SHARE = 0.001
+
+#: A round is disturbed when this share of its timed blocks was time in line for a core ...
+_DISTURBED = 0.5
+#: ... and so many times what has been usual in this race: on a machine that is always busy it says nothing.
+_UNUSUAL = 2.0
+#: So many rounds tell what is usual.
+_USUAL_AFTER = 4
+#: One round in so many may be void for that, at most.
+_VOIDED_OF = 4
+
+#: What `Round.load` holds: share of the round in which somebody waited for a core (the kernel's pressure
+#: figure); share of the round's core, and number of cores, that others kept busy; share of the timed blocks
+#: spent in line for a core; involuntary switches in them.
+LOADS = ("pressure", "core", "others", "queued", "preempted")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineReading:
+    """The machine's clocks and accounts at one moment; 0 where the kernel does not say.
+
+    Attributes:
+        monotonic_ns: stands still while the machine sleeps.
+        boot_ns: goes on while it sleeps.
+        real_ns: the time of day, which can be set.
+        pressure_ns: for how long somebody has waited for a core.
+        core_ns: for how long the round's core has worked.
+        busy_ns: the same, of all cores together.
+    """
+
+    monotonic_ns: int
+    boot_ns: int
+    real_ns: int
+    pressure_ns: int = 0
+    core_ns: int = 0
+    busy_ns: int = 0
+
+
+def stepped(before: MachineReading, after: MachineReading) -> str:
+    """Return what happened to the clocks between two readings, empty if nothing did."""
+    passed_ns = after.monotonic_ns - before.monotonic_ns
+    allowed_ns = _STEP_NS + _STEERED_SHARE * passed_ns
+    if after.boot_ns - before.boot_ns - passed_ns > allowed_ns:
+        return "the machine slept"
+    if abs(after.real_ns - before.real_ns - passed_ns) > allowed_ns:
+        return "the clock was set"
+    return ""
+
+
+def load_of(
+    before: MachineReading, after: MachineReading, blocks: Sequence[Block], own_ns: int
+) -> dict[str, float]:
+    """Return what else went on in a round, by the names in `LOADS`.
+
+    Args:
+        blocks: of the round.
+        own_ns: CPU time of all its units.
+    """
+    passed_ns = max(1, after.monotonic_ns - before.monotonic_ns)
+    return {
+        "pressure": (after.pressure_ns - before.pressure_ns) / passed_ns,
+        "core": max(0.0, (after.core_ns - before.core_ns - own_ns) / passed_ns),
+        "others": max(0.0, (after.busy_ns - before.busy_ns - own_ns) / passed_ns),
+        "queued": _queued_share(blocks),
+        "preempted": float(sum(b.preempted for b in blocks if b.kind is BlockKind.TIMED)),
+    }
+
+
+def _queued_share(blocks: Sequence[Block]) -> float:
+    """Return the share of the timed blocks, all arms together, that was spent in line for a core."""
+    timed = [b for b in blocks if b.kind is BlockKind.TIMED]
+    whole_ns = sum(b.wall_ns for b in timed)
+    queued_ns = sum(max(0, b.wall_ns - b.cpu_ns - b.waited_ns) for b in timed)
+    return queued_ns / whole_ns if whole_ns else 0.0
+
+
+def judged(earlier: Sequence[Round], round_: Round) -> Round:
+    """Return a round, void if it was disturbed far more than the rounds before it.
+
+    Args:
+        earlier: all rounds of the race before this one, void ones included.
+        round_: the new one.
+    """
+    # Arms that run at once stand in line for each other: what is usual there is not what is usual in turn.
+    alike = [r for r in earlier if r.together == round_.together]
+    usual = [r.load["queued"] for r in alike if not r.void and "queued" in r.load]
+    voided = sum(bool(r.void) for r in earlier)
+    may_be_void = len(usual) >= _USUAL_AFTER and (voided + 1) * _VOIDED_OF <= len(earlier) + 1
+    if round_.void or not may_be_void or "queued" not in round_.load:
+        return round_
+    if round_.load["queued"] <= max(_DISTURBED, _UNUSUAL * median(usual)):
+        return round_
+    return replace(round_, void="the machine was much busier than before")
+
+
+def void_note(rounds: Sequence[Round]) -> str:
+    """Return how many rounds do not count and why, a sentence; empty when all do."""
+    reasons = sorted({r.void for r in rounds if r.void})
+    if not reasons:
+        return ""
+    count = sum(bool(r.void) for r in rounds)
+    return f"{count} of {len(rounds)} rounds do not count: {', '.join(reasons)}."

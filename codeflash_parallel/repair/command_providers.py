@@ -1,0 +1,140 @@
+"""Providers that are commands: a request as JSON on stdin, answers as JSON on stdout."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+from codeflash_parallel.repair.protocol import Document, read_answers, refinement_document, repair_document
+from codeflash_parallel.repair.provider_processes import ProviderProcesses
+from codeflash_parallel.repair.provider_protocol import Answer, RefinementRequest, RepairRequest
+from codeflash_parallel.result.errors import UsageError
+
+#: ``module:name`` or ``path.py:name``.
+_CALLABLE = re.compile(r"(?:[^\s:]+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
+#: Starts our worker by code, not by ``-m``: the provider's folder need not know where we are installed.
+_WORKER = (
+    "import sys; sys.path.append(sys.argv.pop(1)); "
+    "from codeflash_parallel.repair.python_provider_worker import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandProvider:
+    """A command and how long it may take.
+
+    Attributes:
+        argv: program and arguments; no shell is involved.
+        deadline_s: wall seconds of one request; then its whole session is killed.
+        cwd: where it runs; empty: the current folder.
+    """
+
+    argv: tuple[str, ...]
+    deadline_s: float
+    cwd: str = ""
+
+    def ask(self, children: ProviderProcesses, document: Document) -> tuple[Answer, ...]:
+        """Run the command once. Blocks.
+
+        Raises:
+            ProviderFailed: it gave no answer.
+            MalformedAnswer: it answered something else than the schema says.
+        """
+        question = json.dumps(document).encode()
+        text = children.ask(self.argv, question, deadline_s=self.deadline_s, cwd=self.cwd or None)
+        return read_answers(text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandRepairer(CommandProvider):
+    """A command that answers repair requests."""
+
+    def answer(self, children: ProviderProcesses, request: RepairRequest) -> tuple[Answer, ...]:
+        """Answer within a broker's children. Blocks; raises as `ask`."""
+        return self.ask(children, repair_document(request))
+
+    def __call__(self, request: RepairRequest, /) -> tuple[Answer, ...]:
+        """Answer. Blocks; raises as `ask`."""
+        return self.answer(ProviderProcesses(), request)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandRefiner(CommandProvider):
+    """A command that answers batches of refinement requests."""
+
+    def answer(
+        self, children: ProviderProcesses, requests: Sequence[RefinementRequest]
+    ) -> tuple[Answer, ...]:
+        """Answer within a broker's children. Blocks; raises as `ask`."""
+        return self.ask(children, refinement_document(requests))
+
+    def __call__(self, requests: Sequence[RefinementRequest], /) -> tuple[Answer, ...]:
+        """Answer. Blocks; raises as `ask`."""
+        return self.answer(ProviderProcesses(), requests)
+
+
+def command_repairer(text: str, *, deadline_s: float, cwd: str = "") -> CommandRepairer:
+    """Return the repairer that ``--repair-command`` names.
+
+    Args:
+        text: a command line (split as a shell would, run without one), or a Python callable as
+            ``module:name`` or ``path.py:name``, which is called in a process of its own.
+        deadline_s: wall seconds of one request.
+        cwd: where it runs and where paths start; empty: the current folder.
+
+    Raises:
+        UsageError: `BAD_COMMAND` when it cannot be run.
+    """
+    return CommandRepairer(argv=_argv(text, "repair", cwd), deadline_s=deadline_s, cwd=cwd)
+
+
+def command_refiner(text: str, *, deadline_s: float, cwd: str = "") -> CommandRefiner:
+    """Return the refiner that ``--refine-command`` names; as `command_repairer`."""
+    return CommandRefiner(argv=_argv(text, "refine", cwd), deadline_s=deadline_s, cwd=cwd)
+
+
+def _must_be_there(text: str, kind: str, cwd: str) -> None:
+    """Refuse a callable whose file or package is not there; nothing of it is run."""
+    where = text.rpartition(":")[0]
+    folder = Path(cwd).resolve()
+    there = (folder / where).is_file() if where.endswith(".py") else _is_module(where, folder)
+    if not there:
+        raise UsageError(
+            "BAD_COMMAND", f"The {kind} callable {text!r} cannot be loaded: there is no {where} in {folder}."
+        )
+
+
+def _is_module(name: str, folder: Path) -> bool:
+    """Tell whether there is the outermost package of a module: to look further would run it."""
+    top = name.partition(".")[0]
+    found = top in sys.modules or PathFinder.find_spec(top, [str(folder)]) or find_spec(top)
+    return bool(found)
+
+
+def _argv(text: str, kind: str, cwd: str) -> tuple[str, ...]:
+    if _CALLABLE.fullmatch(text):
+        _must_be_there(text, kind, cwd)
+        root = str(Path(__file__).resolve().parents[2])
+        return (sys.executable, "-c", _WORKER, root, kind, text)
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(
+            "BAD_COMMAND", f"The {kind} command {text!r} is not a command line: {error}."
+        ) from error
+    program = argv[0] if argv else ""
+    if not (shutil.which(program) or shutil.which(Path(cwd, program))):
+        raise UsageError(
+            "BAD_COMMAND",
+            f"The {kind} command {text!r} cannot be run: there is no program {program!r}.",
+            "Give a program with its arguments, or a Python callable as module:name or path.py:name.",
+        )
+    return tuple(argv)

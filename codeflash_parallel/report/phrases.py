@@ -1,0 +1,210 @@
+"""How results are put into words and signs, the same on every surface for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codeflash_parallel.report.safe_text import one_line
+from codeflash_parallel.result.check_evidence import ValueCounts
+from codeflash_parallel.result.line_profile import LineProfile
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Level
+from codeflash_parallel.result.result_model import CandidateResult, Flag, RaceFigures, RunResult, Speedup
+
+#: Tests of a group that are named.
+_NAMED = 10
+
+#: The best first; the order of tables.
+RANK = {status: place for place, status in enumerate(CandidateStatus)}
+
+
+def ranked(result: RunResult) -> list[CandidateResult]:
+    """Return the candidates in the order of a table: the best first, then as they came."""
+    return sorted(
+        result.candidates, key=lambda c: (RANK[c.status], -(c.speedup.estimate if c.speedup else 0))
+    )
+
+
+def verdict_sentence(result: RunResult) -> str:
+    """Return the verdict as one printable sentence."""
+    if result.error is not None:
+        return one_line(result.error.message)
+    return one_line(result.summary) or "There is no verdict."
+
+
+def tests_cell(candidate: CandidateResult) -> str:
+    """Return how many of the expected tests pass."""
+    tests = candidate.tests
+    return f"{tests.passed}/{tests.expected}" if tests.expected else "-"
+
+
+def values_cell(candidate: CandidateResult) -> str:
+    """Return how many of the compared calls are equal: captured ones, and those with derived inputs."""
+    values = candidate.values
+    compared = values.compared + values.derived
+    return f"{compared - values.differing - values.derived_differing}/{compared}" if compared else "-"
+
+
+def compared_words(values: ValueCounts) -> str:
+    """Return what was compared and what was not, and how deep that goes; empty where nothing was."""
+    if values.level in {Level.NONE, Level.TESTS} and not values.uncaptured and not values.uncompared:
+        return ""
+    parts = [f"{values.compared} captured calls", values.fresh]
+    counts = (
+        (values.accepted, "with other results that your judge accepts"),
+        (values.outside, "inputs unlike all observed"),
+        (values.beside, "calls of watched functions"),
+        (values.repeated, "repetitions left out"),
+        (values.unstable, "unstable left out"),
+    )
+    parts += [f"{count} {what}" for count, what in counts if count]
+    parts += [f"{count} dropped: {one_line(why)}" for why, count in values.dropped.items()]
+    parts += [f"{count} not compared: {one_line(why)}" for why, count in values.uncaptured.items()]
+    parts += [f"{one_line(name)} is changed and not compared" for name in values.uncompared]
+    return f"level {values.level.value}: {', '.join(parts)}"
+
+
+def uncompared_words(values: ValueCounts) -> str:
+    """Return which calls are not compared, and why; empty where all of them are."""
+    unstable = {"they differ from replay to replay": values.unstable} if values.unstable else {}
+    reasons = {**values.uncaptured, **unstable}
+    if not reasons:
+        return ""
+    level = "tests only, no values were compared" if values.level is Level.TESTS else "not compared"
+    return f"{level}: " + "; ".join(f"{_calls(count)}: {one_line(why)}" for why, count in reasons.items())
+
+
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
+
+
+def speedup_cell(speedup: Speedup | None) -> str:
+    """Return a speedup with its interval; figures of the race itself are for orientation and marked so."""
+    if speedup is None:
+        return "-"
+    sign = "~" if speedup.stage == "race" else ""
+    digits = _digits(speedup.estimate)
+    low, high = (f"{bound:.{digits}f}" for bound in (speedup.low, speedup.high))
+    return f"{sign}{speedup.estimate:.{digits}f}x ({low}-{high})"
+
+
+def race_lines(candidate: CandidateResult) -> list[tuple[str, str]]:
+    """Return what was measured of a candidate as pairs of a name and words; empty when it was not timed."""
+    race = candidate.race
+    if race is None:
+        return []
+    lines = [("timed", _rounds(race)), ("clocks", _clocks(race, candidate.speedup))]
+    lines += [("inputs", _inputs(race)), ("memory", _memory(race)), ("throughput", _throughput(race))]
+    return [(name, words) for name, words in lines if words]
+
+
+def _rounds(race: RaceFigures) -> str:
+    counted = f"{race.rounds} round{'' if race.rounds == 1 else 's'} of the {race.stage}"
+    if not race.dropped:
+        return counted
+    when = f"after {race.dropped_after} of them" if race.dropped_after else "at the end"
+    return f"{counted}; dropped {when}: {one_line(race.dropped)}"
+
+
+def dropped_words(candidate: CandidateResult) -> str:
+    """Return when a candidate was dropped from its race, a sentence; empty when it was timed to the end."""
+    race = candidate.race
+    if race is None or not race.dropped_after:
+        return ""
+    rounds = f"{race.dropped_after} round{'' if race.dropped_after == 1 else 's'}"
+    return f"(Dropped after {rounds} of the {race.stage}.)"
+
+
+def _clocks(race: RaceFigures, decided: Speedup | None) -> str:
+    """Return the speedups on either clock, and which of them decided."""
+    shown = [f"{name} {speedup_cell(s)}" for name, s in (("CPU", race.cpu), ("wall", race.wall)) if s]
+    words = ", ".join(shown)
+    return f"{words}; {one_line(decided.clock)} time decides" if words and decided else words
+
+
+def _inputs(race: RaceFigures) -> str:
+    named = (("the tests' calls", race.seen), ("unseen", race.unseen))
+    return ", ".join(f"{name} {gain:.{_digits(gain)}f}x" for name, gain in named if gain is not None)
+
+
+def _memory(race: RaceFigures) -> str:
+    if not (race.peak_bytes or race.baseline_peak_bytes):
+        return ""
+    own, baseline = (f"{size / 2**20:.1f} MiB" for size in (race.peak_bytes, race.baseline_peak_bytes))
+    return f"grows by {own} at its peak, the baseline by {baseline}"
+
+
+def _throughput(race: RaceFigures) -> str:
+    if race.calls_per_s is None or race.baseline_calls_per_s is None:
+        return ""
+    return f"{race.calls_per_s:,.0f} calls a second, the baseline {race.baseline_calls_per_s:,.0f}"
+
+
+def race_sentence(result: RunResult) -> str:
+    """Return what the races of a run were, one line; empty without a race."""
+    race = result.race
+    if not race:
+        return ""
+    void = f" ({race['void']} disturbed)" if race["void"] else ""
+    noise = f"; rounds scatter by {100 * race['unit_sd']:.1f} %" if race["unit_sd"] is not None else ""
+    rounds = f"{race['rounds']} round{'' if race['rounds'] == 1 else 's'}{void}"
+    return one_line(f"timed: {race.get('timed', '')}; {rounds} in {race['seconds']:.1f} s{noise}")
+
+
+def group_lines(result: RunResult) -> list[tuple[str, str]]:
+    """Return what stands behind the names of groups of several tests, a name and words each."""
+    return [
+        (one_line(group["group"]), _members(group["share"], group["tests"]))
+        for group in result.race.get("groups", ())
+        if len(group["tests"]) > 1
+    ]
+
+
+def _members(share: float, tests: Sequence[str]) -> str:
+    more = ", ..." if len(tests) > _NAMED else ""
+    return f"{100 * share:.0f} % of the time: {', '.join(map(one_line, tests[:_NAMED]))}{more}"
+
+
+def verdict_cell(candidate: CandidateResult) -> str:
+    """Return the status, and the code where it adds something."""
+    if candidate.status in {CandidateStatus.WON, CandidateStatus.TIED}:
+        return candidate.status.value
+    return f"{candidate.status.value} {candidate.code.value}"
+
+
+def flags_words(flags: Sequence[Flag], limit: int = 0) -> str:
+    """Return what a candidate's code adds, each with its place, on one line; at most `limit` (0: all)."""
+    shown = flags[:limit] if limit else flags
+    words = [one_line(f"{flag.what} ({flag.kind.value}, {_place(flag)})") for flag in shown]
+    return ", ".join(words) + (f" and {len(flags) - len(shown)} more" if len(flags) > len(shown) else "")
+
+
+def _place(flag: Flag) -> str:
+    return f"{flag.path}:{flag.line}" if flag.line else flag.path
+
+
+def origin_cell(candidate: CandidateResult) -> str:
+    """Return where a candidate came from: its ancestors, the nearest first, or what it repeats."""
+    if candidate.duplicate_of:
+        return f"same as {candidate.duplicate_of}"
+    if not candidate.lineage:
+        return candidate.origin.value
+    return f"{candidate.origin.value} of {' < '.join(reversed(candidate.lineage))}"
+
+
+def duration(nanoseconds: float) -> str:
+    """Return a time with three significant digits and the unit that suits it."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            count = nanoseconds / size
+            return f"{count:.3g} {unit}" if count < 999.5 else f"{count:.0f} {unit}"  # noqa: PLR2004 - no 1e+03
+    return f"{nanoseconds:.0f} ns"
+
+
+def total_ns(profile: LineProfile) -> int:
+    """Return the time of all lines of a profile."""
+    return sum(line.time_ns for line in profile.lines)
+
+
+def _digits(estimate: float) -> int:
+    """Return decimals that show three significant digits of a speedup."""
+    return 2 if estimate < 10 else 1 if estimate < 100 else 0  # noqa: PLR2004 - powers of ten

@@ -1,0 +1,293 @@
+"""The end report for people: table, why each loser lost, the winner's diff and profile, the verdict.
+
+Nothing that others wrote is printed as it is: every string passes `printable` and becomes a `Text`, which
+rich draws without looking for markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Literal, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from codeflash_parallel.report.phrases import (
+    dropped_words,
+    flags_words,
+    group_lines,
+    origin_cell,
+    race_sentence,
+    ranked,
+    speedup_cell,
+    tests_cell,
+    uncompared_words,
+    values_cell,
+    verdict_cell,
+    verdict_sentence,
+)
+from codeflash_parallel.report.safe_text import one_line, printable
+from codeflash_parallel.report.terminal.candidate_details import details, how_to_see, measured
+from codeflash_parallel.report.terminal.line_profile_table import profiles
+from codeflash_parallel.report.terminal.speedup_bars import bars
+from codeflash_parallel.report.timing_table import footer, isolation_words, served_by_candidate
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
+
+
+class Detail(StrEnum):
+    """How much is said."""
+
+    #: The verdict's line only.
+    QUIET = "quiet"
+    #: Table, reasons, the winner.
+    NORMAL = "normal"
+    #: Every failure and difference as well.
+    VERBOSE = "verbose"
+
+
+#: Columns from which on lineage has a column of its own.
+_WIDE = 110
+
+#: What all columns but the candidate's and the lineage's need at most.
+_OTHER_COLUMNS = 64
+
+#: Those who need no reason.
+_BEST = frozenset({CandidateStatus.WON, CandidateStatus.TIED})
+
+#: Lines of a diff that are shown unless everything is asked for.
+_DIFF_LINES = 60
+
+#: Candidates whose flags are shown, and flags of one; the document has all of them.
+_FLAGGED = 3
+_FLAGS = 3
+
+STYLES = {
+    CandidateStatus.WON: "bold green",
+    CandidateStatus.TIED: "green",
+    CandidateStatus.LOST: "yellow",
+    CandidateStatus.UNDECIDED: "cyan",
+    CandidateStatus.REJECTED: "red",
+    CandidateStatus.UNAPPLIABLE: "magenta",
+    CandidateStatus.DUPLICATE: "dim",
+    CandidateStatus.CANCELLED: "dim",
+    CandidateStatus.INFRA: "bold magenta",
+}
+
+
+class SafeConsole(Console):
+    """A console that reports a closed pipe instead of ending the program, and pads no lines of a file."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print; lines that no terminal shows end with their text, not with spaces up to the width."""
+        if self.is_terminal:
+            super().print(*objects, **how)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **how)
+        self.file.write("\n".join(map(str.rstrip, captured.get().split("\n"))))
+        self.file.flush()
+
+    def on_broken_pipe(self) -> None:
+        """Let whoever prints decide; rich would exit with 1, which means something else here."""
+        raise BrokenPipeError
+
+
+def make_console(stream: TextIO) -> Console:
+    """Return a console that neither interprets nor decorates text by itself."""
+    return SafeConsole(file=stream, markup=False, emoji=False, highlight=False, safe_box=True)
+
+
+def print_report(
+    result: RunResult, console: Console, detail: Detail, *, appendix: Iterable[RenderableType] = ()
+) -> None:
+    """Print a run's report.
+
+    Args:
+        result: the run.
+        console: where to.
+        detail: how much is said.
+        appendix: what was asked for beside that; printed before the verdict, which stays last.
+    """
+    parts = () if detail == Detail.QUIET else _parts(result, console, detail)
+    for part in (*parts, *appendix):
+        # Commands are for copying: the terminal may break them, we must not.
+        console.print(part, soft_wrap=isinstance(part, Text))
+        console.print()
+    console.print(_verdict(result))
+    if detail == Detail.QUIET:
+        return
+    if raced := race_sentence(result):
+        console.print(Text(raced, style="dim"))
+    if spent := footer(result):
+        console.print(Text(f"{spent}; isolation {isolation_words(result)}", style="dim"))
+    if result.winner is not None and result.run_id:
+        console.print(Text(f"Take it: codeflash-parallel apply {one_line(result.run_id)}", style="dim"))
+
+
+def _parts(result: RunResult, console: Console, detail: Detail) -> Iterator[RenderableType]:
+    width = console.width
+    if result.candidates:
+        yield _candidates(result, width)
+    if drawn := bars(result, width, ascii_only=console.options.ascii_only):
+        yield drawn
+    best = [c for c in ranked(result) if c.status in _BEST]
+    others = [c for c in ranked(result) if c.status not in _BEST and c.code != Code.NOT_RACED]
+    told = [c for c in ranked(result) if c in others or (c.lineage and width < _WIDE)]
+    if told and detail != Detail.VERBOSE:
+        yield _reasons(told, width)
+    for candidate in [*best, *others] if detail == Detail.VERBOSE else ():
+        yield details(candidate)
+        if commands := how_to_see(candidate):
+            yield commands
+    if detail == Detail.VERBOSE and (groups := group_lines(result)):
+        yield Group(*(Text.assemble((f"{name}: ", "dim"), words) for name, words in groups))
+    if detail == Detail.VERBOSE and (served := served_by_candidate(ranked(result))):
+        yield served
+    yield from _winner(result, width, detail)
+    if remarks := list(_remarks(result)):
+        yield Group(*remarks)
+
+
+def _candidates(result: RunResult, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    table.add_column("candidate", overflow="fold", min_width=12)
+    table.add_column("verdict", overflow="fold")
+    table.add_column("tests", justify="right", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("speedup", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column("from", overflow="fold")
+    for candidate in ranked(result):
+        table.add_row(*_cells(candidate, terse=_is_narrow(result, width))[: len(table.columns)])
+    if any(c.speedup is not None and c.speedup.stage == "race" for c in result.candidates):
+        table.caption = Text("~ measured in the race, for orientation", style="dim")
+        table.caption_justify = "left"
+    return table
+
+
+def _is_narrow(result: RunResult, width: int) -> bool:
+    """Tell whether ids are so long that a row with everything in it would break."""
+    longest = max(len(one_line(candidate.id)) for candidate in result.candidates)
+    return longest + _OTHER_COLUMNS > width
+
+
+def _cells(candidate: CandidateResult, *, terse: bool) -> list[Text]:
+    style = STYLES[candidate.status]
+    verdict = candidate.code.value if terse and candidate.status not in _BEST else verdict_cell(candidate)
+    return [
+        Text(one_line(candidate.id), style="bold" if candidate.status in _BEST else ""),
+        Text(verdict, style=style),
+        Text(tests_cell(candidate)),
+        Text(values_cell(candidate)),
+        Text(speedup_cell(candidate.speedup), style=style if candidate.status in _BEST else ""),
+        Text(one_line(origin_cell(candidate)), style="dim"),
+    ]
+
+
+def _reasons(candidates: list[CandidateResult], width: int) -> Table:
+    """Say why each lost; below the width of the lineage's own column, also what it descends from."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(overflow="fold", max_width=30)
+    grid.add_column(overflow="fold")
+    for candidate in candidates:
+        style = STYLES[candidate.status]
+        lineage = f", {one_line(origin_cell(candidate))}" if candidate.lineage and width < _WIDE else ""
+        reason = " ".join(filter(None, (one_line(candidate.reason), dropped_words(candidate))))
+        why = Text.assemble((candidate.status.value, style), f"{lineage}: ", reason)
+        grid.add_row(Text(one_line(candidate.id), style=style), why)
+    return grid
+
+
+def _winner(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
+    winner = result.candidate(result.winner) if result.winner is not None else None
+    # Verbose, it stands with everything else that is known about it.
+    if winner is not None and detail == Detail.NORMAL and (lines := measured(winner)):
+        yield Group(*lines)
+    if winner is not None and winner.diff:
+        yield _diff(winner, detail)
+    shown = profiles(result, width)
+    if shown is not None:
+        yield shown
+
+
+def _diff(candidate: CandidateResult, detail: Detail) -> RenderableType:
+    lines = printable(candidate.diff).rstrip("\n").split("\n")
+    limit = len(lines) if detail == Detail.VERBOSE else _DIFF_LINES
+    code = "\n".join(lines[:limit])
+    syntax = Syntax(code, "diff", theme="ansi_dark", background_color="default", word_wrap=True)
+    if len(lines) <= limit:
+        return syntax
+    rest = Text(f"... {len(lines) - limit} more lines: {one_line(candidate.diff_path)}", style="dim")
+    return Group(syntax, rest)
+
+
+def _remarks(result: RunResult) -> Iterator[RenderableType]:
+    for warning in result.warnings:
+        yield Text.assemble(("warning: ", "yellow"), one_line(warning))
+    if flagged := [candidate for candidate in ranked(result) if candidate.flags]:
+        named = (f"{one_line(c.id)} adds {flags_words(c.flags, _FLAGS)}" for c in flagged[:_FLAGGED])
+        others = f"; {len(flagged) - _FLAGGED} more add such things" if len(flagged) > _FLAGGED else ""
+        yield Text.assemble(("look closer, no verdict: ", "yellow"), "; ".join(named), others)
+    judged = [c for c in ranked(result) if c.status is not CandidateStatus.REJECTED]
+    for candidate in [c for c in judged if c.hints][:_FLAGGED]:
+        words = one_line(f"{candidate.id}: {' '.join(candidate.hints)}")
+        yield Text.assemble(("review (not rejected): ", "yellow"), words)
+    if uncompared := next(filter(None, (uncompared_words(c.values) for c in judged)), ""):
+        yield Text(uncompared, style="yellow")
+    if result.quarantined:
+        ids = ", ".join(one_line(test) for test in result.quarantined[:5])
+        more = f" and {len(result.quarantined) - 5} more" if len(result.quarantined) > 5 else ""  # noqa: PLR2004
+        yield Text.assemble(("left out, unstable on the baseline: ", "yellow"), ids, more)
+
+
+def _verdict(result: RunResult) -> Text:
+    sentence = verdict_sentence(result)
+    if result.error is not None:
+        hint = f" {one_line(result.error.hint)}" if result.error.hint else ""
+        return Text.assemble(("error: ", "bold red"), sentence, hint)
+    good = result.verdict in {Verdict.WINNER, Verdict.TIE, Verdict.CHECKED}
+    word = result.verdict.value.replace("_", " ") if result.verdict is not None else "incomplete"
+    if any(candidate.code == Code.RACE_NOT_HELD for candidate in result.candidates) and not good:
+        word = "not raced"
+    return Text.assemble((f"{word}: ", "bold green" if good else "bold yellow"), (sentence, "bold"))
+
+
+def print_candidate(
+    candidate: CandidateResult, console: Console, *, appendix: Iterable[RenderableType] = ()
+) -> None:
+    """Print everything that is known about one candidate, its diff last; before that, the appendix."""
+    console.print(details(candidate))
+    if candidate.served:
+        why = f": {candidate.served_why}" if candidate.served_why else ""
+        console.print(Text(one_line(f"served {candidate.served}{why}"), style="dim"))
+    for part in appendix:
+        console.print()
+        console.print(part)
+    if commands := how_to_see(candidate):
+        console.print()
+        console.print(commands, soft_wrap=True)
+    if candidate.diff:
+        console.print()
+        console.print(_diff(candidate, Detail.VERBOSE))
+
+
+def print_rows(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    console: Console,
+    *,
+    overflow: Literal["fold", "ellipsis"] = "fold",
+) -> None:
+    """Print rows of text as columns; the last one is folded or cut where there is no room."""
+    cut = overflow == "ellipsis"
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=cut)
+    for name in header[:-1]:
+        table.add_column(name, overflow="fold", no_wrap=cut)
+    table.add_column(header[-1], overflow=overflow, no_wrap=cut, ratio=1 if cut else None)
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console.print(table)

@@ -1,0 +1,175 @@
+"""Where the time went: a table of steps, how the checks were served, and the footer's one line."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from codeflash_parallel.report.safe_text import one_line
+from codeflash_parallel.result.result_model import STEPS, CandidateResult, RunResult
+
+#: Steps that most runs do not have: without any time in them they get no column.
+_RARE = frozenset({"evidence", "confirm"})
+
+#: Headings where the full names do not fit: no step has more than five characters.
+_SHORT = {"candidate": "name", "import": "imp.", "collect": "coll.", "evidence": "evid."}
+_SHORT |= {"compare": "comp.", "confirm": "conf."}
+
+#: Columns of a terminal from which on the full names fit beside a name of some length.
+_WIDE = 110
+
+#: Columns that a name gets at most where it stands beside a reason.
+_NAME = 30
+
+#: Points of service, the furthest on first.
+_POINTS = ("F2", "F1", "F0", "new-process")
+
+#: Below this many milliseconds the first decimal is shown.
+_PRECISE_MS = 9.95
+
+#: What would be shown as 0.0.
+_NOTHING_MS = 0.05
+
+_MIB = 2**20
+
+
+def footer(result: RunResult) -> str:
+    """Return how the time that slots were held divides into tests and overhead; empty when nothing ran."""
+    steps = _steps(result.steps_ms)
+    held = sum(steps.values()) - steps["queue"]
+    if held < _NOTHING_MS:
+        return ""
+    tests = round(100 * steps["calls"] / held)
+    return f"tests {tests} %, overhead {100 - tests} %"
+
+
+def isolation_words(result: RunResult) -> str:
+    """Return the isolation level that was in force, and what was asked for if it was something else."""
+    asked = result.isolation_requested
+    return result.isolation if asked == result.isolation else f"{result.isolation} ({asked})"
+
+
+def timing_rows(candidates: Sequence[CandidateResult]) -> list[list[str]]:
+    """Return headings, and a row for each candidate that held a slot: name, served, steps and total, in ms.
+
+    Of the steps those have a column in which somebody may have spent time. Empty where nobody held a slot.
+    """
+    spent = [(c, steps) for c in candidates if any((steps := _steps(c.timings_ms)).values())]
+    if not spent:
+        return []
+    names = [step for step in STEPS if step not in _RARE or any(steps[step] for _, steps in spent)]
+    rows = [_row(c.id, c.served, steps, names) for c, steps in spent]
+    return [["candidate", "served", *names, "total"], *rows]
+
+
+def run_rows(result: RunResult) -> list[list[str]]:
+    """Return the rows of a run's candidates, and one of all together; empty where nobody held a slot."""
+    rows = timing_rows(result.candidates)
+    return [*rows, _row("all", "", _steps(result.steps_ms), rows[0][2:-1])] if rows else []
+
+
+def served_rows(candidates: Sequence[CandidateResult]) -> list[tuple[str, str, str]]:
+    """Return how many candidates were served from where, and why; each distinct reason comes once."""
+    counts = Counter((one_line(c.served), one_line(c.served_why)) for c in candidates if c.served)
+    ordered = sorted(counts.items(), key=lambda item: (_place(item[0][0]), -item[1], item[0][1]))
+    return [(point, str(count), why) for (point, why), count in ordered]
+
+
+def machinery_rows(result: RunResult) -> list[tuple[str, str]]:
+    """Return what the slots and the warm servers were, a name and its words each."""
+    return [*_slots(result.slots), *_servers(result.warm)]
+
+
+def served_by_candidate(candidates: Sequence[CandidateResult]) -> RenderableType | None:
+    """Return where the checks of each candidate began, and why not further on; `None`: none was checked."""
+    rows = [(c.id, c.served, c.served_why) for c in candidates if c.served]
+    return (
+        _grid(rows, ("candidate", "served", "why" if any(row[2] for row in rows) else "")) if rows else None
+    )
+
+
+def run_timings(result: RunResult, width: int) -> Iterator[RenderableType]:
+    """Yield everything about a run's time, laid out for a terminal of that width."""
+    if rows := run_rows(result):
+        yield _table(rows, width, last_style="bold")
+    if served := served_rows(result.candidates):
+        yield _grid([("served", *row) if not place else ("", *row) for place, row in enumerate(served)])
+    if machinery := machinery_rows(result):
+        yield _grid(machinery)
+
+
+def candidate_timings(candidate: CandidateResult, width: int) -> Iterator[RenderableType]:
+    """Yield where the time of one candidate went; nothing when it never held a slot."""
+    if rows := timing_rows([candidate]):
+        yield _table(rows, width, last_style="")
+
+
+def _table(rows: Sequence[Sequence[str]], width: int, *, last_style: str) -> Table:
+    padding = (0, 2, 0, 0) if width >= _WIDE else (0, 1, 0, 0)
+    table = Table(box=None, pad_edge=False, padding=padding, header_style="dim", expand=False)
+    header, *rows = rows
+    shown = header if width >= _WIDE else [_SHORT.get(name, name) for name in header]
+    name, served, *figures = shown
+    table.add_column(name, overflow="fold", min_width=6)
+    table.add_column(served, no_wrap=True)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row), style=last_style if row is rows[-1] else "")
+    table.caption = Text("milliseconds; total: the wait for a slot and the time it was held", style="dim")
+    table.caption_justify = "left"
+    return table
+
+
+def _grid(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> Table:
+    """Return rows of text; a name gets no more room than it should, the last column is folded."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(header))
+    last = len(rows[0]) - 1
+    for place, name in enumerate(header or [""] * len(rows[0])):
+        grid.add_column(name, overflow="fold", max_width=None if place == last else _NAME)
+    for row in rows:
+        grid.add_row(*(Text(one_line(cell)) for cell in row))
+    return grid
+
+
+def _row(name: str, served: str, steps: Mapping[str, float], shown: Sequence[str]) -> list[str]:
+    figures = [*(steps[step] for step in shown), sum(steps.values())]
+    return [one_line(name), one_line(served), *map(_figure, figures)]
+
+
+def _steps(timings_ms: Mapping[str, float]) -> dict[str, float]:
+    """Return every step; one that is absent took no time."""
+    return {step: _sound(timings_ms.get(step, 0.0)) for step in STEPS}
+
+
+def _sound(number: float) -> float:
+    return number if math.isfinite(number) and number > 0 else 0.0
+
+
+def _figure(milliseconds: float) -> str:
+    if milliseconds < _NOTHING_MS:
+        return "-"
+    return f"{milliseconds:.1f}" if milliseconds < _PRECISE_MS else f"{milliseconds:.0f}"
+
+
+def _place(point: str) -> int:
+    return _POINTS.index(point) if point in _POINTS else len(_POINTS)
+
+
+def _slots(slots: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if slots:
+        size = f"{slots.get('bytes', 0) / _MIB:.1f} MiB and {slots.get('inodes', 0)} inodes"
+        yield "slots", one_line(f"{slots.get('kind', '')}, each {size}")
+
+
+def _servers(warm: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if warm:
+        counts = [f"{name} {warm.get(name, 0)}" for name in ("forks", "restarts")]
+        yield "servers", ", ".join([str(warm.get("servers", 0)), *counts])
+        yield from (("unfit", one_line(why)) for why in warm.get("unfit", ()))

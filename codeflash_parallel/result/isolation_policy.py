@@ -1,0 +1,141 @@
+"""How far candidates are kept apart from the machine and from each other.
+
+Pure. What each level stops is told in docs/explanation/isolation.md; `_runner.sandbox.confinement` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class IsolationLevel(StrEnum):
+    """Levels, in the order of their names; each stops what those below it stop."""
+
+    #: Resource limits, an own session, a subreaper.
+    L0 = "L0"
+    #: Landlock and no new privileges besides. Works inside containers.
+    L1 = "L1"
+    #: Namespaces of users, processes, network, mounts and IPC besides.
+    L2 = "L2"
+    #: All that inside of bubblewrap.
+    L3 = "L3"
+
+    @property
+    def has_process_namespace(self) -> bool:
+        """Whether a check's processes all end with it."""
+        return self in {IsolationLevel.L2, IsolationLevel.L3}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GuestLimits:
+    """What one process may use, besides what the launcher counts for the whole tree; 0: no limit.
+
+    Attributes:
+        file_bytes: size of a file that it writes.
+        open_files: descriptors.
+        processes: processes and threads of the check together; at L2 and above, and not for root, where the
+            kernel has no such limit.
+        data_bytes: private memory, as it is asked for: a backstop behind the memory limit of the tree.
+        disk_bytes: of all files outside the slot's tree together; at L2 and above, where they are in memory.
+    """
+
+    file_bytes: int = 0
+    open_files: int = 0
+    processes: int = 0
+    data_bytes: int = 0
+    disk_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IsolationPolicy:
+    """What the processes of a workspace may see and do.
+
+    Attributes:
+        network: whether they may use the machine's network.
+        writable: paths outside the slot that they may write to.
+        hidden: real paths that they must not read: the user's checkout and his secrets.
+        cache: our own cache, hidden from checks but for what is theirs.
+        bwrap: absolute path of bubblewrap; of L3.
+    """
+
+    level: IsolationLevel = IsolationLevel.L0
+    network: bool = False
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    cache: str = ""
+    limits: GuestLimits = field(default_factory=GuestLimits)
+    bwrap: str = ""
+
+    def as_spec(self) -> dict[str, Any]:
+        """Return it as it goes into a guest's spec."""
+        limits = self.limits
+        return {
+            "level": self.level.value,
+            "network": self.network,
+            "writable": list(self.writable),
+            "hidden": list(self.hidden),
+            "cache": self.cache,
+            "limits": {
+                "file_bytes": limits.file_bytes,
+                "open_files": limits.open_files,
+                "processes": limits.processes,
+                "data_bytes": limits.data_bytes,
+                "disk_bytes": limits.disk_bytes,
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IsolationProbe:
+    """What trying a level has told.
+
+    Attributes:
+        why_not: why it does not work here, in one line; empty: it does.
+        note: what it cannot do here although it works, in one line.
+    """
+
+    level: IsolationLevel
+    why_not: str = ""
+    note: str = ""
+
+
+#: What a red baseline that is green at L0 can be granted, by what its failures say.
+_RIGHTS: Mapping[str, tuple[str, ...]] = {
+    "--allow-network": (
+        "Network is unreachable",
+        "Name or service not known",
+        "Temporary failure in name resolution",
+        "Connection refused",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "Max retries exceeded",
+    ),
+    "--allow-write PATH": ("Read-only file system", "Permission denied", "PermissionError", "No space left"),
+    "--pass-env NAME": ("KeyError", "environ"),
+}
+
+
+#: What a red baseline can be given more of, by what its failures say: limits hold at L0, too.
+_GIVE_MORE: Mapping[str, tuple[str, ...]] = {
+    "--memory-limit": ("MemoryError", "[Errno 12]", "Cannot allocate memory"),
+    "--open-files-limit": ("[Errno 24]", "Too many open files"),
+    "--processes-limit": ("[Errno 11]", "Resource temporarily unavailable", "can't start new thread"),
+    "--file-size-limit": ("[Errno 27]", "File too large"),
+}
+
+
+def reached_limits(words: str) -> tuple[str, ...]:
+    """Return the flags of the limits that failures seem to have met, guessed from their words."""
+    return tuple(flag for flag, signs in _GIVE_MORE.items() if any(sign in words for sign in signs))
+
+
+def missing_rights(words: str) -> tuple[str, ...]:
+    """Return the flags that would grant what failures ask for, guessed from their words.
+
+    Args:
+        words: tracebacks and messages of the tests that fail.
+    """
+    return tuple(flag for flag, signs in _RIGHTS.items() if any(sign in words for sign in signs))

@@ -1,0 +1,259 @@
+"""The protocols through which the six siblings meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from codeflash_parallel.result.isolation_policy import IsolationPolicy
+from codeflash_parallel.result.outcome_codes import ExitKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workspace:
+    """A place where the project can be run: a root, an interpreter and an environment.
+
+    Attributes:
+        root: copy of the repository's root.
+        project: folder inside `root` where pytest is started (`root` itself, or a monorepo's subfolder).
+        user_root: the user's own checkout, whose imports must never be seen.
+        interpreter: absolute path of the project's Python.
+        private: folder of this workspace outside `root`: home, temporary files, pytest's cache, specs.
+        environment: the complete environment of every child.
+        number: the slot's number, from 1; 0 for the baseline's own.
+        isolation: what its processes may see and do.
+    """
+
+    root: Path
+    project: Path
+    user_root: Path
+    interpreter: Path
+    private: Path
+    environment: Mapping[str, str] = field(repr=False)
+    number: int = 0
+    isolation: IsolationPolicy = field(default_factory=IsolationPolicy)
+
+
+#: Receives a piece of a child's records as soon as it has arrived. It must return quickly.
+Watch = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessLimits:
+    """What one child and its descendants may use.
+
+    Attributes:
+        cpu_s: CPU seconds of the whole tree; 0: no limit.
+        wall_s: wall seconds; every child has one.
+        memory_bytes: resident memory of the whole tree; 0: no limit.
+        output_bytes: how much of stdout and stderr is kept (head and tail), each.
+        record_bytes: how much the record channel may carry.
+    """
+
+    wall_s: float
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    output_bytes: int = 256 * 1024
+    record_bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessExit:
+    """How a child ended, from the launcher's own clocks and the kernel's accounting.
+
+    Attributes:
+        status: exit status, or minus the signal number.
+        cpu_ns: user and system time of the child and of the descendants it reaped (`wait4`).
+        wall_ns: from spawn to reaping.
+        max_rss_bytes: largest resident size of one process.
+        leaked: survivors of the main process that had to be killed, as ``"pid name"``.
+        unkillable: survivors that could not be killed.
+        stdout, stderr: decoded, head and tail.
+        records: what came over the record channel, raw bytes.
+    """
+
+    ended: ExitKind
+    status: int = 0
+    cpu_ns: int = 0
+    wall_ns: int = 0
+    max_rss_bytes: int = 0
+    leaked: tuple[str, ...] = ()
+    unkillable: tuple[str, ...] = ()
+    stdout: str = ""
+    stderr: str = ""
+    records: bytes = field(default=b"", repr=False)
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChildCommand:
+    """A child to be started by the launcher.
+
+    Attributes:
+        argv: program (absolute path) and arguments. ``{records}`` and ``{control}`` in an argument are
+            replaced by the numbers of the descriptors that the child inherits.
+        cwd: working directory.
+        environment: complete environment.
+        wrapper: a program and its arguments that starts `argv` in a sandbox, and where that ends by a signal
+            ends with 128 and its number, as shells do.
+        watch: receives its records as they arrive.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    environment: Mapping[str, str] = field(repr=False)
+    limits: ProcessLimits
+    wrapper: tuple[str, ...] = ()
+    watch: Watch | None = field(default=None, repr=False, compare=False)
+
+
+class WorkspaceTree(Protocol):
+    """The files of a workspace, as far as a check has to do with them."""
+
+    def without(self, paths: Sequence[str], /) -> AbstractAsyncContextManager[None]:
+        """Have some files and folders not there while something runs; afterwards they are as they were.
+
+        Args:
+            paths: relative to the root; of a module its bytecode goes with it, what is staged stays.
+        """
+        ...
+
+
+class LineChannel(Protocol):
+    """A running child with a two-way line channel (race arms)."""
+
+    @property
+    def pid(self) -> int:
+        """The child's process id as the evaluator sees it."""
+        ...
+
+    async def send(self, line: bytes, /) -> None:
+        """Write one line.
+
+        Raises:
+            ChannelClosed: the child has closed its end.
+        """
+        ...
+
+    async def receive(self, deadline_s: float, /) -> bytes:
+        """Return the next line without its newline.
+
+        Raises:
+            ChannelClosed: the child has closed its end.
+            TimeoutError: nothing came in time.
+        """
+        ...
+
+    async def close(self) -> ProcessExit:
+        """Kill the tree if it still runs, and return how it ended."""
+        ...
+
+
+class ChannelClosed(Exception):  # noqa: N818 - a state, not an error of ours
+    """The other end of a channel is gone."""
+
+
+class ForkServerProtocol(Protocol):
+    """A bare interpreter from which children are forked: `process.forkserver.ForkServerProtocol` implements it.
+
+    Its children share where the interpreter's code lies in memory.
+    """
+
+    async def open(self, command: ChildCommand, /) -> LineChannel:
+        """Fork a child with a control channel, which does what the command says.
+
+        Raises:
+            ServerGone: the server has died or does not answer.
+        """
+        ...
+
+    async def close(self) -> ProcessExit:
+        """End the server; its children go on. A second call returns the same."""
+        ...
+
+
+class ProcessRunner(Protocol):
+    """Starts children; implemented by `process.launcher.Launcher`."""
+
+    async def run(self, command: ChildCommand, /) -> ProcessExit:
+        """Run a child to its end. Cancelling kills its whole tree before the cancellation goes on."""
+        ...
+
+    async def open(self, command: ChildCommand, /) -> LineChannel:
+        """Start a child with a control channel."""
+        ...
+
+    async def fork_server(self, command: ChildCommand, deadline_s: float, /) -> ForkServerProtocol:
+        """Start a bare interpreter from which children can be forked, and wait until it is up.
+
+        Raises:
+            ServerGone: it does not come up.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TemplateReady:
+    """What a template says of itself once it stands at its point.
+
+    Attributes:
+        point: the fork point: F0, F1 or F2.
+        fit: whether it may be forked.
+        unfit: why not, in one clause; empty if it may.
+        rss_bytes: its resident memory.
+        swappable: F2 only: whether forks can swap the code objects of the targets.
+        why: why they cannot; empty if they can.
+        called_early: F2 of tests only: calls of targets during import and collection.
+    """
+
+    point: str
+    fit: bool
+    unfit: str = ""
+    rss_bytes: int = 0
+    swappable: bool = False
+    why: str = ""
+    called_early: int = 0
+
+
+class WarmProcess(Protocol):
+    """A warm guest that is forked for each check; implemented by `process.warm.WarmServer`."""
+
+    @property
+    def ready(self) -> TemplateReady:
+        """What the template said when its point was reached."""
+        ...
+
+    @property
+    def forks(self) -> int:
+        """How many checks it has been forked for."""
+        ...
+
+    async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
+        """Run one check in a fork, one at a time.
+
+        Cancelling kills the fork's whole tree before the cancellation goes on; the server stays usable.
+
+        Raises:
+            ServerGone: the template has died or does not answer. The check has not begun, or was killed in
+                its first steps: the launcher lets it go on before we hear of it.
+        """
+        ...
+
+    def rss_bytes(self) -> int:
+        """Return the template's resident memory now, 0 when it is gone."""
+        ...
+
+
+class ServerGone(Exception):  # noqa: N818 - a state, not an error of ours
+    """A template has died, does not answer or refuses: a new process has to do it.
+
+    Attributes:
+        exit: how the template ended, with its last records; `None` if it was not started at all.
+    """
+
+    def __init__(self, message: str, exit_: ProcessExit | None = None) -> None:
+        super().__init__(message)
+        self.exit = exit_

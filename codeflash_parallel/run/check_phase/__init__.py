@@ -1,0 +1,7 @@
+"""The check step of a run: candidates in slots, screening, remaining tests, watched functions, fresh
+inputs, admission to the race.
+
+Offers: `check_coordinator.CheckCoordinator`, `candidate_examiner.CandidateExaminer`,
+`race_admission.RaceAdmission`.
+Imports: run.setup, run.intake, run.state, run.store, baseline, check, race, warm and the rooms below.
+"""

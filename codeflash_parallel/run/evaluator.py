@@ -1,0 +1,291 @@
+"""The library: `evaluate` for one call, `Evaluator` for many on one preflight."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+
+from codeflash_parallel.config.cache_paths import cache_root
+from codeflash_parallel.config.settings import Executor, Settings
+from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock, host_quiet
+from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
+from codeflash_parallel.result.candidate.candidate_model import Submission
+from codeflash_parallel.result.errors import UsageError
+from codeflash_parallel.result.events import CandidateFinished, Event, Observer
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.run.pipeline import Run, new_run_id
+from codeflash_parallel.run.providers.provider_requests import Providers
+from codeflash_parallel.run.results.result_stream import ResultStream
+from codeflash_parallel.run.resumed_journal import kept_in, mode_of, must_have_same_settings, providers_again
+from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
+from codeflash_parallel.run.state.fault_conversion import disk_faults, ungrouped
+from codeflash_parallel.run.state.race_mode import RaceMode
+from codeflash_parallel.run.store.journal import Journal
+from codeflash_parallel.run.store.journal_state import JournalState
+
+Candidates = Iterable[Submission] | AsyncIterable[Submission]
+
+
+class Evaluator:
+    """Evaluates candidates of one repository; many calls share launcher, mirror, slots and preflight.
+
+    An async context manager for asyncio and trio. Leaving it kills what runs and removes the slots.
+    Calls of `evaluate` on one evaluator take turns.
+
+    Args:
+        repository: a path inside the user's repository; it is only read.
+        settings: of every call.
+        quiet: keeps what is timed apart from the checks of other processes that share it; by default that of
+            the host, `process.quiet.host_quiet`.
+        sharers: how many evaluators share the machine's memory.
+
+    Raises:
+        UsageError: on entering: not a repository, a bad interpreter, no locks for quiet.
+        EnvironmentFault: on entering or evaluating: an unfit machine, a red baseline.
+    """
+
+    def __init__(
+        self,
+        repository: Path | str = ".",
+        settings: Settings | None = None,
+        quiet: HostLock | None = None,
+        sharers: int = 1,
+    ) -> None:
+        self._path = Path(repository)
+        self._settings = settings or Settings()
+        self._quiet = quiet
+        self._sharers = sharers
+        self._stack = AsyncExitStack()
+        self._turn = anyio.Lock()
+        self._surroundings: EvaluatorResources | None = None
+        self._run: Run | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._stack.__aenter__()
+        if self._is_queued:
+            return self
+        try:
+            with disk_faults(cache_root(self._settings)):
+                self._surroundings = await self._stack.enter_async_context(
+                    EvaluatorResources.open(
+                        self._path,
+                        self._settings,
+                        self._quiet or host_quiet(os.environ, self._waits),
+                        self._sharers,
+                    )
+                )
+        except BaseException as error:
+            await self._stack.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._surroundings = None
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def evaluate(
+        self,
+        candidates: Candidates,
+        *,
+        repairer: Repairer | None = None,
+        refiner: Refiner | None = None,
+        observers: Sequence[Observer] = (),
+        race: RaceMode = RaceMode.RACE,
+    ) -> RunResult:
+        """Evaluate candidates and return the result.
+
+        Args:
+            candidates: a list, or a plain or async iterator that may still be producing.
+            repairer, refiner: called on threads of an executor; see `repair.provider_protocol`.
+            observers: receive every event on the event loop's thread.
+            race: whether equivalent candidates are raced.
+
+        Raises:
+            UsageError, EnvironmentFault: the run could not be made. Cancelling kills what runs.
+        """
+        if self._is_queued:
+            from codeflash_parallel.queue.submission.queued_evaluation import evaluate_queued
+
+            providers = Providers(repairer=repairer, refiner=refiner)
+            return await evaluate_queued(
+                race.value, self._path, self._settings, candidates, providers, observers
+            )
+        around = self._open
+        async with self._turn:
+            run_id = new_run_id()
+            with disk_faults(around.setup.cache):
+                journal = Journal.begin(around.setup.run_dir(run_id))
+            run = Run(
+                surroundings=around,
+                run_id=run_id,
+                providers=Providers(repairer=repairer, refiner=refiner),
+                observers=observers,
+                mode=race,
+                journal=journal,
+            )
+            return await self._made(run, journal, candidates)
+
+    @property
+    def _is_queued(self) -> bool:
+        return self._settings.executor == Executor.QUEUE
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        repairer: Repairer | None = None,
+        refiner: Refiner | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> RunResult:
+        """Go on with a run that was killed, interrupted or cut short by its wall budget; return its result.
+
+        What is finished is not done again: verdicts, answers of providers and races are taken from the run's
+        journal. The snapshot is that of the run, even when the tree has changed since.
+
+        Args:
+            run_id: the whole id. The evaluator has the settings of the run (`stored_run`); only what
+                changes no verdict may differ.
+            repairer, refiner: as in `evaluate`; commands that the run had are found again.
+            observers: as in `evaluate`.
+
+        Raises:
+            UsageError: `RUN_ALIVE`, `RUN_FINISHED`, `NO_JOURNAL`, `OTHER_SETTINGS`, or (with `executor`
+                `queue`) `QUEUE_CANNOT_RESUME`: a daemon begins anew what it has to do again.
+            EnvironmentFault: `BAD_JOURNAL`, `NEWER_JOURNAL` or `SNAPSHOT_GONE`; or as in `evaluate`.
+
+        .. versionadded:: 0.1.0
+        """
+        if self._is_queued:
+            hint = 'Go on with it in this process: executor = "local".'
+            raise UsageError("QUEUE_CANNOT_RESUME", "The daemon goes on with no run.", hint)
+        around = self._open
+        async with self._turn:
+            with disk_faults(around.setup.cache):
+                journal = Journal.go_on(around.setup.run_dir(run_id), self._must_fit)
+            assert journal.known is not None
+            begun = journal.known.begun
+            run = Run(
+                surroundings=around,
+                run_id=run_id,
+                providers=providers_again(
+                    Providers(repairer=repairer, refiner=refiner), begun, self._settings
+                ),
+                observers=observers,
+                mode=mode_of(begun),
+                journal=journal,
+            )
+            return await self._made(run, journal, journal.known.submissions)
+
+    async def grade(self, candidate: Submission, command: Sequence[str]) -> dict[str, Any]:
+        """Return the JSON object that a command of the caller's prints in a slot that holds a candidate.
+
+        Raises:
+            UsageError, EnvironmentFault: see `engine.grading.grade`. Cancelling kills the command.
+
+        .. versionadded:: 0.1.0
+        """
+        if self._is_queued:
+            from codeflash_parallel.queue.submission.queued_evaluation import grade_queued
+
+            return await grade_queued(self._path, self._settings, candidate, command)
+        from codeflash_parallel.run.custom_grader import grade
+
+        around = self._open
+        async with self._turn:
+            with ungrouped(), disk_faults(around.setup.cache):
+                return await grade(around, candidate, command, new_run_id())
+
+    def _waits(self, why: str) -> None:
+        if self._run is not None:
+            self._run.wait(why)
+
+    def _must_fit(self, known: JournalState) -> None:
+        must_have_same_settings(known, self._settings)
+
+    @property
+    def _open(self) -> EvaluatorResources:
+        if self._surroundings is None:
+            raise UsageError(
+                "NOT_OPEN", "The evaluator is not open.", "Use it as `async with Evaluator(…) as e:`."
+            )
+        return self._surroundings
+
+    async def _made(self, run: Run, journal: Journal, candidates: Candidates) -> RunResult:
+        self._run = run
+        try:
+            with kept_in(journal, run.folder), ungrouped(), disk_faults(self._open.setup.cache):
+                return await run.evaluate(candidates)
+        finally:
+            self._run = None
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        candidates: Candidates,
+        *,
+        repairer: Repairer | None = None,
+        refiner: Refiner | None = None,
+        race: RaceMode = RaceMode.RACE,
+    ) -> AsyncIterator[ResultStream]:
+        """Evaluate in the background and iterate over results as they come; leaving the block cancels."""
+        send, receive = anyio.create_memory_object_stream[CandidateResult](float("inf"))
+        results = ResultStream(receive)
+
+        def observe(event: Event) -> None:
+            if isinstance(event, CandidateFinished):
+                send.send_nowait(event.result)
+
+        async def evaluate() -> None:
+            with send:
+                results.run = await self.evaluate(
+                    candidates, repairer=repairer, refiner=refiner, observers=(observe,), race=race
+                )
+
+        with receive:
+            async with anyio.create_task_group() as group:
+                group.start_soon(evaluate)
+                yield results
+                group.cancel_scope.cancel()
+
+    def interrupt(self, code: str) -> None:
+        """End the running evaluation: kill what runs; its result is incomplete, with what is finished.
+
+        Args:
+            code: why, e.g. ``"SIGINT"``; it becomes the result's error code.
+        """
+        if self._run is not None:
+            self._run.interrupt(code)
+
+
+def evaluate(
+    candidates: Candidates,
+    repository: Path | str = ".",
+    settings: Settings | None = None,
+    *,
+    repairer: Repairer | None = None,
+    refiner: Refiner | None = None,
+    observers: Sequence[Observer] = (),
+    race: RaceMode = RaceMode.RACE,
+    backend: str = "asyncio",
+) -> RunResult:
+    """Evaluate candidates from synchronous code: `Evaluator` under an event loop of its own.
+
+    Raises:
+        UsageError, EnvironmentFault: the run could not be made.
+    """
+
+    async def main() -> RunResult:
+        async with Evaluator(repository, settings) as evaluator:
+            return await evaluator.evaluate(
+                candidates, repairer=repairer, refiner=refiner, observers=observers, race=race
+            )
+
+    return anyio.run(main, backend=backend)

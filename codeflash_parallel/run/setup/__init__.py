@@ -1,0 +1,7 @@
+"""Resources that all calls of one evaluator share: interpreter, isolation, machine shares, launcher,
+mirror, slots, baseline.
+
+Offers: `evaluator_setup.set_up`, `evaluator_resources.EvaluatorResources`,
+`baseline_manager.BaselineManager`.
+Imports: run.intake, run.state, warm, baseline, check and the rooms below.
+"""

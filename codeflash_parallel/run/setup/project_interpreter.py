@@ -1,0 +1,81 @@
+"""Choose the interpreter that runs the project's tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from codeflash_parallel.result.errors import UsageError
+
+#: Where a repository keeps its own environment, in the order of looking.
+_ENVIRONMENTS = (".venv", "venv")
+
+
+def choose_interpreter(asked: str, project: Path, repository: Path) -> Path:
+    """Return the project's Python: the one asked for, else the repository's environment, else ours.
+
+    The path is made absolute but its links are kept: a virtual environment's Python *is* a link.
+
+    Raises:
+        UsageError: `BAD_PYTHON`: what was asked for is not an executable file.
+    """
+    if asked:
+        import shutil
+
+        found = shutil.which(os.path.expanduser(asked))  # noqa: PTH111 - `asked` may be a bare command name
+        if found is None:
+            raise UsageError(
+                "BAD_PYTHON",
+                f"--python {asked!r} is no executable.",
+                "Give the path of a Python interpreter.",
+            )
+        return Path(found).absolute()
+    for folder in (project, repository):
+        for name in _ENVIRONMENTS:
+            python = folder / name / "bin" / "python"
+            if os.access(python, os.X_OK):
+                return python.absolute()
+    return Path(sys.executable).absolute()
+
+
+def environment_stamp(interpreter: Path) -> str:
+    """Return a text that changes when packages are installed into or removed from an interpreter.
+
+    It names the interpreter's own file and the modification times of its site-packages folders: cheap, and
+    good enough for a cache key (an edited file inside an installed package is not noticed).
+    """
+    home = interpreter.parent.parent
+    parts = [str(interpreter), str(interpreter.resolve()), str(_mtime(interpreter))]
+    for root in dict.fromkeys([home, interpreter.resolve().parent.parent]):
+        for site in _sites(root):
+            parts.append(f"{site}:{_mtime(site)}")
+            parts += [f"{entry.name}:{_mtime(entry)}" for entry in _entries(site, end=".pth")]
+    return "\n".join(parts)
+
+
+def _sites(root: Path) -> Iterator[Path]:
+    """Yield what `lib*/python*/site-packages` finds; patterns would cost `queue submit` a millisecond."""
+    pythons = (python for lib in _entries(root, "lib") for python in _entries(lib, "python"))
+    yield from (site for python in pythons if (site := python / "site-packages").exists())
+
+
+def _entries(folder: Path, start: str = "", end: str = "") -> list[Path]:
+    """Return what a folder holds under names that start and end so; nothing where it cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return [
+                folder / name
+                for name in sorted(entry.name for entry in found)
+                if name.startswith(start) and name.endswith(end)
+            ]
+    except OSError:
+        return []
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,165 @@
+"""Runs on disk: one folder a run, with the result's document, the edits of every candidate and the diffs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codeflash_parallel.process.atomic_file import write_atomically, write_durably
+from codeflash_parallel.result.candidate.candidate_model import Candidate, Edit
+from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
+from codeflash_parallel.result.result_document import document
+from codeflash_parallel.result.result_model import RunFault, RunResult
+from codeflash_parallel.run.store.journal import NAME as JOURNAL
+from codeflash_parallel.run.store.journal import is_alive, look_into
+from codeflash_parallel.run.store.journal_events import StoredEdit, edit_of, stored_edit
+from codeflash_parallel.run.store.journal_state import JournalState
+
+#: Names a user may give instead of a run's id.
+LAST = "last"
+
+
+def save_diff(run_dir: Path, candidate: Candidate) -> Path:
+    """Write a candidate's diff and return where it lies."""
+    path = run_dir / "diffs" / f"{_file_name(candidate.id)}.diff"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, candidate.diff.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) -> None:
+    """Write a run's document and its candidates' edits, each file whole or not at all."""
+    edits = {c.id: [asdict(stored_edit(edit)) for edit in c.edits] for c in candidates}
+    write_durably(run_dir / "edits.json", json.dumps(edits).encode())
+    write_durably(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
+
+
+def load_document(run_dir: Path) -> dict[str, Any]:
+    """Return the document of a stored run; of one that was killed, or goes on, what its journal says.
+
+    Raises:
+        EnvironmentFault: `BAD_RUN`: it is not there or cannot be read.
+    """
+    if not (run_dir / "result.json").exists() and (run_dir / JOURNAL).exists():
+        return document(_unfinished(run_dir))
+    loaded: dict[str, Any] = _read(run_dir / "result.json")
+    return loaded
+
+
+def _unfinished(run_dir: Path) -> RunResult:
+    """Return what is known of a run that has no result."""
+    known = look_into(run_dir)
+    return RunResult(
+        run_id=run_dir.name,
+        complete=False,
+        error=_why_unfinished(run_dir, known),
+        compare=str(known.begun.settings.get("compare", "values")),
+        snapshot=known.snapshot.commit if known.snapshot else "",
+        base=known.snapshot.base if known.snapshot else "",
+        seed=known.begun.seed,
+        repository=known.begun.repository,
+        run_dir=str(run_dir),
+        summary=_progress(known),
+    )
+
+
+def _why_unfinished(run_dir: Path, known: JournalState) -> RunFault:
+    hint = f"`codeflash-parallel resume {run_dir.name}` goes on with it."
+    if is_alive(run_dir):
+        return RunFault(family="interrupted", code="RUNNING", message="The run is still going on.")
+    if known.ended is not None and known.ended.code:
+        return RunFault(family="environment", code=known.ended.code, message=known.ended.message, hint=hint)
+    message = f"The run was killed: {_progress(known)}"
+    return RunFault(family="interrupted", code="KILLED", message=message, hint=hint)
+
+
+def _progress(known: JournalState) -> str:
+    return f"{known.judged} of {len(known.submissions)} candidates had been checked."
+
+
+def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
+    """Return the edits of one candidate of a stored run.
+
+    Raises:
+        UsageError: `NO_SUCH_CANDIDATE`: the run had none of that id, or it could not be applied.
+    """
+    stored: Mapping[str, Any] = _read(run_dir / "edits.json")
+    if candidate not in stored:
+        raise UsageError(
+            "NO_SUCH_CANDIDATE",
+            f"Run {run_dir.name} has no applicable candidate {candidate!r}.",
+            f"It has: {', '.join(sorted(stored)) or 'none'}.",
+        )
+    return tuple(edit_of(StoredEdit(**edit)) for edit in stored[candidate])
+
+
+def list_runs(cache: Path, repository: Path) -> list[dict[str, Any]]:
+    """Return the documents of this repository's runs, the latest first; unreadable ones are left out."""
+    documents = []
+    for run_dir in _run_dirs(cache):
+        with suppress(CodeflashParallelError):
+            loaded = load_document(run_dir)
+            if loaded.get("repository") == str(repository):
+                documents.append(loaded)
+    return documents
+
+
+class LastRun(StrEnum):
+    """Which run is meant by ``last``."""
+
+    #: The last one that was begun, killed or not.
+    BEGUN = "begun"
+    #: The last one that has a result.
+    WITH_RESULT = "with-result"
+
+
+def find_run(cache: Path, repository: Path, name: str, last: LastRun) -> Path:
+    """Return the folder of a run by its id, the beginning of its id, or ``last``.
+
+    Raises:
+        UsageError: `NO_SUCH_RUN` or `AMBIGUOUS_RUN`.
+    """
+    ids = [str(d["run_id"]) for d in list_runs(cache, repository)]
+    dirs = {path.name: path for path in _run_dirs(cache)}
+    if name == LAST:
+        has_result = {i for i in ids if last is LastRun.BEGUN or (dirs[i] / "result.json").exists()}
+        found = [i for i in ids if i in has_result][:1]
+    else:
+        found = [i for i in ids if i == name] or [i for i in ids if i.startswith(name)]
+        # One that cannot be read is in no list; whoever names it is told why.
+        found = found or [i for i, path in dirs.items() if i == name and not _is_readable(path)]
+    if not found or not name:
+        raise UsageError("NO_SUCH_RUN", f"There is no run {name!r} of this repository.", "See `list`.")
+    if len(found) > 1:
+        raise UsageError("AMBIGUOUS_RUN", f"{name!r} may be {', '.join(found[:5])}.", "Give more of the id.")
+    return dirs[found[0]]
+
+
+def _is_readable(run_dir: Path) -> bool:
+    try:
+        load_document(run_dir)
+    except CodeflashParallelError:
+        return False
+    return True
+
+
+def _run_dirs(cache: Path) -> list[Path]:
+    return sorted(cache.glob("*/runs/*/"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EnvironmentFault("BAD_RUN", f"{path} cannot be read: {error}.", "See `list`.") from error
+
+
+def _file_name(candidate: str) -> str:
+    """Make a candidate's id safe as a file name, and different ids different names."""
+    safe = "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in candidate)
+    return safe[:150].lstrip(".") or "candidate"

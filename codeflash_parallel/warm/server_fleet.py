@@ -1,0 +1,279 @@
+"""The warm servers of all slots: what is known of their points, and which of them may be used.
+
+Whether a point serves as a new process would is found out with the unchanged snapshot, once for each
+baseline; the answer is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.check.check_plan import CheckPlan
+from codeflash_parallel.check.dispatch.fork_points import LONG_SUITE_S, ForkPoint
+from codeflash_parallel.check.dispatch.server_verification import sees_failure, verify
+from codeflash_parallel.check.session.pytest_arguments import test_files
+from codeflash_parallel.process.launcher.launcher import Launcher
+from codeflash_parallel.result.candidate.candidate_model import Edit
+from codeflash_parallel.warm.fork_point_store import ForkPointStore
+from codeflash_parallel.warm.slot_servers import REPLAY, TESTS, Key, SlotServers
+from codeflash_parallel.workspace.slot.slot import SlotBroken
+from codeflash_parallel.workspace.slot_pool import Slot, SlotPool
+
+#: Seconds that the way to a point may take, besides ten times a run of the baseline.
+_START_S = 30.0
+_START_FACTOR = 10
+#: How often a template that dies is tried again.
+_MOST_DEATHS = 2
+#: Verifying costs a run of the tests; beyond this it is not done before the first candidate needs it.
+_SHORT_SUITE_S = 2.0
+
+
+class Fleet:
+    """The servers of all slots of a pool, for one baseline.
+
+    Attributes:
+        launcher: starts and follows them.
+        plan: how candidates are checked; its baseline is a draft while the preflight goes on.
+        unfit: why a point cannot be used in any slot, by mode and point.
+        is_complete: the baseline is no draft any more.
+        count: `servers` that were started, `restarts`, and `forks` of servers that are closed.
+    """
+
+    def __init__(self, *, launcher: Launcher, plan: CheckPlan, folder: Path) -> None:
+        self.launcher = launcher
+        self.plan = plan
+        self.unfit: dict[Key, str] = {}
+        self.count: Counter[str] = Counter()
+        # Whoever compares values compares servers by more, too.
+        compared = "values" if plan.compare_values else "outcomes"
+        self._answers = ForkPointStore(folder / f"serving-{compared}.json")
+        self.is_complete = False
+        self._verifying: dict[Key, anyio.Event] = {}
+        self._blind: Key | None = None
+        self._deaths: Counter[Key] = Counter()
+        self._slots: dict[int, SlotServers] = {}
+        self._new_warnings: list[str] = []
+        self._before: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Count anew: another run uses what stands."""
+        self._before += self.tally()
+
+    async def draft(self, plan: CheckPlan, pool: SlotPool) -> None:
+        """Take what is known of the baseline so far; servers that were started for other tests are ended."""
+        if _files(plan) != _files(self.plan):
+            async with pool.acquire_all():
+                await self.close()
+        self.plan = plan
+
+    async def complete(self, plan: CheckPlan) -> None:
+        """Take the whole baseline: from now on points can be verified, and what is known of them counts.
+
+        Args:
+            plan: its tests are those of the last draft.
+        """
+        self.plan, self.is_complete = plan, True
+        known = await anyio.to_thread.run_sync(self._answers.read)
+        self.unfit |= {key: why for key, why in known.items() if why}
+
+    # --- what slots ask --------------------------------------------------------------------------------
+
+    @property
+    def off(self) -> str:
+        """Why there are no servers at all, one clause; empty when there are."""
+        if self.plan.new_process:
+            return "a new process was asked for"
+        suite_s = self.plan.baseline.suite_s
+        return f"the tests take {suite_s:.0f} s" if suite_s > LONG_SUITE_S else ""
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that checks of this baseline use, as far as is known."""
+        return (TESTS, REPLAY) if self.plan.baseline.calls and self.plan.compare_values else (TESTS,)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether there are targets, before whose files a template can stop."""
+        return bool(self.plan.guest.targets)
+
+    @property
+    def start_s(self) -> float:
+        """How long the way to a point may take."""
+        return _START_S + _START_FACTOR * self.plan.baseline.wall_ns / 1e9
+
+    def obstacle(self, key: Key) -> str:
+        """Return why a point cannot be used now, one clause; empty when it can."""
+        before = self.unfit.get((key[0], ForkPoint.F1), "") if key[1] is ForkPoint.F2 else ""
+        why = self.off or self.unfit.get(key, before)
+        return why or (
+            "" if self._answers.of(key) == "" else "it has not been compared with a new process yet"
+        )
+
+    def wants(self, key: Key) -> bool:
+        """Say whether a server is of use."""
+        if self.unfit.get(key):
+            return False
+        # Whether calls are to be recorded is not known of a draft.
+        return key != (TESTS, ForkPoint.F2) or self.is_complete
+
+    def died(self, key: Key, why: str) -> None:
+        """Note that a template died; after some times its point is given up."""
+        self._deaths[key] += 1
+        if self._deaths[key] >= _MOST_DEATHS:
+            self.unfit[key] = f"{why[:1].lower()}{why[1:].removesuffix('.')}"
+
+    def is_unfit(self, key: Key, why: str) -> None:
+        """Note that no template can be used at a point, whatever the slot."""
+        if key not in self.unfit and key[1] is not ForkPoint.F2:
+            self._new_warnings.append(f"Warm servers are not used at {key[1]}: {why}.")
+        self.unfit[key] = why
+        self._answers.note(key, why)
+
+    async def verify(self, servers: SlotServers, key: Key) -> bool:
+        """Compare a point with the baseline, unless somebody has or does; say whether anything was run."""
+        server = servers.at(key)
+        known = self.unfit.get(key) or self._answers.of(key) is not None or key in self._verifying
+        if not self.is_complete or known or server is None:
+            return False
+        self._verifying[key] = anyio.Event()
+        try:
+            why, unkept = await verify(self.plan, servers.slot.workspace, *key, server)
+        finally:
+            self._verifying.pop(key).set()
+        if why and not server.rss_bytes():
+            self.died(key, why)
+        elif why:
+            self.is_unfit(key, f"the baseline is not the same there: {why.removesuffix('.')}")
+        else:
+            self._answers.note(key, "", unkept)
+        return True
+
+    @property
+    def unkept(self) -> frozenset[str]:
+        """Names of traces that the baseline does not repeat in some fork: no candidate is asked for them."""
+        return self._answers.unkept
+
+    # --- what the engine asks --------------------------------------------------------------------------
+
+    async def prepare(self, slot: Slot) -> SlotServers | None:
+        """Make a slot's servers ready; the slot is held and clean. `None`: there are none.
+
+        Raises:
+            SlotBroken: what the templates left cannot be undone.
+        """
+        servers = self._slots.get(slot.number)
+        if servers is not None and servers.slot is not slot:  # it was replaced
+            await self.dismiss(slot.number)
+            servers = None
+        if self.off:
+            return None
+        servers = self._slots.setdefault(slot.number, servers or SlotServers(self, slot))
+        await servers.prepare()
+        if self._answers.are_new:
+            await anyio.to_thread.run_sync(self._answers.write)
+        return servers
+
+    async def warm_up(self, pool: SlotPool, slots: int) -> None:
+        """Make the servers of some slots ready, all at once, before the first candidate comes.
+
+        A longer suite is verified when the first candidate is there, while others are checked without. Where
+        there is nothing to verify, each slot is made ready when it gets its first candidate.
+        """
+        if self.off or (self.is_complete and (self._is_long or self._all_is_known())):
+            return
+        async with anyio.create_task_group() as group:
+            for _ in range(min(slots, pool.size)):
+                group.start_soon(self._warm_up_one, pool)
+
+    @property
+    def _is_long(self) -> bool:
+        return self.plan.baseline.suite_s > _SHORT_SUITE_S
+
+    def _all_is_known(self) -> bool:
+        return all(map(self._is_known, self.modes))
+
+    def _is_known(self, mode: str) -> bool:
+        """Say whether a mode's usual points have been looked at; there is no F2 where F1 is unfit."""
+        if not self.has_gate:
+            return self._answers.of((mode, ForkPoint.F0)) is not None
+        first, second = (self._answers.of((mode, point)) for point in (ForkPoint.F1, ForkPoint.F2))
+        return bool(first) or (first is not None and second is not None)
+
+    async def _warm_up_one(self, pool: SlotPool) -> None:
+        async with pool.acquire() as slot:
+            with suppress(SlotBroken):  # the pool replaces it
+                await self.prepare(slot)
+
+    async def sees(self, slot: Slot, edits: Sequence[Edit]) -> bool:
+        """Run the tests on edits that make them fail, in a fork; say whether one does.
+
+        Args:
+            slot: held and clean; discarding it is left to who holds it.
+            edits: of the targets' files.
+        """
+        servers = None if self._is_long else await self.prepare(slot)
+        if servers is None:
+            return False
+        for key in ((TESTS, ForkPoint.F1), (TESTS, ForkPoint.F0)):
+            if key in self._verifying:
+                await self._verifying[key].wait()
+            server = servers.at(key)
+            if server is not None and not self.obstacle(key):
+                await slot.stage(edits)
+                seen = await sees_failure(self.plan, slot.workspace, server, edits)
+                self._blind = None if seen else key
+                return seen
+        return False
+
+    def distrust(self) -> None:
+        """Give up the point where a failure was not seen that a new process saw."""
+        if self._blind is not None:
+            self.is_unfit(self._blind, "a failure of the targets is not seen there")
+
+    def of(self, slot: Slot) -> SlotServers | None:
+        """Return the servers of a slot that was prepared; `None`: there are none."""
+        servers = self._slots.get(slot.number)
+        return servers if servers is not None and servers.slot is slot else None
+
+    async def dismiss(self, number: int) -> None:
+        """End the servers of a slot that is about to be, or has been, replaced."""
+        servers = self._slots.pop(number, None)
+        if servers is not None:
+            await servers.close()
+
+    async def close(self) -> None:
+        """End all servers; `prepare` starts them again. Cancelling waits for it."""
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for number in tuple(self._slots):
+                    group.start_soon(self.dismiss, number)
+
+    @property
+    def bytes_of_a_slot(self) -> int:
+        """Resident memory of one slot's servers, the largest there is."""
+        return max((servers.rss_bytes for servers in self._slots.values()), default=0)
+
+    def warnings(self) -> list[str]:
+        """Return what a person should know and was not told yet, one sentence each."""
+        told, self._new_warnings = self._new_warnings, []
+        return told
+
+    def tally(self) -> Counter[str]:
+        """Return how many servers were started and restarted, and how many forks they made, in this run."""
+        forks = sum(servers.forks for servers in self._slots.values())
+        return self.count + Counter(forks=forks) - self._before
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return why points cannot be used, one clause each."""
+        return tuple(dict.fromkeys(f"{point} of {mode}: {why}" for (mode, point), why in self.unfit.items()))
+
+
+def _files(plan: CheckPlan) -> tuple[str, ...]:
+    """Return what pytest is told to collect: a template cannot be told anything else."""
+    return test_files(plan.baseline.selected, plan.baseline.rootdir)

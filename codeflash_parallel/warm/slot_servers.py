@@ -1,0 +1,198 @@
+"""The warm servers of one slot: started while it is clean, replaced when they are worn.
+
+They stand at fork points (`check.dispatch.fork_points`): F1 and F2 for both modes, F0 where a candidate asked for it or
+F1 is unfit. What cannot be used has a reason, and checks get a new process instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from codeflash_parallel.check.dispatch.fork_points import ForkPoint
+from codeflash_parallel.check.dispatch.run_dispatch import template_spec
+from codeflash_parallel.check.session.runner_session import WrapMode
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ServerGone, TemplateReady, WarmProcess
+from codeflash_parallel.sandbox.runner_command import ControlChannelUse, guest_command, write_spec
+from codeflash_parallel.warm.server_recycling import Wear, worn
+from codeflash_parallel.warm.warm_server import WarmServer, start_server
+from codeflash_parallel.workspace.slot_pool import Slot
+
+if TYPE_CHECKING:
+    from codeflash_parallel.warm.server_fleet import Fleet
+
+TESTS, REPLAY = "tests", "replay"
+#: A template lives as long as its run; nothing else ends one that its evaluator has forgotten.
+_LIFE_S = 24 * 3600.0
+#: Mode and point.
+Key = tuple[str, ForkPoint]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Standing:
+    """A server, and the spec of its first process."""
+
+    server: WarmServer
+    spec: Mapping[str, Any]
+    since_s: float
+
+    @property
+    def worn(self) -> str:
+        server = self.server
+        return worn(
+            Wear(
+                forks=server.forks,
+                age_s=monotonic() - self.since_s,
+                rss_at_ready_bytes=server.ready.rss_bytes,
+                rss_bytes=server.rss_bytes(),
+            )
+        )
+
+
+class SlotServers:
+    """The servers of one slot (`behavior.serving.Servers`). Made by `Fleet`."""
+
+    def __init__(self, fleet: Fleet, slot: Slot) -> None:
+        self.slot = slot
+        self._fleet = fleet
+        self._standing: dict[Key, _Standing] = {}
+        self._asked: set[Key] = set()
+        self._collected = False
+        self._why = ""
+
+    async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
+        """Return the server that stands at a point, if it may be used."""
+        key = (mode, point)
+        self._asked.add(key)
+        self._why = self._fleet.obstacle(key)
+        if not self._why and key not in self._standing:
+            self._why = "it has not been started in this slot"
+        return None if self._why else self._standing[key].server
+
+    def at(self, key: Key) -> WarmProcess | None:
+        """Return the server that stands at a point, verified or not."""
+        standing = self._standing.get(key)
+        return standing.server if standing else None
+
+    def why(self) -> str:
+        """Return why the last answer was `None`, one clause."""
+        return self._why
+
+    async def prepare(self) -> None:
+        """Start what is missing and replace what is worn; the slot is clean before and after.
+
+        Raises:
+            SlotBroken: what the templates left cannot be undone.
+        """
+        for key in [key for key, standing in self._standing.items() if standing.worn]:
+            self._fleet.count["restarts"] += 1
+            await self._drop(key)
+        for start_missing in (self._start_first, self._start_second):
+            await self._started(start_missing)
+            await self._verify()
+
+    async def _started(self, start_missing: Callable[[str], Awaitable[None]]) -> None:
+        before = self._fleet.count["servers"]
+        for mode in self._fleet.modes:
+            await start_missing(mode)
+        if self._fleet.count["servers"] != before:
+            await self._settle()
+
+    async def _verify(self) -> None:
+        for key in tuple(self._standing):
+            if await self._fleet.verify(self, key):
+                await self._settle()
+                # All tests have been run: their bytecode is there now.
+                self._collected = self._collected or key[0] == TESTS
+
+    async def _settle(self) -> None:
+        """Keep the bytecode that the baseline's code made, and undo the rest: what every candidate finds."""
+        await self.slot.accept_bytecode()
+        await self.slot.discard()
+
+    # --- starting --------------------------------------------------------------------------------------
+
+    async def _start_first(self, mode: str) -> None:
+        if self._fleet.has_gate:
+            await self._first(mode, ForkPoint.F1)
+        unfit = not self._fleet.has_gate or self._fleet.unfit.get((mode, ForkPoint.F1))
+        if unfit or (mode, ForkPoint.F0) in self._asked:
+            await self._first(mode, ForkPoint.F0)
+
+    async def _first(self, mode: str, point: ForkPoint) -> None:
+        key, fleet = (mode, point), self._fleet
+        if key not in self._standing and not fleet.unfit.get(key):
+            spec = template_spec(fleet.plan.guest, self.slot.workspace, fleet.plan.baseline, *key)
+            starting = start_server(fleet.launcher, self._command(spec), fleet.start_s)
+            await self._stand(key, spec, starting)
+
+    async def _start_second(self, mode: str) -> None:
+        """Fork F2 from F1; that of the tests is worth it for the bytecode alone, once for each slot."""
+        key, before = (mode, ForkPoint.F2), self._standing.get((mode, ForkPoint.F1))
+        for_bytecode = mode == TESTS and self._fleet.is_complete and not self._collected
+        useful = self._fleet.wants(key) or for_bytecode
+        if before is None or key in self._standing or not useful:
+            return
+        records = mode == TESTS and self._fleet.plan.watches
+        spec = {**before.spec, "wrap": WrapMode.DIGEST.value} if records else before.spec
+        path = write_spec(self.slot.workspace, spec, self._fleet.plan.guest.directory)
+        self._collected = self._collected or mode == TESTS
+        advancing = before.server.advance(ForkPoint.F2.value, self._fleet.start_s, path)
+        await self._stand(key, spec, advancing)
+
+    def _command(self, spec: Mapping[str, Any]) -> ChildCommand:
+        fleet, workspace = self._fleet, self.slot.workspace
+        limits = replace(fleet.plan.limits, wall_s=_LIFE_S, cpu_s=0.0)
+        return guest_command(
+            workspace, spec, limits, fleet.plan.guest.directory, control=ControlChannelUse.LINES
+        )
+
+    async def _stand(self, key: Key, spec: Mapping[str, Any], starting: Awaitable[WarmServer]) -> None:
+        try:
+            server = await starting
+        except ServerGone as gone:
+            self._fleet.died(key, str(gone))
+            return
+        self._fleet.count["servers"] += 1
+        self._standing[key] = _Standing(server=server, spec=spec, since_s=monotonic())
+        why = _unfit(server.ready)
+        if why:
+            self._fleet.is_unfit(key, why)
+        if not self._fleet.wants(key):
+            await self._drop(key)
+
+    async def _drop(self, key: Key) -> None:
+        server = self._standing.pop(key).server
+        self._fleet.count["forks"] += server.forks
+        await server.close()
+
+    async def close(self) -> None:
+        """End all servers; they are started again when they are needed."""
+        for key in tuple(self._standing):
+            await self._drop(key)
+
+    @property
+    def forks(self) -> int:
+        """How many checks the servers that stand have been forked for."""
+        return sum(standing.server.forks for standing in self._standing.values())
+
+    @property
+    def rss_bytes(self) -> int:
+        """Resident memory of the servers; those of one mode share nearly all of theirs."""
+        sizes: Counter[str] = Counter()
+        for (mode, _), standing in self._standing.items():
+            sizes[mode] = max(sizes[mode], standing.server.ready.rss_bytes)
+        return sizes.total()
+
+
+def _unfit(ready: TemplateReady) -> str:
+    if not ready.fit:
+        return ready.unfit or "it is not fit to be forked"
+    if ready.point != ForkPoint.F2:
+        return ""
+    if ready.called_early:
+        return f"a target is called while modules are imported or collected ({ready.called_early} times)"
+    return "" if ready.swappable else ready.why or "the code of the targets cannot be swapped"

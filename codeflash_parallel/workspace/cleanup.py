@@ -1,0 +1,243 @@
+"""Find and remove what dead runs left behind, and, when asked, what living ones do not need."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, remove_tree
+from codeflash_parallel.workspace.file_lock import FileLock, locked, try_lock
+from codeflash_parallel.workspace.slot.slot import KEPT_MARK
+from codeflash_parallel.workspace.slot_owner import is_free, owner_path
+
+
+class CleanMode(StrEnum):
+    """What `clean` does with what it finds."""
+
+    #: Say what would be removed.
+    DRY_RUN = "dry-run"
+    #: Remove it.
+    REMOVE = "remove"
+
+
+class LeftoverKind(StrEnum):
+    """What was found in the cache."""
+
+    #: A slot that was kept for a look.
+    KEPT_SLOT = "kept slot"
+    #: Slots of a run that is dead.
+    DEAD_RUN = "dead run"
+    #: The mirror of a repository that nobody uses now.
+    MIRROR = "mirror"
+    #: Results of a finished run.
+    RUN = "run"
+    #: What is known of a baseline.
+    BASELINE = "baseline"
+    #: A copy of the code that runs in the project's interpreter.
+    GUEST = "guest"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leftover:
+    """Something in the cache that nobody needs now."""
+
+    kind: LeftoverKind
+    path: Path
+
+
+async def recover(cache: Path) -> tuple[Path, ...]:
+    """Remove what dead runs left behind, and return it. Living runs and kept slots are not touched.
+
+    Raises:
+        EnvironmentFault: the cache cannot be written.
+    """
+    return await anyio.to_thread.run_sync(partial(_recover, cache))
+
+
+def _recover(cache: Path) -> tuple[Path, ...]:
+    removed: list[Path] = []
+    with cache_faults(cache):
+        for home in _homes(cache):
+            removed += _recover_home(home)
+    return tuple(removed)
+
+
+def _homes(cache: Path) -> Iterator[CacheHome]:
+    for path in sorted(cache.glob("*/use.lock")):
+        yield CacheHome(path=path.parent)
+
+
+def _recover_home(home: CacheHome) -> list[Path]:
+    removed = []
+    for folder in sorted(home.slots.glob("*")):
+        if is_free(owner_path(home, folder.name)):
+            removed += remove_run(home, folder.name)
+    for owner in (*home.owners.glob("*"), *home.owners.glob(".*")):  # drafts included
+        lock = try_lock(owner)
+        if lock is not None:
+            owner.unlink(missing_ok=True)
+            lock.release()
+    with locked(home.mirror_lock):
+        drop_worktrees(home, lambda tree: not tree.exists())
+    _remove_temporary(home)
+    return removed
+
+
+def _remove_temporary(home: CacheHome) -> None:
+    """Remove indexes of a moment, unless somebody may be using one at this moment."""
+    lock = try_lock(home.use_lock)
+    if lock is not None:
+        remove_tree(home.temporary)
+        lock.release()
+
+
+def remove_run(home: CacheHome, run_id: str) -> list[Path]:
+    """Remove the slots of a run and their worktrees, kept ones excepted; return their folders.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    folder = home.slots / run_id
+    going = unkept(folder)
+    for slot in going:
+        remove_tree(slot)
+    with locked(home.mirror_lock):
+        drop_worktrees(home, lambda tree: tree.parent in going or not tree.parent.exists())
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    return going
+
+
+def unkept(run_folder: Path) -> list[Path]:
+    """Return the slots of a run that nobody wants to look at."""
+    return [slot for slot in sorted(run_folder.glob("*")) if not (slot / KEPT_MARK).exists()]
+
+
+def removable(run_folder: Path) -> list[Path]:
+    """Return what of a run's slots can be removed at once: what is in their trees and beside them.
+
+    Links are not followed: tests may have put them anywhere.
+    """
+    return [part for slot in unkept(run_folder) for folder in _inside(slot) for part in _inside(folder)]
+
+
+def _inside(folder: Path) -> list[Path]:
+    with suppress(OSError):  # without rights
+        if stat.S_ISDIR(os.lstat(folder).st_mode):
+            return list(folder.iterdir())
+    return []
+
+
+def drop_worktrees(home: CacheHome, is_gone: Callable[[Path], bool]) -> None:
+    """Remove the mirror's record of worktrees that are gone, and of broken ones.
+
+    The caller holds the mirror's lock, so that no worktree is half made by anybody alive: one without a
+    readable place, or still locked as "initializing", is what a kill left behind, which git never prunes.
+    """
+    for admin in (home.mirror / "worktrees").glob("*"):
+        tree = _tree_of(admin)
+        if tree is None or (admin / "locked").exists() or is_gone(tree):
+            remove_tree(admin)
+
+
+def _tree_of(admin: Path) -> Path | None:
+    """Return the tree that a record is of, `None` if it does not say."""
+    try:
+        text = (admin / "gitdir").read_bytes()
+    except OSError:
+        return None
+    return Path(os.fsdecode(text.rstrip(b"\n"))).parent if text.strip() else None
+
+
+def clean(cache: Path, mode: CleanMode, *, older_than_s: float = 0.0) -> tuple[Leftover, ...]:
+    """Remove everything that no living run needs: dead runs, kept slots, mirrors, results, baselines.
+
+    Args:
+        mode: whether it is done, or only told.
+        older_than_s: only what was last changed that long ago.
+
+    Returns:
+        What was removed, or would be.
+
+    Raises:
+        EnvironmentFault: the cache cannot be written.
+    """
+    found: list[Leftover] = []
+    homes, used = list(_homes(cache)), 0
+    before = time.time() - older_than_s
+    with cache_faults(cache):
+        for home in homes:
+            lock = try_lock(home.use_lock)
+            used += lock is None
+            found += _clean_home(home, lock, before, mode)
+        if not used:
+            guests = [Leftover(kind=LeftoverKind.GUEST, path=path) for path in sorted(cache.glob("guest-*"))]
+            found += _sweep(guests, before, mode)
+    return tuple(found)
+
+
+def _clean_home(home: CacheHome, lock: FileLock | None, before: float, mode: CleanMode) -> list[Leftover]:
+    """Clean one repository's folder; `lock` is held alone, or `None` when somebody uses the mirror."""
+    try:
+        swept = _sweep(_unneeded(home, is_used=lock is None), before, mode)
+        if mode is CleanMode.REMOVE:
+            with locked(home.mirror_lock):
+                drop_worktrees(home, lambda tree: not tree.exists())
+            _remove_empty(home, lock)
+        return swept
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _unneeded(home: CacheHome, *, is_used: bool) -> Iterator[Leftover]:
+    for run in sorted(home.slots.glob("*")):
+        if not is_free(owner_path(home, run.name)):
+            continue
+        for slot in sorted(run.glob("*")):
+            kept = (slot / KEPT_MARK).exists()
+            yield Leftover(kind=LeftoverKind.KEPT_SLOT if kept else LeftoverKind.DEAD_RUN, path=slot)
+    if is_used:
+        return
+    for name, kind in (("runs", LeftoverKind.RUN), ("baselines", LeftoverKind.BASELINE)):
+        for path in sorted((home.path / name).glob("*")):
+            yield Leftover(kind=kind, path=path)
+    if home.mirror.exists():
+        yield Leftover(kind=LeftoverKind.MIRROR, path=home.mirror)
+
+
+def _sweep(leftovers: Iterable[Leftover], before: float, mode: CleanMode) -> list[Leftover]:
+    old = [leftover for leftover in leftovers if leftover.path.lstat().st_mtime <= before]
+    if mode is CleanMode.REMOVE:
+        for leftover in old:
+            remove_tree(leftover.path)
+    return old
+
+
+def _remove_empty(home: CacheHome, lock: FileLock | None) -> None:
+    """Remove folders that hold nothing any more; the whole home once there is no mirror, and nobody waits."""
+    for folder in (
+        *home.slots.glob("*"),
+        home.slots,
+        home.owners,
+        home.path / "runs",
+        home.path / "baselines",
+    ):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    if lock is None or home.mirror.exists():
+        return
+    remove_tree(home.temporary)
+    home.mirror_lock.unlink(missing_ok=True)
+    home.use_lock.unlink(missing_ok=True)
+    if not any(home.path.iterdir()):
+        home.path.rmdir()

@@ -1,0 +1,143 @@
+"""Write a candidate's edits into a tree, and nothing unless all of them fit."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeflash_parallel.candidates.path_policy import refuse_form
+from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
+from codeflash_parallel.workspace.file_status import look, names_in, parents
+from codeflash_parallel.workspace.slot.staging_journal import note_staging
+from codeflash_parallel.workspace.slot.timestamp_grain import TimestampGrain, wait_past
+from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, write_file
+
+
+class StageConflict(Exception):  # noqa: N818 - the candidate and the slot disagree; nobody is at fault yet
+    """Edits do not fit the slot; nothing was written."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stager:
+    """Stages edits in one slot; all of it blocks.
+
+    Attributes:
+        tree: knows the tree, and is told what differs from now on.
+        folder: of the slot.
+        grain: of the times that its files get.
+    """
+
+    tree: TreeGuard
+    folder: Path
+    grain: TimestampGrain
+
+    def stage(self, edits: Sequence[Edit]) -> None:
+        """Write edits.
+
+        Raises:
+            StageConflict: nothing was written.
+            OSError: the disk is full; the guard puts back what was written.
+        """
+        removed = {edit.path for edit in edits if edit.new is None}
+        old = {edit.path: self._check(edit, removed) for edit in edits}
+        if self.grain is TimestampGrain.TICK:  # what changes from now on must be seen to have changed
+            wait_past(self.tree.newest_ns)
+        note_staging(self.folder, sorted(old))
+        for path, data in old.items():
+            self._hold(path, data)
+        touched: set[str] = set()
+        for edit in sorted(edits, key=lambda e: e.new is not None):  # a removed file may become a folder
+            touched |= self._unlink_bytecode(edit.path)
+            touched |= self._remove(edit.path) if edit.new is None else self._write(edit.path, edit)
+        self.tree.expect(touched, {edit.path: edit.new for edit in edits if edit.new is not None})
+
+    def _hold(self, path: str, data: bytes) -> None:
+        """Remember the old bytes if they are the snapshot's; else the mirror has them."""
+        seen = self.tree.known.get(path)
+        if seen is not None and look(self._place(path)) == seen:
+            self.tree.hold(path, data)
+
+    def _check(self, edit: Edit, removed: set[str]) -> bytes:
+        """Return the old bytes; raise `StageConflict` unless this edit fits what is on disk."""
+        reason = refuse_form(edit.path)
+        if reason:
+            raise StageConflict(edit.path, reason)
+        for parent in parents(edit.path)[1:]:
+            seen = look(self._place(parent))
+            if seen is not None and not stat.S_ISDIR(seen[0]) and parent not in removed:
+                raise StageConflict(edit.path, f"{parent} is not a folder")
+        seen = look(self._place(edit.path))
+        if edit.old_digest is None and edit.new is None:
+            raise StageConflict(edit.path, "a file that does not exist cannot be removed")
+        if edit.old_digest is None and seen is not None and not self._becomes_free(edit.path, removed):
+            raise StageConflict(edit.path, "it exists already")
+        data = _read(self._place(edit.path))
+        if edit.old_digest is not None and (data is None or digest_of(data) != edit.old_digest):
+            raise StageConflict(edit.path, "it is not the file that the candidate was made for")
+        return data or b""
+
+    def _becomes_free(self, path: str, removed: set[str]) -> bool:
+        """Say whether a folder vanishes with the files that are removed from it."""
+        inside = {
+            p
+            for p, seen in self.tree.known.items()
+            if p.startswith(f"{path}/") and not stat.S_ISDIR(seen[0]) and not is_bytecode(p)
+        }
+        return bool(inside) and inside <= removed
+
+    def _write(self, path: str, edit: Edit) -> set[str]:
+        place = self._place(path)
+        made = [parent for parent in parents(path)[1:] if look(self._place(parent)) is None]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        mode = stat.S_IFREG | (0o755 if edit.executable else 0o644)
+        write_file(place, OriginalFile(data=edit.new or b"", mode=mode))
+        return {path, *made}
+
+    def _remove(self, path: str) -> set[str]:
+        """Remove a file, and folders that become empty, as git does; bytecode alone keeps none."""
+        self._place(path).unlink()
+        gone = {path}
+        for parent in reversed(parents(path)[1:]):
+            for folder in (f"{parent}/__pycache__", parent):
+                with suppress(OSError):  # not there, or not empty
+                    self._place(folder).rmdir()
+                    gone.add(folder)
+            if parent not in gone:
+                break
+        return gone
+
+    def _unlink_bytecode(self, path: str) -> set[str]:
+        """Remove bytecode of a changed module: one of equal second and size would run in its place."""
+        above, _, name = path.rpartition("/")
+        cached = f"{above}/__pycache__" if above else "__pycache__"
+        stem, _, suffix = name.rpartition(".")
+        found = names_in(self._place(cached)) if suffix == "py" else []
+        gone = {f"{cached}/{n}" for n in found if n.startswith(f"{stem}.") and n.endswith(".pyc")}
+        for file in gone:
+            self._place(file).unlink()
+        return gone
+
+    def _place(self, path: str) -> Path:
+        return self.tree.root / path
+
+
+def is_bytecode(path: str) -> bool:
+    """Say whether a path is a bytecode cache, or a file in one."""
+    folder, _, name = path.rpartition("/")
+    if name == "__pycache__":
+        return True
+    return folder.rpartition("/")[2] == "__pycache__" and name.endswith(".pyc")
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the bytes of a regular file, `None` when there is none."""
+    seen = look(path)
+    return path.read_bytes() if seen is not None and stat.S_ISREG(seen[0]) else None

@@ -1,0 +1,315 @@
+"""A pool of slots: handed out in the order of asking, restored and verified when they come back.
+
+No slot is lost: not on cancellation, not on an exception, not when it breaks. A broken one is put aside and
+replaced; when that fails, too, the pool is smaller and says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from codeflash_parallel.result.errors import EnvironmentFault
+from codeflash_parallel.result.isolation_policy import IsolationPolicy
+from codeflash_parallel.workspace.cache_layout import cache_faults
+from codeflash_parallel.workspace.cleanup import removable, remove_run
+from codeflash_parallel.workspace.slot.slot import Slot, SlotBroken
+from codeflash_parallel.workspace.slot.slot_factory import EnvironmentFor, SlotFactory
+from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
+from codeflash_parallel.workspace.slot.tree_copy import PristineTree
+from codeflash_parallel.workspace.slot_owner import SlotOwner
+from codeflash_parallel.workspace.slot_queue import SlotQueue
+from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+
+__all__ = ["Slot", "SlotPool", "open_pool"]
+
+_T = TypeVar("_T")
+
+
+class SlotPool:
+    """Slots for candidates, and one more for the baseline; made by `open_pool`.
+
+    Attributes:
+        baseline: the baseline's own slot, never given to a candidate.
+        baselines_turn: held by whoever runs something there beside a preflight or a race.
+        warnings: what a person should know, one sentence each.
+    """
+
+    def __init__(
+        self, maker: SlotFactory, baseline: Slot, slots: Sequence[Slot], warnings: Sequence[str]
+    ) -> None:
+        self.baseline = baseline
+        self.baselines_turn = anyio.Lock()
+        self.warnings = list(warnings)
+        self._maker = maker
+        self._line = SlotQueue(slots)
+        self._last = max(slot.number for slot in slots)
+        self._spare: dict[int, Slot] = {}
+        self._quarantined: list[str] = []
+        self._bytecode_from: Slot | None = None
+        self._restoring: dict[int, SlotResidue] = {}
+
+    @property
+    def size(self) -> int:
+        """How many slots for candidates there are, free or taken."""
+        return self._line.size
+
+    @property
+    def quarantined(self) -> tuple[str, ...]:
+        """Why slots were put aside, one line each."""
+        return tuple(self._quarantined)
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Slot]:
+        """Wait for a slot and hold it; on leaving it is restored and verified, however the block ends.
+
+        Whoever holds a slot must not wait for another one.
+
+        Raises:
+            EnvironmentFault: `NO_SLOT`, every slot is broken.
+        """
+        slots = self._granted(await self._line.wait_for_one())
+        try:
+            yield slots[0]
+        finally:
+            await self._give_back(slots)
+
+    @asynccontextmanager
+    async def acquire_all(self, at_least: int = 0) -> AsyncIterator[tuple[Slot, ...]]:
+        """Wait for all slots and hold them, in the order of their numbers; see `acquire`.
+
+        Args:
+            at_least: so many are held: those that are missing are made, and kept for the next one who asks.
+
+        Raises:
+            EnvironmentFault: `NO_SLOT`, every slot is broken; or one more could not be made.
+        """
+        slots = self._granted(await self._line.wait_for_all())
+        try:
+            slots += await self._more(at_least - len(slots))
+            yield tuple(sorted(slots, key=lambda slot: slot.number))
+        finally:
+            await self._give_back(slots)
+
+    async def _more(self, count: int) -> list[Slot]:
+        """Return so many slots beside the pool: spare ones, and others that are made side by side."""
+        numbers = range(self._last + 1, self._last + 1 + count)
+        faults: list[EnvironmentFault] = []
+
+        async def make(number: int) -> None:
+            try:
+                self._spare[number] = await self._make(number)
+            except EnvironmentFault as fault:
+                faults.append(fault)
+
+        async with anyio.create_task_group() as group:
+            for number in set(numbers).difference(self._spare):
+                group.start_soon(make, number)
+        if faults:
+            raise faults[0]
+        slots = [self._spare.pop(number) for number in numbers]
+        for slot in slots:
+            self._line.add_taken(slot)
+        return slots
+
+    def _granted(self, slots: list[Slot]) -> list[Slot]:
+        if not slots:
+            raise _all_lost(self._quarantined)
+        return slots
+
+    async def share_bytecode(self) -> None:
+        """Let every slot start with the bytecode that the baseline's runs have made. Waits for all slots."""
+        await self.baseline.accept_bytecode()
+        self._bytecode_from = self.baseline
+        async with self.acquire_all() as slots:
+            for slot in (*slots, *self._spare.values()):
+                await slot.take_bytecode(self.baseline)
+
+    async def _give_back(self, slots: Sequence[Slot]) -> None:
+        """Restore slots and hand them on; a cancellation waits for that."""
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for slot in slots:
+                    group.start_soon(self._restore, slot)
+
+    async def _restore(self, slot: Slot) -> None:
+        """Make a slot fit for the next one, or replace it."""
+        whole: Slot | None = None
+        try:
+            whole = await self._restored(slot)
+        except Exception as error:  # noqa: BLE001 - the slot boundary: those in line must not wait for ever
+            self.warnings.append(f"Slot {slot.number} is lost and could not be replaced. {error}")
+        if whole is None or whole.number > self._last:
+            self._line.lose_one()
+        else:
+            # The next one gets it: servers that stand there are warm, and others need not be started.
+            self._line.put_back(whole)
+        if whole is not None and whole.number > self._last:
+            self._spare[whole.number] = whole
+        if whole is slot:
+            await slot.sweep()
+
+    async def _restored(self, slot: Slot) -> Slot:
+        """Return the slot, or the one that takes its place."""
+        self._line.give_up(slot)
+        self._restoring[slot.number] = slot.trace
+        try:
+            await slot.discard()
+        except SlotBroken as error:
+            self._quarantined.append(f"slot {slot.number}: {error}")
+            return await self._replacement(slot)
+        self._mend_mirror(slot)
+        return await self._replacement(slot) if slot.kept else slot
+
+    def _mend_mirror(self, slot: Slot) -> None:
+        # A few looks at small files: to hand that to a thread would take longer.
+        wrong = mend(self._maker.mirror.home.mirror)
+        if not wrong:
+            return
+        self.warnings.append(f"While slot {slot.number} was in use, somebody changed the mirror: {wrong[0]}.")
+        for trace in (self._restoring[slot.number], *(one.trace for one in self._line.taken)):
+            trace.mirror = wrong
+
+    async def _replacement(self, slot: Slot) -> Slot:
+        """Make a slot of the same number, and remove the old one unless it is kept."""
+        if not slot.kept:
+            await self._remove(slot)
+        return await self._make(slot.number)
+
+    async def _remove(self, slot: Slot) -> None:
+        try:
+            await anyio.to_thread.run_sync(partial(self._maker.remove, slot))
+        except (OSError, EnvironmentFault) as error:  # the next start tries again
+            self.warnings.append(f"Slot {slot.number} could not be removed: {error}.")
+
+    async def _make(self, number: int) -> Slot:
+        made = await anyio.to_thread.run_sync(
+            partial(_healing, self._maker, partial(self._maker.make_again, number))
+        )
+        if self._bytecode_from is not None:
+            await made.take_bytecode(self._bytecode_from)
+        return made
+
+
+def open_pool(
+    mirror: Mirror,
+    snapshot: Snapshot,
+    *,
+    size: int,
+    interpreter: Path,
+    run_id: str,
+    environment_for: EnvironmentFor,
+    isolation: IsolationPolicy | None = None,
+) -> AbstractAsyncContextManager[SlotPool]:
+    """Make `size` slots for candidates and one for the baseline; leaving the block removes them.
+
+    Args:
+        interpreter: absolute path of the project's Python.
+        run_id: names the run among those that use the cache now.
+        environment_for: builds the environment of a slot from its private folder and its number.
+        isolation: what their processes may see and do; `None`: L0, without limits.
+
+    Raises:
+        EnvironmentFault: `NO_SLOT`, `DISK_FULL`, `CACHE_UNWRITABLE`: not even one slot could be made.
+            When only some could be made, the pool is smaller and has a warning.
+    """
+    maker = SlotFactory(
+        mirror=mirror,
+        snapshot=snapshot,
+        run_id=run_id,
+        interpreter=interpreter,
+        environment_for=environment_for,
+        isolation=isolation or IsolationPolicy(),
+    )
+    return _open(maker, size)
+
+
+@asynccontextmanager
+async def _open(maker: SlotFactory, size: int) -> AsyncIterator[SlotPool]:
+    home = maker.mirror.home
+    with cache_faults(home.path):
+        owner = await anyio.to_thread.run_sync(partial(SlotOwner, home, maker.run_id))
+    try:
+        baseline = await anyio.to_thread.run_sync(partial(_healing, maker, partial(maker.make, 0)))
+        pristine = await anyio.to_thread.run_sync(partial(maker.find_shareable, baseline))
+        slots, warnings = await _make_others(maker, size, pristine)
+        yield SlotPool(maker, baseline, slots, warnings)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _close(maker, owner)
+
+
+def _healing(maker: SlotFactory, make: Callable[[], _T]) -> _T:
+    """Make something of the mirror's files; if the mirror lost something, put that back and try again."""
+    try:
+        return make()
+    except EnvironmentFault as fault:
+        if fault.code not in {"GIT_FAILED", "MIRROR_DAMAGED"}:
+            raise
+        maker.mirror.heal(maker.snapshot)
+        return make()
+
+
+async def _make_others(
+    maker: SlotFactory, size: int, pristine: PristineTree | None
+) -> tuple[list[Slot], list[str]]:
+    made: dict[int, Slot] = {}
+    faults: dict[int, EnvironmentFault] = {}
+
+    async def make(number: int) -> None:
+        try:
+            made[number] = await anyio.to_thread.run_sync(partial(maker.make, number, pristine))
+        except EnvironmentFault as fault:
+            faults[number] = fault
+
+    async with anyio.create_task_group() as group:
+        for number in range(1, size + 1):
+            group.start_soon(make, number)
+    if not made:
+        raise _none_made(faults[min(faults)])
+    warnings = [f"Slot {number} could not be made. {fault}" for number, fault in sorted(faults.items())]
+    return [made[number] for number in sorted(made)], warnings
+
+
+def _none_made(fault: EnvironmentFault) -> EnvironmentFault:
+    code = "NO_SLOT" if fault.code == "GIT_FAILED" else fault.code
+    return EnvironmentFault(code, f"No slot could be made. {fault.message}", fault.hint)
+
+
+def _all_lost(reasons: Sequence[str]) -> EnvironmentFault:
+    last = reasons[-1] if reasons else "none could be restored"
+    return EnvironmentFault("NO_SLOT", f"No slot is left: {last}.", "See the warnings of the run.")
+
+
+async def _close(maker: SlotFactory, owner: SlotOwner) -> None:
+    """Remove what the run has made, all parts at once, and last the proof that it is alive."""
+    home = maker.mirror.home
+    try:
+        with cache_faults(home.path):
+            async with anyio.create_task_group() as group:
+                for part in await anyio.to_thread.run_sync(partial(removable, maker.folder)):
+                    group.start_soon(_remove_beside, part)
+            await anyio.to_thread.run_sync(partial(remove_run, home, maker.run_id))
+    finally:
+        owner.release()
+
+
+async def _remove_beside(part: Path) -> None:
+    # No file, or no further thread: `remove_run` tries again, and says why it cannot.
+    with contextlib.suppress(OSError, RuntimeError):
+        await anyio.to_thread.run_sync(partial(_remove_quickly, part))
+
+
+def _remove_quickly(part: Path) -> None:
+    """Remove a folder by `rm`: threads of ours that remove ten trees take four times as long."""
+    command = ["rm", "-rf", "--", str(part)]
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
