@@ -11,7 +11,7 @@ nox -s newer                 unit tests and a smoke test under newer Pythons
 Markers (declared in pyproject.toml) say which session has a test. The gate has the tests that have none of
 these: `witness` (session witnesses), `attack` (attacks), `campaign` (campaign, crashes,
 new_process_and_warm), `real_projects` (real). It has those that are `slow`; `fast` and `newer` have not.
-No combination of markers is in no session: `tests/unit/test_sessions.py`.
+No combination of markers is in no session: `tests/unit/support/test_sessions.py`.
 
 nox -s real -- --projects 6  all real projects
 nox -s selftest -- --all       known attacks and honest rewrites, judged on this machine
@@ -344,7 +344,7 @@ def queue_store(session: nox.Session) -> None:
     options, rest = parser.parse_known_args(session.posargs)
     with tempfile.TemporaryDirectory(prefix="queue-store-") as folder:
         python(session, "benchmarks/queue_store.py", options.file or str(Path(folder) / "state.jsonl"), *rest)
-    models = ("tests/unit/test_queue_policy.py", "tests/integration/test_queue_model.py")
+    models = ("tests/unit/queue/policy/test_scheduling_policy.py", "tests/integration/test_queue_model.py")
     pytest(session, *models, CODEFLASH_PARALLEL_TIMES=options.times)
 
 

@@ -1,5 +1,4 @@
-"""Check one candidate in one slot: tests, then replayed calls. Also the test session and the comparison
-that `baseline`, `race` and `warm` use.
+"""Check one candidate in one slot: tests, then replayed calls.
 
 Offers: `checker.check`, `check_plan.CheckPlan`, `assessment`, `call_replay.CallReplay`,
 `baseline_model.Baseline`, `kill_history.Kills`.

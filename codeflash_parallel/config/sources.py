@@ -1,6 +1,7 @@
 """Where settings come from: a table of a file, the environment, the command line; the last one wins.
 
-One reader for both tables, that of a run and that of the queue; a `SettingsTableFormat` says how one is spelled.
+One reader for both tables, that of a run and that of the queue; a `SettingsTableFormat` says how one is
+spelled.
 """
 
 from __future__ import annotations

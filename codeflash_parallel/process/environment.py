@@ -44,7 +44,8 @@ def project_environment(
     """Build the complete environment of a slot's children.
 
     Args:
-        base: the environment that we were started with; only what `config.environment_allowlist` allows is taken from it.
+        base: the environment that we were started with; only what `config.environment_allowlist` allows is
+            taken from it.
         private: the slot's private folder; `private_folders` are to be created in it.
         number: the slot's number, 0 for the baseline's.
         pass_env: names and patterns of variables that are passed on besides.

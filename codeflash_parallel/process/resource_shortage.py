@@ -8,8 +8,8 @@ from codeflash_parallel.result.errors import EnvironmentFault
 
 #: Python's words where a thread cannot be started; that error has no class or number of its own.
 _NO_THREAD = "can't start new thread"
-#: With 64 no child can be started (`process.supervisor.spawner` moves descriptors above that); with 128 a run of one slot
-#: comes to its end (measured: `benchmarks/exhausted.py`).
+#: With 64 no child can be started (`process.supervisor.spawner` moves descriptors above that); with 128 a
+#: run of one slot comes to its end (measured: `benchmarks/exhausted.py`).
 LEAST_DESCRIPTORS = 128
 
 

@@ -1,5 +1,4 @@
-"""Warm servers: runner processes that wait at a fork point and are forked for each check; one fleet for all
-slots.
+"""Warm servers: runner processes that wait at a fork point and are forked for each check.
 
 Offers: `server_fleet.Fleet`, `server_warmup.ServerWarmup`, `warm_server.start_server`,
 `server_recycling.worn`.

@@ -60,7 +60,8 @@ _LONG = 1 / 3
 _LOOK_NS = 50_000
 #: Of the inputs that are wanted, so much may be such on which the baseline raises.
 _RAISING = 0.25
-#: Said of inputs that break a relation and that the project's own code objects to (see `check.comparison.value_comparison`).
+#: Said of inputs that break a relation and that the project's own code objects to
+#: (see `check.comparison.value_comparison`).
 OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
 #: Who runs into these ones says nothing about the input: another depth of calls, another machine.
 _OF_THE_MACHINE = (RecursionError, MemoryError)

@@ -26,7 +26,7 @@ def awaited(seconds=WAIT_S):
 
 
 def limited(seconds=CALL_S):
-    """End what runs inside by `CallTimeout` once it has used so much CPU time, as soon as Python code runs."""
+    """End what runs inside by `CallTimeout` once it has used so much CPU time (when Python code runs)."""
     return _ended_by(signal.SIGVTALRM, signal.ITIMER_VIRTUAL, seconds)
 
 

@@ -14,14 +14,11 @@ _PREPARED = []
 
 def preparation(spec):
     """Return the code that the controller runs in a new worker, first of all."""
-    return (
-        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import xdist_worker as w\nw.prepare(%r, %r)"
-        % (
-            spec["guest"],
-            spec["path"],
-            spec.get("canaries", []),
-        )
+    code = (
+        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import xdist_worker\n"
+        "xdist_worker.prepare(%r, %r)"
     )
+    return code % (spec["guest"], spec["path"], spec.get("canaries", []))
 
 
 def prepare(path, canaries):

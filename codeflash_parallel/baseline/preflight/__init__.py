@@ -1,5 +1,4 @@
-"""Run the tests on the unmodified snapshot once: probe, capture, stability, forced failure, provenance,
-derived inputs.
+"""Run the tests on the unmodified snapshot: probe, capture, stability, forced failure, provenance.
 
 Offers: `preflight.Preflight`, `baseline_validator` (errors with hints), `baseline_findings`,
 `input_derivation`, `test_dependent_calls`.

@@ -1,5 +1,4 @@
-"""Compare test outcomes and replayed calls of a candidate with those of the baseline; pure except for the
-user's accept function.
+"""Compare test outcomes and replayed calls of a candidate with those of the baseline.
 
 Offers: outcome_comparison.compare_tests, value_comparison.compare_calls, float_tolerance.Tolerance,
 difference_text, accept_function.AcceptFunction.

@@ -173,7 +173,7 @@ def _answers(got: RunnerReport) -> dict[int, CallOutcome | Answer]:
 
 
 #: How the type of the exception ends that ends a call with a derived input.
-ENDLESS = ".TooSlow"
+ENDLESS = ".CallTimeout"
 
 
 def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:

@@ -1,6 +1,7 @@
 """Arguments that the baseline uses as scratch space: it returns something else, and leaves them in any state.
 
-A candidate that leaves them in another state gets a hint. Pure; `_runner.replay.scratch_arguments` has told of each call.
+A candidate that leaves them in another state gets a hint. Pure; `_runner.replay.scratch_arguments`
+has told of each call.
 """
 
 from __future__ import annotations

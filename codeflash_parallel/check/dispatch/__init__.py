@@ -1,5 +1,4 @@
-"""Choose where a check starts (fork point of a warm server, or a new process), run it there and account for
-its time.
+"""Choose where a check starts (a fork point or a new process), run it, account for its time.
 
 Offers: fork_points.choose, run_dispatch.run_served and the WarmServers protocol,
 server_verification.verify, step_times.

@@ -1,5 +1,4 @@
-"""Shared parts of `run`, `check`, `resume` and `show`: read the arguments, run the evaluator in an event
-loop, report the result, find an earlier run.
+"""Shared parts of `run`, `check`, `resume` and `show`.
 
 Offers: `evaluation.evaluate`, `event_loop.drive`, `run_finder.find_places`,
 `verdict_exit_codes.exit_code_of`.

@@ -1,7 +1,7 @@
 """The evaluator's half of a fork server: children that are forked off one bare interpreter.
 
-Unlike a warm server (`warm.warm_server`) it has run nothing of a project; a child does whatever its command says,
-as if it had been started anew, in an environment of its own.
+Unlike a warm server (`warm.warm_server`) it has run nothing of a project; a child does whatever its command
+says, as if it had been started anew, in an environment of its own.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from codeflash_parallel.process.process_table import ProcessEntry
 
 #: Rounds of stopping what appeared since the last look; a fork bomb needs several.
 _STOP_ROUNDS = 12
-#: What the first process of a namespace of ours is called (`_runner.sandbox.namespaces`); bubblewrap starts one, too.
+#: What the first process of a namespace of ours is called (`_runner.sandbox.namespaces`); bubblewrap starts
+#: one, too.
 INITS = frozenset({"cfp-init", "bwrap"})
 
 

@@ -1,5 +1,4 @@
-"""Scheduling policy of the queue as pure functions: which job is next, why the others wait, which position
-a job has.
+"""Scheduling policy of the queue as pure functions: the next job, wait reasons, positions.
 
 Offers: `scheduling_policy.pick`, `scheduling_policy.order`, `position.others_before`, `position.reason`.
 Imports: `queue` (jobs).

@@ -1,5 +1,4 @@
-"""Requests and answers between daemon and clients as JSON lines over a Unix socket, and the result of a job
-as its submitter gets it.
+"""Requests and answers between daemon and clients as JSON lines over a Unix socket.
 
 Offers: `messages`, `wire_format.request_line`, `wire_format.read_request`, `job_result.result_of`,
 `socket_path.may_be_served`.

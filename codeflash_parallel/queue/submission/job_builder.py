@@ -72,8 +72,9 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
         project: a path inside the user's repository; the tree as it is now is what they are judged on.
         settings: of the evaluation; where things are kept and how many candidates are evaluated at once is
             the daemon's business.
-        submitter, run: see `config.submitter_identity`: empty is what the variables say, else the user and no run.
-        priority, start_after_s, budget: see `model.jobs.JobRequest`.
+        submitter, run: see `config.submitter_identity`: empty is what the variables say, else the user and no
+            run.
+        priority, start_after_s, budget: see `queue.jobs.JobRequest`.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
         hopeless: what becomes of a job of which no candidate applies.
 
@@ -116,7 +117,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
 
 
 def stamp(repository: Repository, settings: Settings) -> str:
-    """Return a digest of the tree that a snapshot would hold now; see `workspace.snapshot.snapshot_digest`."""
+    """Return a digest of the tree that a snapshot would hold now (`workspace.snapshot.snapshot_digest`)."""
     request = SnapshotRequest(
         base=settings.base, include_ignored=settings.include_ignored, extra_tests=settings.extra_tests
     )

@@ -1,5 +1,4 @@
-"""The worker process: evaluates one job after the other with an evaluator that stays open, and says whose
-fault an error is.
+"""The worker process: evaluates one job after the other with an evaluator that stays open.
 
 Offers: `worker_process.main`, `job_executor.JobExecutor`, `job_executor.Assignment`,
 `channel.WorkerChannel`.

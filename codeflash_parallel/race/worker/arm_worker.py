@@ -255,7 +255,7 @@ class ArmWorker:
         """Run one block and return what the clocks said.
 
         Raises:
-            ArmLost: the unit dies or breaks the protocol; `ArmWorkTimeout` when its calls are not done in time.
+            ArmFailure: the unit dies or breaks the protocol; `ArmWorkTimeout` when its calls take too long.
         """
         template, witness = self._template, self._witness
         idle = self._cpu_ns()

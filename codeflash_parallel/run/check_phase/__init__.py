@@ -1,5 +1,4 @@
-"""The check step of a run: candidates in slots, screening, remaining tests, watched functions, fresh
-inputs, admission to the race.
+"""The check step of a run: slots, screening, watched functions, fresh inputs, admission to the race.
 
 Offers: `check_coordinator.CheckCoordinator`, `candidate_examiner.CandidateExaminer`,
 `race_admission.RaceAdmission`.

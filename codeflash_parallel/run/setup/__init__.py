@@ -1,5 +1,4 @@
-"""Resources that all calls of one evaluator share: interpreter, isolation, machine shares, launcher,
-mirror, slots, baseline.
+"""Resources that all calls of one evaluator share: isolation, launcher, mirror, slots, baseline.
 
 Offers: `evaluator_setup.set_up`, `evaluator_resources.EvaluatorResources`,
 `baseline_manager.BaselineManager`.

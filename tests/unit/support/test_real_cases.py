@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_cases"
+FOLDER = Path(__file__).parents[3] / "benchmarks" / "real_cases"
 sys.path.append(str(FOLDER))
 
 import algotune  # noqa: E402

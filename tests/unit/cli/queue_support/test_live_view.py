@@ -12,8 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_queue_report import JOB, NOWHERE, assert_valid, view
-from test_queueing import DAEMON, HEALTH
+from queue_cases import DAEMON, HEALTH, JOB, NOWHERE, assert_valid, view
 
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue_support import live_view

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from queue_cases import JOB, NOWHERE, assert_valid, done, view
 
 from codeflash_parallel.queue.jobs import (
-    Fence,
-    Instant,
     Job,
     JobId,
     JobKind,
@@ -23,7 +20,6 @@ from codeflash_parallel.queue.jobs import (
 )
 from codeflash_parallel.report.queue.job_table import jobs_table, show_live
 from codeflash_parallel.report.queue.json_document import (
-    JobView,
     Newness,
     queue_document,
     queue_schema,
@@ -33,38 +29,6 @@ from codeflash_parallel.report.queue.phrases import job_row, job_words, outcome_
 from codeflash_parallel.report.safe_text import printable
 from codeflash_parallel.report.terminal.console import make_console
 from codeflash_parallel.result.errors import UsageError
-
-NOWHERE = QueuePlace(position=0, reason=WaitReason.NEXT, wait_s=-1.0)
-JOB = Job(
-    job_id=JobId("4f1c"),
-    number=7,
-    kind=JobKind.EVALUATE,
-    key="ab",
-    submitter="ada@tty1",
-    run="",
-    priority=Priority.NORMAL,
-    state=JobState.QUEUED,
-    submitted=Instant(wall_s=1000.0, boot_s=10.0, boot_id="b"),
-    fence=Fence(0),
-    crashes=0,
-    machinery_faults=0,
-    payload="{}",
-)
-
-VALIDATOR = jsonschema.Draft202012Validator(queue_schema())
-
-
-def done(result: object) -> Job:
-    return JOB._replace(state=JobState.DONE, result=json.dumps(result))
-
-
-def view(job: Job = JOB, place: QueuePlace = NOWHERE, newness: Newness = Newness.NEW) -> JobView:
-    return JobView(job=job, place=place, age_s=12.3456, newness=newness)
-
-
-def assert_valid(document: dict) -> None:
-    VALIDATOR.validate(document)
-    json.dumps(document, allow_nan=False).encode("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_queue_report import JOB, assert_valid, done
+from queue_cases import DAEMON, HEALTH, JOB, assert_valid, done
 
 from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
@@ -25,8 +25,7 @@ from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_
 from codeflash_parallel.process.host_lock import reader_writer_lock
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobState
-from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol.messages import DaemonInfo, WorkerInfo
+from codeflash_parallel.queue.protocol.messages import DaemonInfo
 from codeflash_parallel.report.queue.health import health_document, health_rows
 from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
@@ -112,25 +111,6 @@ def test_a_refusal_is_told_with_its_figures(refusal, figures: dict[str, object])
     told = refusal_document(refusal, figures_of(refusal))
     assert_valid(told)
     assert told["error"].items() >= figures.items()
-
-
-HEALTH = QueueHealth(
-    depth=3,
-    running=1,
-    slots=2,
-    paused=True,
-    waits=DurationSummary(count=4, p50_s=2.0, p95_s=300.0),
-    services=DurationSummary(),
-    oldest_s=90.0,
-    last_error="the disk is full",
-    lease_ages_s={"4f1c": 3.0},
-    states={"queued": 3, "running": 1},
-    results={"done": 4},
-    attempts=6,
-)
-DAEMON = DaemonInfo(
-    pid=77, version="1", slots=4, slots_busy=1, workers=(WorkerInfo(pid=78),), token_holder="process 78", up_s=61.0
-)  # fmt: skip
 
 
 def test_the_health_of_a_queue_for_people() -> None:

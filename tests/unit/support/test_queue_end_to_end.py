@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_queue_report import JOB
+from queue_cases import JOB
 
 from codeflash_parallel.queue.jobs import Instant, Job, JobId, JobState
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 from queue_end_to_end import is_bad, overlaps, standings, unfair
 

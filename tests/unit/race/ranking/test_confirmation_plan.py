@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_rank import PLAN, held
+from ranking_cases import PLAN, held
 
 from codeflash_parallel.race.measurement import DecidingClock, Round
 from codeflash_parallel.race.ranking.candidate_ranking import rank

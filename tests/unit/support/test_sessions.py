@@ -19,7 +19,7 @@ def chosen(expression, marked):
 
 def test_each_test_is_in_one_session():
     pytest.importorskip("nox")
-    spec = importlib.util.spec_from_file_location("noxfile", Path(__file__).parents[2] / "noxfile.py")
+    spec = importlib.util.spec_from_file_location("noxfile", Path(__file__).parents[3] / "noxfile.py")
     nox = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(nox)
     for marked in product((False, True), repeat=len(MARKERS)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_rank import CONFIRM, PLAN, held
+from ranking_cases import CONFIRM, PLAN, held
 
 from codeflash_parallel.race.race_result import Disqualification, RaceFailed
 from codeflash_parallel.race.ranking.candidate_ranking import rank
