@@ -1,7 +1,7 @@
 """The warm servers of one slot: started while it is clean, replaced when they are worn.
 
-They stand at fork points (`check.dispatch.fork_points`): F1 and F2 for both modes, F0 where a candidate asked for it
-or F1 is unfit. What cannot be used has a reason, and checks get a new process instead.
+They stand at fork points (`check.dispatch.fork_points`): F1 and F2 for both modes, F0 where a candidate asked
+for it or F1 is unfit. What cannot be used has a reason, and checks get a new process instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Arguments as scratch space: lists and arrays that a function may leave in whatever state it is done with.
 
 Whether it may is decided elsewhere, from what `ScratchArguments.told` says of a call. It says nothing where
-another state of an argument is another result: the function returns nothing, the argument itself or a part of it.
+another state of an argument is another result: the function returns nothing, the argument itself or a
+part of it.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """Try an isolation level: confine this process, look whether the confinement holds, and say so.
 
 ``python isolation_probe.py <spec.json>``; the spec is a guest's, with ``outside`` (a file that must not
-become writable) and ``secret`` (one that must not be readable). Writes one line of JSON: ``why_not`` and ``note``.
+become writable) and ``secret`` (one that must not be readable). Writes one line of
+JSON: ``why_not`` and ``note``.
 """
 
 import json

@@ -49,7 +49,8 @@ _MAYBE_FLOATS = frozenset({Code.FLOAT_DIFFERS, Code.INPUT_MUTATED})
 ROUNDING = 1e-12
 
 #: The relations that inputs break on which the baseline raises, as
-#: `_runner.input_generation.derived_inputs` writes them: the project's own code raises, or a builtin or library complains.
+#: `_runner.input_generation.derived_inputs` writes them: the project's own code raises, or
+#: a builtin or library complains.
 OBJECTED, ACCIDENT = "what its own code objects to", "an exception that nobody meant"
 
 #: How many calls are measured when nothing but figures for the reader depends on it.
