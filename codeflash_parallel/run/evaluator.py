@@ -188,7 +188,7 @@ class Evaluator:
         """Return the JSON object that a command of the caller's prints in a slot that holds a candidate.
 
         Raises:
-            UsageError, EnvironmentFault: see `engine.grading.grade`. Cancelling kills the command.
+            UsageError, EnvironmentFault: see `run.custom_grader.grade`. Cancelling kills the command.
 
         .. versionadded:: 0.1.0
         """

@@ -15,7 +15,7 @@ class ForkPointStore:
     """What is known of the points of one baseline, kept beside it: empty where all is well, else why not.
 
     Attributes:
-        unkept: as in `behavior.calls.Rules`.
+        unkept: as in `check.comparison.call_comparison.ComparisonRules`.
     """
 
     def __init__(self, path: Path) -> None:

@@ -53,7 +53,7 @@ class _Standing:
 
 
 class SlotServers:
-    """The servers of one slot (`behavior.serving.Servers`). Made by `Fleet`."""
+    """The servers of one slot (`check.dispatch.run_dispatch.WarmServers`). Made by `Fleet`."""
 
     def __init__(self, fleet: Fleet, slot: Slot) -> None:
         self.slot = slot

@@ -42,7 +42,7 @@ _WORDS = 500
 
 
 class WarmServer:
-    """A template and its forks (`model.workspace.Server`). Made by `start_server`."""
+    """A template and its forks (`result.runtime_protocols.WarmProcess`). Made by `start_server`."""
 
     def __init__(
         self,

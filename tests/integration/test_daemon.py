@@ -125,7 +125,7 @@ def test_a_cancelled_job_is_killed_and_the_worker_goes_on(place: Place) -> None:
         assert waiting.cancel()
         assert future.cancel()
         assert worktrees_left(place.cache) == []
-        ours = ("service.worker", "service.daemon")
+        ours = ("queue.worker", "queue.daemon")
         assert [p for p in processes_of(place.cache) if not any(name in str(p) for name in ours)] == []
         with pytest.raises(JobEnded) as caught:
             future.result(1)

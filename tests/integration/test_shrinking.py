@@ -9,7 +9,7 @@ from projects import make_project
 
 from codeflash_parallel import Evaluator, RaceMode, Replacement, Settings, Submission
 from codeflash_parallel._runner.input_generation.input_shrinker import simpler
-from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
@@ -87,9 +87,9 @@ def test_the_smallest_that_differs_in_the_same_way_counts() -> None:
         known = {"kind": "return", "type": "int", "digest": str(index), "after": "same", **fields}
         return CallOutcome(index=index, test="", target=0, **known)
 
-    def answer(index: int, **fields: str) -> Answer:
+    def answer(index: int, **fields: str) -> CallDigests:
         known = {"kind": "return", "type": "int", "digest": "other", "after": "same", **fields}
-        return Answer(call=index, floatless="", typeless="", traces="", ns=0, **known)
+        return CallDigests(call=index, floatless="", typeless="", traces="", ns=0, **known)
 
     outcomes = {index: made(index) for index in range(5)} | {1: made(1, kind="raise", type="ValueError")}
     answers = (answer(0, digest="0"), answer(1), answer(2, digest="2", after="other"), answer(3), answer(4))

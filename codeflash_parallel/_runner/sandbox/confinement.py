@@ -21,7 +21,7 @@ For callers, inside the guest
 ``policy_of(spec)``
     What is asked for: `spec["isolation"]`, or nothing (L0).
 
-The policy (`model.isolation.Policy.as_spec`) is plain JSON::
+The policy (`result.isolation_policy.IsolationPolicy.as_spec`) is plain JSON::
 
     {"level": "L2", "network": false, "writable": [...], "hidden": [...], "cache": "...",
      "limits": {"file_bytes": 0, "open_files": 0, "processes": 0, "data_bytes": 0, "disk_bytes": 0}}

@@ -36,14 +36,14 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Refused(OSError):  # noqa: N818 - a state of the machine
+class SyscallRefusal(OSError):  # noqa: N818 - a state of the machine
     """The kernel does not do what it was asked; the message names the call."""
 
 
 def _checked(result, what):
     if result < 0:
         number = ctypes.get_errno()
-        raise Refused(number, "%s: %s" % (what, os.strerror(number)))
+        raise SyscallRefusal(number, "%s: %s" % (what, os.strerror(number)))
     return result
 
 

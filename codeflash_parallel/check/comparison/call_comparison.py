@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codeflash_parallel.check.comparison.float_tolerance import Gap, Tolerance
-from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import LASTING, UNSEEN, RunnerReport
 from codeflash_parallel.result.outcome_codes import Code, Level
 
@@ -113,7 +113,7 @@ class CallDifference:
 
     code: Code
     expected: CallOutcome
-    got: CallOutcome | Answer | None
+    got: CallOutcome | CallDigests | None
     measured: CallMeasurement = field(default_factory=CallMeasurement)
 
     @property
@@ -157,7 +157,9 @@ def differing(
     return found
 
 
-def _code(expected: CallOutcome, got: CallOutcome | Answer | None, measured: CallMeasurement | None) -> Code:
+def _code(
+    expected: CallOutcome, got: CallOutcome | CallDigests | None, measured: CallMeasurement | None
+) -> Code:
     if measured is not None and (measured.is_accepted or measured.code is not None):
         return Code.OK if measured.is_accepted else measured.code or Code.OK
     return call_code(expected, got)
@@ -167,8 +169,8 @@ def _code(expected: CallOutcome, got: CallOutcome | Answer | None, measured: Cal
 JUDGED = frozenset({Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.FLOAT_DIFFERS})
 
 
-def _answers(got: RunnerReport) -> dict[int, CallOutcome | Answer]:
-    answers: dict[int, CallOutcome | Answer] = {answer.call: answer for answer in got.answers}
+def _answers(got: RunnerReport) -> dict[int, CallOutcome | CallDigests]:
+    answers: dict[int, CallOutcome | CallDigests] = {answer.call: answer for answer in got.answers}
     return answers | {call.index: call for call in got.calls}
 
 
@@ -176,7 +178,7 @@ def _answers(got: RunnerReport) -> dict[int, CallOutcome | Answer]:
 ENDLESS = ".CallTimeout"
 
 
-def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
+def call_code(expected: CallOutcome, got: CallOutcome | CallDigests | None) -> Code:
     """Return how one outcome differs from the baseline's; `OK`: not at all."""
     if got is None or got.kind != expected.kind:
         is_endless = got is not None and got.kind == "raise" and got.type.endswith(ENDLESS)
@@ -194,7 +196,7 @@ def call_code(expected: CallOutcome, got: CallOutcome | Answer | None) -> Code:
     return Code.VALUE_DIFFERS
 
 
-def _left_code(expected: CallOutcome, got: CallOutcome | Answer) -> Code:
+def _left_code(expected: CallOutcome, got: CallOutcome | CallDigests) -> Code:
     if expected.after and got.after != expected.after:
         return Code.INPUT_MUTATED
     return Code.STATE_DIFFERS if other_trace(expected.traces, got.traces) else Code.OK

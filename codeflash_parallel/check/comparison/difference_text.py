@@ -11,7 +11,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
     CallDifference,
     call_code,
 )
-from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import LASTING, RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference
 from codeflash_parallel.result.outcome_codes import Code
@@ -111,11 +111,11 @@ def _path(text: str, place: int) -> tuple[str, int]:
     return f"argument {steps[0].strip('[].')}{''.join(steps[1:])}", starts[-1]
 
 
-def outcome_text(call: CallOutcome | Answer) -> str:
+def outcome_text(call: CallOutcome | CallDigests) -> str:
     """Return what a call gave."""
     if call.kind == "raise" and call.type.endswith(ENDLESS):
         return "no outcome within a second of CPU time"
-    if isinstance(call, Answer):
+    if isinstance(call, CallDigests):
         return f"raises {call.type}" if call.kind == "raise" else f"another {call.type}"
     return f"raises {call.type}: {call.text}" if call.kind == "raise" else call.text
 

@@ -1,4 +1,4 @@
-"""Say where the time of a check went, by the names of `model.result.STEPS`. Pure."""
+"""Say where the time of a check went, by the names of `result.result_model.STEPS`. Pure."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class CallOutcome:
         return (self.essence, self.type) == (first.essence, first.type)
 
 
-class Answer(NamedTuple):
+class CallDigests(NamedTuple):
     """What a replay says of a call of which only the digests were wanted; as in `CallOutcome`.
 
     A tuple: there are hundreds of them for each candidate.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codeflash_parallel.check.session.runner_outcomes import (
-    Answer,
+    CallDigests,
     CallOutcome,
     Derivation,
     DerivedInput,
@@ -94,7 +94,7 @@ class RunnerReport:
     tests: Mapping[str, TestOutcome] = field(default_factory=dict)
     executed: Mapping[tuple[str, int], int] = field(default_factory=dict)
     calls: tuple[CallOutcome, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[CallDigests, ...] = ()
     unreplayable: Mapping[int, str] = field(default_factory=dict)
     globals: frozenset[str] = frozenset()
     changed_globals: Mapping[str, str] = field(default_factory=dict)
@@ -278,12 +278,12 @@ def _traces(traces: str, index: int, lasting: Mapping[int, str]) -> str:
     return f"{traces};{LASTING}={text}" if traces and text else traces
 
 
-def _answers(records: list[Mapping[str, Any]], lasting: Mapping[int, str]) -> Iterator[Answer]:
+def _answers(records: list[Mapping[str, Any]], lasting: Mapping[int, str]) -> Iterator[CallDigests]:
     """Yield the answers; what is none is no outcome."""
     for record in records:
         parts = record.get("of")
         if type(parts) is list and tuple(map(type, parts)) == _ANSWER:
-            answer = Answer._make(parts)
+            answer = CallDigests._make(parts)
             traces = _traces(answer.traces, answer.call, lasting)
             yield answer._replace(traces=traces, ns=whole_number(answer.ns))
 

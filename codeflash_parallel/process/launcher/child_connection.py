@@ -168,7 +168,7 @@ class ChildConnection:
 
 
 class ControlChannel:
-    """The evaluator's end of a child's line channel (`model.workspace.Channel`).
+    """The evaluator's end of a child's line channel (`result.runtime_protocols.LineChannel`).
 
     Made by `Launcher.open`.
 

@@ -30,7 +30,7 @@ _GENERATION = 1
 
 
 class LauncherForkServer:
-    """The server (`model.workspace.LauncherForkServer`). Made by `start_fork_server`."""
+    """The server (`result.runtime_protocols.ForkServerProtocol`). Made by `start_fork_server`."""
 
     def __init__(self, launcher: Launcher, channel: ControlChannel) -> None:
         self._launcher = launcher

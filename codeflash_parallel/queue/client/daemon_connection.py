@@ -16,7 +16,7 @@ from codeflash_parallel.queue.protocol.socket_path import SOCKET_NAME
 from codeflash_parallel.queue.protocol.wire_format import (
     MAX_LINE,
     STALLED_S,
-    Answer,
+    DaemonAnswer,
     DaemonHeartbeat,
     read_reply,
     request_line,
@@ -117,12 +117,12 @@ class DaemonConnection:
             ConnectionError: the daemon has gone away.
         """
         for reply in self.replies(request):
-            if isinstance(reply, Answer):
+            if isinstance(reply, DaemonAnswer):
                 return reply.value
             on_event(reply)
         raise AssertionError(request)  # pragma: no cover - the replies end with an answer
 
-    def replies(self, request: Request) -> Iterator[JobEvent | Answer]:
+    def replies(self, request: Request) -> Iterator[JobEvent | DaemonAnswer]:
         """Make a call and yield its events and, last, its answer. Raises as `ask` does."""
         self._send(request_line(request))
         while True:
@@ -130,7 +130,7 @@ class DaemonConnection:
             if isinstance(reply, DaemonHeartbeat):
                 continue
             yield reply
-            if isinstance(reply, Answer):
+            if isinstance(reply, DaemonAnswer):
                 return
 
     def _send(self, line: bytes) -> None:

@@ -33,7 +33,7 @@ class EvalQueueClient(QueueAccess):
     is done on the queue's files while none is running: jobs are kept until one is started.
 
     Args:
-        folder: the queue's folder, `engine.places.queue_folder`.
+        folder: the queue's folder, `config.cache_paths.queue_folder`.
         settings: rules of the queue, for what is done without a daemon; a daemon goes by its own.
 
     Raises:

@@ -45,13 +45,13 @@ class DaemonHeartbeat:
     """The daemon is there, and the call goes on."""
 
 
-class Answer(NamedTuple):
+class DaemonAnswer(NamedTuple):
     """The end of a call."""
 
     value: Any
 
 
-Reply = DaemonHeartbeat | JobEvent | Answer
+Reply = DaemonHeartbeat | JobEvent | DaemonAnswer
 
 
 def request_line(request: Request) -> bytes:
@@ -115,7 +115,7 @@ def read_reply(line: bytes, request: Request) -> Reply:
                 told: JobEvent = from_plain(JobEvent, event)
                 return told
             case {"answer": value}:
-                return Answer(value=from_plain(answered, value))
+                return DaemonAnswer(value=from_plain(answered, value))
             case {"error": error}:
                 raise error_of(error)
             case _:

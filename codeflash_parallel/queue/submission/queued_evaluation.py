@@ -67,7 +67,7 @@ async def grade_queued(
     """Submit a candidate for a grader, wait for its turn, and return the scores.
 
     Raises:
-        Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `engine.grading.grade`.
+        Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `run.custom_grader.grade`.
     """
     made = partial(job_request, JobKind.COMMAND, project, [candidate], settings, command=command)
     done = await _done(await anyio.to_thread.run_sync(made), settings)

@@ -38,7 +38,7 @@ class Assignment:
     """A job as the daemon hands it to a worker.
 
     Attributes:
-        payload: see `engine.submitting.JobPayload`.
+        payload: see `queue.submission.job_builder.JobPayload`.
         slots: how many candidates it may evaluate at once.
         sharers: how many workers share the machine's memory.
     """

@@ -117,7 +117,7 @@ class SourceEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshotted:
-    """The user's tree was frozen; see `worktrees.snapshot.Snapshot`."""
+    """The user's tree was frozen; see `workspace.snapshot.snapshot.Snapshot`."""
 
     commit: str
     tree: str

@@ -111,7 +111,7 @@ class Slot:
 
     @asynccontextmanager
     async def without(self, paths: Sequence[str]) -> AsyncIterator[None]:
-        """Have some files and folders not there while something runs (`model.workspace.Tree`).
+        """Have some files and folders not there while something runs (`result.runtime_protocols.WorkspaceTree`).
 
         Raises:
             EnvironmentFault: the disk is full.

@@ -20,7 +20,7 @@ from codeflash_parallel.check.comparison.call_comparison import (
 )
 from codeflash_parallel.check.comparison.difference_text import first_difference, reworded
 from codeflash_parallel.check.comparison.value_comparison import compare_calls, judged_calls, to_measure
-from codeflash_parallel.check.session.runner_outcomes import Answer, CallOutcome
+from codeflash_parallel.check.session.runner_outcomes import CallDigests, CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport, read_report
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.run.race_phase.race_judge import RaceJury
@@ -29,7 +29,7 @@ CALL = CallOutcome(
     index=0, test="t", target=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty",
     after="a", text="1", args="(0)", captured=True, inputs="i",
 )  # fmt: skip
-ANSWER = Answer(
+ANSWER = CallDigests(
     call=0, kind="return", type="int", digest="d", floatless="fl", typeless="ty", after="a", traces="",
     ns=7,
 )  # fmt: skip
@@ -162,7 +162,7 @@ def test_the_path_to_what_differs_in_an_argument_is_told(before: str, after: str
         (ANSWER._replace(kind="raise", digest="x"), ()),
     ],
 )
-def test_a_judge_is_asked_about_other_results(answer: Answer, judged: tuple[int, ...]) -> None:
+def test_a_judge_is_asked_about_other_results(answer: CallDigests, judged: tuple[int, ...]) -> None:
     got = RunnerReport(answers=(answer,))
     assert judged_calls(KNOWN, got) == judged
     assert (0 in to_measure(KNOWN, got, ComparisonRules(judge="j.py::f"))) == bool(judged)

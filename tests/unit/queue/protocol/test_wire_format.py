@@ -29,7 +29,7 @@ from codeflash_parallel.queue.protocol import messages
 from codeflash_parallel.queue.protocol.job_result import FINAL, JobEnded, result_of, submit_anew
 from codeflash_parallel.queue.protocol.messages import CALLS, DaemonInfo, JobEvent, JobStatus, WorkerInfo
 from codeflash_parallel.queue.protocol.wire_format import (
-    Answer,
+    DaemonAnswer,
     DaemonHeartbeat,
     alive_line,
     answer_line,
@@ -155,7 +155,7 @@ def test_an_answer_is_one_line_and_comes_back(request, data) -> None:
     line = answer_line(value)
 
     assert line.count(b"\n") == 1
-    assert read_reply(line, request) == Answer(value=value)
+    assert read_reply(line, request) == DaemonAnswer(value=value)
 
 
 def test_every_call_has_an_answer_that_is_tested() -> None:
