@@ -25,7 +25,8 @@ class CheckOutcome:
         tests_ns: the tests' own setup, call and teardown.
         starved: the wall deadline was reached while CPU was left; worth one more try, alone.
         killed: by SIGKILL, which neither we sent nor the kernel for want of memory.
-        timings_ms: where the time went, by the names of `result.result_model.STEPS` without `queue` and `stage`;
+        timings_ms: where the time went, by the names of `result.result_model.STEPS` except `queue`
+            and `stage`;
             together the wall time of the check.
         served: where its runs began (the earliest point, if they differ): F2, F1, F0 or new-process.
         served_why: why not further on.

@@ -83,7 +83,7 @@ async def open_launcher(process: LauncherProcess | None = None) -> AsyncIterator
 
 
 class Launcher:
-    """Start children and tell how they end (`result.runtime_protocols.ProcessRunner`). Made by `open_launcher`."""
+    """Start children and tell how they end (a `ProcessRunner`). Made by `open_launcher`."""
 
     def __init__(self, process: LauncherProcess, tasks: TaskGroup) -> None:
         self._process = process

@@ -111,7 +111,7 @@ class Slot:
 
     @asynccontextmanager
     async def without(self, paths: Sequence[str]) -> AsyncIterator[None]:
-        """Have some files and folders not there while something runs (`result.runtime_protocols.WorkspaceTree`).
+        """Have some files and folders not there while something runs (see `WorkspaceTree`).
 
         Raises:
             EnvironmentFault: the disk is full.
