@@ -21,13 +21,13 @@ LEVELS = tuple(level.value for level in IsolationLevel)
 _ENTER = """
 import json, sys
 sys.path.append(sys.argv[1])
-from _codeflash_guest import confining
+from _codeflash_guest.sandbox import confinement
 with open(sys.argv[2]) as file:
     spec = json.load(file)
 text, sys.argv = sys.argv[3], ["-c", *sys.argv[4:]]
 try:
-    confining.confine(spec)
-except confining.Unconfined as refused:
+    confinement.confine(spec)
+except confinement.Unconfined as refused:
     sys.exit("unconfined: %s" % refused)
 exec(compile(text, "tree", "exec"))
 """

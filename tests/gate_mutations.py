@@ -13,7 +13,7 @@ from typing import Any
 
 from codeflash_parallel.result.outcome_codes import Code
 
-BEHAVIOR = "codeflash_parallel.behavior"
+CHECK = "codeflash_parallel.check"
 MATERIALISE = "codeflash_parallel.workspace.snapshot.candidate_builder"
 
 
@@ -72,20 +72,23 @@ MUTATIONS = (
     ),
     Mutation(
         check="tests that fail",
-        seams=(f"{BEHAVIOR}.compare:_test_comparison",),
+        seams=(f"{CHECK}.comparison.outcome_comparison:_test_comparison",),
         made=without(Code.TESTS_FAILED),
         attack="wrong_beside_the_target",
         gate=True,
     ),
     Mutation(
         check="tests that are missing",
-        seams=(f"{BEHAVIOR}.compare:_test_comparison",),
+        seams=(f"{CHECK}.comparison.outcome_comparison:_test_comparison",),
         made=without(Code.TESTS_MISSING),
         attack="skip_beside_the_target",
     ),
     Mutation(
         check="values of calls",
-        seams=(f"{BEHAVIOR}.calls:call_code", f"{BEHAVIOR}.values:_changed_global"),
+        seams=(
+            f"{CHECK}.comparison.call_comparison:call_code",
+            f"{CHECK}.comparison.value_comparison:_changed_global",
+        ),
         made=lambda original: (always("") if original.__name__ == "_changed_global" else always(Code.OK))(
             original
         ),
@@ -94,61 +97,61 @@ MUTATIONS = (
     ),
     Mutation(
         check="types of values",
-        seams=(f"{BEHAVIOR}.calls:call_code",),
+        seams=(f"{CHECK}.comparison.call_comparison:call_code",),
         made=without(Code.TYPE_DIFFERS),
         attack="another_type",
     ),
     Mutation(
         check="floats",
-        seams=(f"{BEHAVIOR}.calls:call_code",),
+        seams=(f"{CHECK}.comparison.call_comparison:call_code",),
         made=without(Code.FLOAT_DIFFERS),
         attack="lower_precision",
     ),
     Mutation(
         check="arguments after the call",
-        seams=(f"{BEHAVIOR}.calls:call_code",),
+        seams=(f"{CHECK}.comparison.call_comparison:call_code",),
         made=without(Code.INPUT_MUTATED),
         attack="mutated_input",
     ),
     Mutation(
         check="what calls leave behind",
-        seams=(f"{BEHAVIOR}.values:_changed_global",),
+        seams=(f"{CHECK}.comparison.value_comparison:_changed_global",),
         made=always(""),
         attack="dropped_side_effect",
     ),
     Mutation(
         check="objects shared between results",
-        seams=(f"{BEHAVIOR}.calls:call_code",),
+        seams=(f"{CHECK}.comparison.call_comparison:call_code",),
         made=without(Code.STATE_DIFFERS),
         attack="shared_result",
     ),
     Mutation(
         check="output, variables and directory",
-        seams=(f"{BEHAVIOR}.calls:other_trace",),
+        seams=(f"{CHECK}.comparison.call_comparison:other_trace",),
         made=always(""),
         attack="dropped_output",
     ),
     Mutation(
         check="results that last",
-        seams=(f"{BEHAVIOR}.calls:call_code",),
+        seams=(f"{CHECK}.comparison.call_comparison:call_code",),
         made=without(Code.STATE_DIFFERS),
         attack="inner_buffer_used_again",
     ),
     Mutation(
         check="how values tell what they hold",
-        seams=(f"{BEHAVIOR}.values:_other_manner",),
+        seams=(f"{CHECK}.comparison.value_comparison:_other_manner",),
         made=always(""),
         attack="reduce_of_an_argument",
     ),
     Mutation(
         check="calls with derived inputs",
-        seams=(f"{BEHAVIOR}.values:_is_beyond",),
+        seams=(f"{CHECK}.comparison.value_comparison:_is_beyond",),
         made=always(True),
         attack="hard_coded_inputs",
     ),
     Mutation(
         check="replays without the tests",
-        seams=(f"{BEHAVIOR}.replaying:without",),
+        seams=(f"{CHECK}.call_replay:without",),
         made=always(nullcontext()),
         attack="right_only_beside_the_tests",
     ),
@@ -160,25 +163,25 @@ MUTATIONS = (
     ),
     Mutation(
         check="calls inside of tests",
-        seams=(f"{BEHAVIOR}.judging:compare_observed",),
+        seams=(f"{CHECK}.assessment:compare_observed",),
         made=without(*VALUE_CODES),
         attack="wrong_for_what_cannot_be_copied",
     ),
     Mutation(
         check="canaries and the predicted status",
-        seams=(f"{BEHAVIOR}.judging:unbelievable",),
+        seams=(f"{CHECK}.assessment:unbelievable",),
         made=always(None),
         attack="reports_beside_the_target",
     ),
     Mutation(
         check="the runner's own code",
-        seams=(f"{BEHAVIOR}.believing:_replaced",),
+        seams=(f"{CHECK}.integrity.report_trust:_replaced",),
         made=always(""),
         attack="told_apart_by_the_source",
     ),
     Mutation(
         check="the source that ran",
-        seams=(f"{BEHAVIOR}.judging:wrong_source",),
+        seams=(f"{CHECK}.assessment:wrong_source",),
         made=always(None),
         attack="original_by_another_reader",
     ),
@@ -189,7 +192,7 @@ MUTATIONS = (
         attack="module_for_the_next_one",
     ),
     Mutation(
-        check="processes left behind", seams=(f"{BEHAVIOR}.judging:leak",), made=always(None), attack="daemon"
+        check="processes left behind", seams=(f"{CHECK}.assessment:leak",), made=always(None), attack="daemon"
     ),
 )
 

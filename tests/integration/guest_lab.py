@@ -23,7 +23,7 @@ PYTHONS = [sys.executable, *filter(None, os.environ.get("CODEFLASH_TEST_PYTHONS"
 WRITE_INPUTS = """
 import sys, json, pickle
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-from _codeflash_guest import inputs
+from _codeflash_guest.serialization import call_files
 orders = json.load(sys.stdin)
 with open(sys.argv[3], "wb") as file:
     for number, order in enumerate(orders):
@@ -31,8 +31,8 @@ with open(sys.argv[3], "wb") as file:
         exec(order["setup"], names)
         arguments = eval("(lambda *args, **kwargs: (args, kwargs))(%s)" % order["arguments"], names)
         blob = order["blob"].encode() if "blob" in order else pickle.dumps(arguments, 4)
-        inputs.write_call(file, dict(order["meta"], i=number), blob)
-    inputs.write_modules(file, sys.argv[2])
+        call_files.write_call(file, dict(order["meta"], i=number), blob)
+    call_files.write_modules(file, sys.argv[2])
 """
 
 

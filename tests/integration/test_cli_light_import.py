@@ -75,7 +75,11 @@ SPARED = {
     ),
 }
 #: What is said to a daemon, and what is asked of the store only where there is none.
-OF_A_DAEMON = {f"codeflash_parallel.evalqueue.{name}" for name in ("calls", "protocol", "link", "plain")}
+OF_A_DAEMON = {
+    "codeflash_parallel.queue.protocol.messages",
+    "codeflash_parallel.queue.protocol.wire_format",
+    "codeflash_parallel.queue.client.daemon_connection",
+}
 
 
 @pytest.fixture(scope="module")

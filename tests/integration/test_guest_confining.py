@@ -311,16 +311,16 @@ def test_packages_are_found_where_pth_files_lead_but_not_in_the_checkout(
 _SECOND_FORK_FAILS = """
 import errno, itertools, os, sys
 sys.path.append(sys.argv[1])
-from _codeflash_guest import nesting, syscalls
+from _codeflash_guest.sandbox import namespaces, syscalls
 forks, fork = itertools.count(), os.fork
 def failing():
     if next(forks):
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     return fork()
-nesting._fork = failing
-nesting.leave(syscalls.CLONE_NEWPID)
+namespaces._fork = failing
+namespaces.leave(syscalls.CLONE_NEWPID)
 try:
-    nesting.fork_inside()
+    namespaces.fork_inside()
 except OSError as error:
     os.write(1, str(error).encode())
     os._exit(7)

@@ -17,13 +17,14 @@ ROOT = Path(codeflash_parallel.__file__).parents[1]
 SUBREAPER = """
 import json, os, signal, sys, time
 sys.path.append(sys.argv[1])
-from codeflash_parallel.process import proctable, spawn
-from codeflash_parallel.process.supervisor.job_membership import Census
-from codeflash_parallel.process.supervisor.supervised_job import Job
+from codeflash_parallel.process import process_table
+from codeflash_parallel.process.supervisor import spawner
+from codeflash_parallel.process.supervisor.job_membership import JobMembership
+from codeflash_parallel.process.supervisor.supervised_job import SupervisedJob
 
 if sys.argv[2] == "without a list of children":
-    proctable.own_children = lambda: None
-spawn.adopt_orphans()
+    process_table.own_children = lambda: None
+spawner.adopt_orphans()
 
 def start(work):
     reading, writing = os.pipe()
@@ -47,11 +48,11 @@ def with_orphan(writing):
     os.write(writing, b"x")
 
 jobs = {}
-census = Census(jobs)
+census = JobMembership(jobs)
 limits = {"marker": "", "tag": 0, "cpu_s": 0, "wall_s": 60, "memory_bytes": 0}
 for number, work in enumerate([simple, with_orphan], 1):
     pid = start(work)
-    jobs[number] = Job({"job": number, **limits}, pid, None, census.looks(number, pid))
+    jobs[number] = SupervisedJob({"job": number, **limits}, pid, None, census.looks(number, pid))
 looks = {number: census.looks(number, job.pid) for number, job in jobs.items()}
 
 def seen():

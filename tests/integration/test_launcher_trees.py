@@ -186,7 +186,7 @@ async def test_an_error_in_the_block_kills_the_trees(mark, door):
 EVALUATOR = """
 import anyio, sys
 from pathlib import Path
-from codeflash_parallel.result.runtime_protocols import Command, Limits
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.process.process_table import pids
 
@@ -194,7 +194,7 @@ async def main():
     async with open_launcher() as launcher, anyio.create_task_group() as tasks:
         for code in sys.argv[2:]:
             argv = (sys.executable, "-I", "-S", "-c", code)
-            command = Command(argv=argv, cwd=Path("/"), environment={"MARK": sys.argv[1]}, limits=Limits(wall_s=60))
+            command = ChildCommand(argv=argv, cwd=Path("/"), environment={"MARK": sys.argv[1]}, limits=ProcessLimits(wall_s=60))
             tasks.start_soon(launcher.run, command)
 
 anyio.run(main, backend="asyncio")

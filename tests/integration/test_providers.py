@@ -156,8 +156,8 @@ def test_a_command_dies_with_the_process_that_asked(tmp_path, alive):
     started = tmp_path / "started"
     os.mkfifo(started)
     program = (
-        "from codeflash_parallel.repair.provider_processes import Children\n"
-        f"Children().ask(['/bin/sh', '-c', '{hold}; echo > {started}; exec sleep 600'], b'', deadline_s=600)"
+        "from codeflash_parallel.repair.provider_processes import ProviderProcesses\n"
+        f"ProviderProcesses().ask(['/bin/sh', '-c', '{hold}; echo > {started}; exec sleep 600'], b'', deadline_s=600)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(codeflash_parallel.__file__).parents[1])}
     asker = subprocess.Popen([sys.executable, "-c", program], env=environment)

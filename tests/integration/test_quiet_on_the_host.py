@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 HOLDER = """
 import anyio, sys
 from pathlib import Path
-from codeflash_parallel.process.host_lock.reader_writer_lock import HostQuiet
+from codeflash_parallel.process.host_lock.reader_writer_lock import ReaderWriterLock
 
 async def main():
-    quiet = HostQuiet(Path(sys.argv[1]))
+    quiet = ReaderWriterLock(Path(sys.argv[1]))
     async with getattr(quiet, sys.argv[2])():
         print("held", flush=True)
         await anyio.sleep_forever()

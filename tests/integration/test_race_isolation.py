@@ -282,7 +282,7 @@ async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be
     """What a unit leaves is removed after its round: nothing of another process may lie there then."""
     begun: list[ArmPoolPrestart] = []
     monkeypatch.setattr(
-        "codeflash_parallel.race.race.FieldAhead",
+        "codeflash_parallel.race.race.ArmPoolPrestart",
         lambda *how: begun.append(ArmPoolPrestart(*how)) or begun[-1],
     )
     prober = LevelProber(interpreter=Path(sys.executable), guest_dir=track.guest_dir, cache=track.cache)

@@ -180,18 +180,18 @@ async def test_adopting_what_is_not_ours(lab):
 EVALUATOR = """
 import anyio, json, sys
 from pathlib import Path
-from codeflash_parallel.result.runtime_protocols import Command, Limits
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.warm.warm_server import start_server
 
 async def main():
     mark, template, spec, check = sys.argv[1:]
     argv = (sys.executable, "-I", template, spec, "{records}", "{control}")
-    command = Command(argv=argv, cwd=Path("/"), environment={"MARK": mark}, limits=Limits(wall_s=60))
+    command = ChildCommand(argv=argv, cwd=Path("/"), environment={"MARK": mark}, limits=ProcessLimits(wall_s=60))
     async with open_launcher() as launcher:
         first = await start_server(launcher, command, 30)
         second = await first.advance("F2", 30)
-        await second.run(Path(check), Limits(wall_s=60))
+        await second.run(Path(check), ProcessLimits(wall_s=60))
 
 anyio.run(main, backend="asyncio")
 """

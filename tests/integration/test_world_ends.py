@@ -26,13 +26,13 @@ GONE_S = 1.0
 EVALUATOR = """
 import sys, anyio
 from pathlib import Path
-from codeflash_parallel.result.runtime_protocols import Command, Limits
+from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
 from codeflash_parallel.process.launcher.launcher import open_launcher
 
 async def main():
     async with open_launcher() as launcher:
         print(launcher._process.popen.pid, flush=True)
-        await launcher.run(Command(argv=tuple(sys.argv[2:]), cwd=Path(sys.argv[1]), environment={}, limits=Limits(wall_s=60)))
+        await launcher.run(ChildCommand(argv=tuple(sys.argv[2:]), cwd=Path(sys.argv[1]), environment={}, limits=ProcessLimits(wall_s=60)))
 
 anyio.run(main)
 """
