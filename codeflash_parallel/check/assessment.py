@@ -32,10 +32,7 @@ from codeflash_parallel.check.integrity.report_trust import unbelievable
 from codeflash_parallel.check.session.runner_session import RunnerSession
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import ValueCounts
-from codeflash_parallel.result.outcome_codes import Code, Level
-
-#: Faults that no fork can be to blame for: a candidate's own appetite.
-_OWN_FAULTS = frozenset({Code.TIMEOUT, Code.TOO_SLOW, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.DISK_LIMIT})
+from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,13 +138,13 @@ def judged_replay(
     fault = run_fault(session, candidate, baseline, known.paths & baseline.loaded.keys())
     fault = fault or unbelievable(session, baseline)
     values = compare_calls(known, session.report, rules, measured)
-    if fault is not None and fault.code in _ENDS and _only_outside_is_missing(session, known):
+    if (
+        fault is not None
+        and Trait.ENDS_PROCESS in fault.code.traits
+        and _only_outside_is_missing(session, known)
+    ):
         fault = None
     return replace(found, values=values, fault=fault)
-
-
-#: How a process may end in a call that does not decide.
-_ENDS = frozenset({Code.TIMEOUT, Code.TOO_SLOW, Code.CPU_LIMIT, Code.OUT_OF_MEMORY, Code.CRASHED})
 
 
 def _only_outside_is_missing(session: RunnerSession, known: BaselineReplays) -> bool:
@@ -208,4 +205,4 @@ def doubt(
     fault = run_fault(session, candidate, baseline, () if ended_early else needed)
     if fault is None and compare_screened(expected, session.report).code is Code.OK:
         fault = unbelievable(session, baseline)
-    return "" if fault is None or fault.code in _OWN_FAULTS else fault.code.value
+    return "" if fault is None or Trait.LIMIT in fault.code.traits else fault.code.value

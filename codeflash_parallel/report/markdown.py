@@ -16,7 +16,6 @@ from codeflash_parallel.report.phrases import (
 )
 from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows, served_rows
-from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 #: Characters that Markdown or HTML would act on.
@@ -67,7 +66,7 @@ def _table(result: RunResult) -> str:
 
 
 def _reasons(result: RunResult) -> str:
-    others = [c for c in ranked(result) if c.status not in {CandidateStatus.WON, CandidateStatus.TIED}]
+    others = [c for c in ranked(result) if not c.status.is_best]
     return "\n".join(f"- {_text(candidate.id)}: {_text(candidate.reason)}" for candidate in others)
 
 

@@ -166,7 +166,7 @@ def _members(share: float, tests: Sequence[str]) -> str:
 
 def verdict_cell(candidate: CandidateResult) -> str:
     """Return the status, and the code where it adds something."""
-    if candidate.status in {CandidateStatus.WON, CandidateStatus.TIED}:
+    if candidate.status.is_best:
         return candidate.status.value
     return f"{candidate.status.value} {candidate.code.value}"
 

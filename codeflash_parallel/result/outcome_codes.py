@@ -6,7 +6,8 @@ true of the *candidate*. A machinery fault never rejects a candidate.
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
+from typing import Self
 
 
 class Verdict(StrEnum):
@@ -52,48 +53,111 @@ class CandidateStatus(StrEnum):
     #: The machinery failed, not the candidate.
     INFRA = "infra"
 
+    @property
+    def is_best(self) -> bool:
+        """Whether the candidate won or tied."""
+        return self in {CandidateStatus.WON, CandidateStatus.TIED}
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether the candidate is known to be equivalent to the baseline."""
+        return self.is_best or self in {CandidateStatus.LOST, CandidateStatus.UNDECIDED}
+
+
+class Trait(Flag):
+    """What holds for a code wherever it is met: all rules about codes ask for these."""
+
+    #: It says something about the machine, and nothing about the candidate: tried again, never stored.
+    INFRA = auto()
+    #: Fewer checks at once may mend it: there was too little of something.
+    CROWDED = auto()
+    #: The race could not say how fast the candidate is.
+    UNMEASURED = auto()
+    #: The candidate's own appetite reached a limit: no fork can be to blame.
+    LIMIT = auto()
+    #: A process may end so in a call that does not decide.
+    ENDS_PROCESS = auto()
+    #: A shortage of disk or memory may be behind it.
+    SHORTAGE = auto()
+    #: Where code came from, or the test runner, is at fault: the unchanged code may have the same fault.
+    PROVENANCE = auto()
+    #: Tests decided: further ones may be shown.
+    BY_TESTS = auto()
+    #: A result differs so that the user's judge is asked.
+    JUDGED = auto()
+    #: A smaller input may show the same difference.
+    SHRINKABLE = auto()
+
+
+_NO_TRAIT = Trait(0)
+
 
 class Code(StrEnum):
-    """Why; a stable name that a program can match on. Within a major schema version only added to."""
+    """Why; a stable name that a program can match on. Within a major schema version only added to.
+
+    A new code is one entry here: what else there is to know about it stands beside its name. Of two calls
+    that differ the one whose code comes first is the graver one.
+
+    Attributes:
+        traits: what holds for it.
+        call_words: what a call does that differs so.
+    """
+
+    traits: Trait
+    call_words: str
+
+    def __new__(cls, name: str, traits: Trait = _NO_TRAIT, call_words: str = "") -> Self:
+        """Make a code that is its name and knows its properties."""
+        code = str.__new__(cls, name)
+        code._value_, code.traits, code.call_words = name, traits, call_words
+        return code
 
     #: Nothing to say: the candidate won, tied, or is equivalent.
     OK = "OK"
     #: At least one test that passes on the baseline fails (an import error counts as that).
-    TESTS_FAILED = "TESTS_FAILED"
+    TESTS_FAILED = "TESTS_FAILED", Trait.SHORTAGE | Trait.BY_TESTS
     #: At least one test of the baseline was not collected or did not run.
-    TESTS_MISSING = "TESTS_MISSING"
+    TESTS_MISSING = "TESTS_MISSING", Trait.SHORTAGE | Trait.BY_TESTS
     #: A captured call gives another value or another exception.
-    VALUE_DIFFERS = "VALUE_DIFFERS"
-    #: A captured call gives an equal-looking value of another type.
-    TYPE_DIFFERS = "TYPE_DIFFERS"
+    VALUE_DIFFERS = "VALUE_DIFFERS", Trait.SHORTAGE | Trait.JUDGED | Trait.SHRINKABLE, "gives another value"
     #: The user's judge (`--accept`) does not accept what a call gives.
-    NOT_ACCEPTED = "NOT_ACCEPTED"
-    #: The values differ in floats only.
-    FLOAT_DIFFERS = "FLOAT_DIFFERS"
+    NOT_ACCEPTED = "NOT_ACCEPTED", Trait.SHORTAGE
+    #: So much slower that its check was stopped: it needed many times the baseline's CPU time.
+    TOO_SLOW = "TOO_SLOW", Trait.LIMIT | Trait.ENDS_PROCESS, "gives nothing within a second of CPU time"
+    #: A captured call gives an equal-looking value of another type.
+    TYPE_DIFFERS = (
+        "TYPE_DIFFERS",
+        Trait.SHORTAGE | Trait.JUDGED | Trait.SHRINKABLE,
+        "gives an equal value of another type",
+    )
     #: The arguments are not what they are after a call of the baseline.
-    INPUT_MUTATED = "INPUT_MUTATED"
+    INPUT_MUTATED = (
+        "INPUT_MUTATED",
+        Trait.SHRINKABLE,
+        "leaves its arguments (or their identity with the result) in another state",
+    )
     #: What calls leave behind differs: output, globals, objects shared with earlier results.
     STATE_DIFFERS = "STATE_DIFFERS"
+    #: The values differ in floats only.
+    FLOAT_DIFFERS = "FLOAT_DIFFERS", Trait.JUDGED, "gives other floats"
     #: Outcomes differ only for derived inputs that are unlike all observed ones, or by rounding (`--strict`).
     DIFFERS_OUTSIDE_OBSERVED = "DIFFERS_OUTSIDE_OBSERVED"
     #: The code that ran was not the candidate's.
-    WRONG_SOURCE = "WRONG_SOURCE"
+    WRONG_SOURCE = "WRONG_SOURCE", Trait.SHORTAGE | Trait.PROVENANCE
     #: The candidate touches a file that it may not touch.
     PATH_NOT_ALLOWED = "PATH_NOT_ALLOWED"
     #: The wall deadline was reached twice, the second time alone, with CPU time left: it waits.
-    TIMEOUT = "TIMEOUT"
-    #: So much slower that its check was stopped: it needed many times the baseline's CPU time.
-    TOO_SLOW = "TOO_SLOW"
+    TIMEOUT = "TIMEOUT", Trait.LIMIT | Trait.ENDS_PROCESS
     #: A limit of CPU time that the user has set was reached (`SIGXCPU`).
-    CPU_LIMIT = "CPU_LIMIT"
+    CPU_LIMIT = "CPU_LIMIT", Trait.LIMIT | Trait.ENDS_PROCESS
     #: The memory limit was reached.
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY", Trait.LIMIT | Trait.ENDS_PROCESS
     #: The limit of a file's size or of the slot's disk was reached, while the machine had room.
-    DISK_LIMIT = "DISK_LIMIT"
+    DISK_LIMIT = "DISK_LIMIT", Trait.LIMIT
     #: The interpreter died (a signal, or an exit without an end record).
-    CRASHED = "CRASHED"
+    CRASHED = "CRASHED", Trait.ENDS_PROCESS | Trait.SHORTAGE
     #: The test runner cannot be believed: a test that must fail did not, or records or status are forged.
-    RUNNER_TAMPERED = "RUNNER_TAMPERED"
+    RUNNER_TAMPERED = "RUNNER_TAMPERED", Trait.PROVENANCE
     #: Processes outlived the tests, which those of the baseline do not.
     LEAKED_PROCESS = "LEAKED_PROCESS"
     #: Files were changed that are none of its own: of the snapshot, of the mirror; or active ones were added.
@@ -113,9 +177,9 @@ class Code(StrEnum):
     #: Faster on the inputs of the tests, and not on others of the same shape: a memo, or a table of answers.
     GAIN_ONLY_ON_SEEN_INPUTS = "GAIN_ONLY_ON_SEEN_INPUTS"
     #: Correct; the race could not show whether it is faster.
-    TOO_NOISY = "TOO_NOISY"
+    TOO_NOISY = "TOO_NOISY", Trait.UNMEASURED
     #: Correct; the race's budget was spent before it could decide, and its reason says which would do.
-    BUDGET_TOO_SMALL = "BUDGET_TOO_SMALL"
+    BUDGET_TOO_SMALL = "BUDGET_TOO_SMALL", Trait.UNMEASURED
     #: Correct; no race was asked for (`check`).
     NOT_RACED = "NOT_RACED"
     #: Correct; the race was not held, because other races had the machine for too long.
@@ -129,13 +193,13 @@ class Code(StrEnum):
     #: The run was interrupted or its budget was spent.
     CANCELLED = "CANCELLED"
     #: The slot or our own process failed; tried again without success.
-    INFRA_SLOT = "INFRA_SLOT"
+    INFRA_SLOT = "INFRA_SLOT", Trait.INFRA | Trait.UNMEASURED | Trait.SHORTAGE
     #: No space on the device that holds the slots, which the candidate did not take.
-    INFRA_DISK = "INFRA_DISK"
+    INFRA_DISK = "INFRA_DISK", Trait.INFRA | Trait.UNMEASURED | Trait.CROWDED
     #: The machine has no memory left: the kernel killed the process for it, or refused it some.
-    INFRA_MEMORY = "INFRA_MEMORY"
+    INFRA_MEMORY = "INFRA_MEMORY", Trait.INFRA | Trait.UNMEASURED | Trait.CROWDED
     #: The process was killed by a signal that neither we nor a limit sent.
-    INFRA_KILLED = "INFRA_KILLED"
+    INFRA_KILLED = "INFRA_KILLED", Trait.INFRA | Trait.UNMEASURED | Trait.CROWDED
 
 
 class ExitKind(StrEnum):

@@ -165,10 +165,6 @@ def _code(
     return call_code(expected, got)
 
 
-#: How results differ that the user's judge is asked about.
-JUDGED = frozenset({Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.FLOAT_DIFFERS})
-
-
 def _answers(got: RunnerReport) -> dict[int, CallOutcome | CallDigests]:
     answers: dict[int, CallOutcome | CallDigests] = {answer.call: answer for answer in got.answers}
     return answers | {call.index: call for call in got.calls}

@@ -120,16 +120,6 @@ def outcome_text(call: CallOutcome | CallDigests) -> str:
     return f"raises {call.type}: {call.text}" if call.kind == "raise" else call.text
 
 
-_WHAT = {
-    Code.VALUE_DIFFERS: "gives another value",
-    Code.TYPE_DIFFERS: "gives an equal value of another type",
-    Code.INPUT_MUTATED: "leaves its arguments (or their identity with the result) in another state",
-    Code.STATE_DIFFERS: "leaves something else behind",
-    Code.FLOAT_DIFFERS: "gives other floats",
-    Code.TOO_SLOW: "gives nothing within a second of CPU time",
-}
-
-
 def sentence(one: CallDifference, difference: FirstDifference, count: int) -> str:
     """Say how the outcome of a call differs; `count`: of so many."""
     where = f" in call {difference.call}"
@@ -148,7 +138,7 @@ def _what(one: CallDifference) -> str:
         return f"gives a result that {one.measured.judge} does not accept"
     if one.code is Code.STATE_DIFFERS:
         return f"gives {_left(one.trace)},"
-    return _WHAT[one.code]
+    return one.code.call_words
 
 
 def _figures(one: CallDifference) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from codeflash_parallel.check.comparison.call_comparison import (
-    JUDGED,
     BaselineReplays,
     CallDifference,
     CallMeasurement,
@@ -28,22 +27,7 @@ from codeflash_parallel.check.comparison.scratch_arguments import Spaces, is_scr
 from codeflash_parallel.check.session.runner_outcomes import CallOutcome
 from codeflash_parallel.check.session.runner_report import RunnerReport
 from codeflash_parallel.result.check_evidence import FirstDifference, ValueCounts
-from codeflash_parallel.result.outcome_codes import Code, Level
-
-#: How grave a differing call is, the gravest first; the code of a candidate is its gravest.
-_GRAVEST_FIRST = (
-    *(
-        Code.VALUE_DIFFERS,
-        Code.NOT_ACCEPTED,
-        Code.TOO_SLOW,
-        Code.TYPE_DIFFERS,
-        Code.INPUT_MUTATED,
-        Code.STATE_DIFFERS,
-        Code.FLOAT_DIFFERS,
-    ),
-)
-#: Codes of calls that may differ in nothing but floats: the arguments afterwards may hold some, too.
-_MAYBE_FLOATS = frozenset({Code.FLOAT_DIFFERS, Code.INPUT_MUTATED})
+from codeflash_parallel.result.outcome_codes import Code, Level, Trait
 
 #: Relative differences up to here come from the order of additions; on a derived input they reject nobody.
 ROUNDING = 1e-12
@@ -169,7 +153,7 @@ def together(first: ValueComparison, second: ValueComparison) -> ValueComparison
 
 
 def _gravest_first(one: CallDifference) -> tuple[int, int]:
-    return _GRAVEST_FIRST.index(one.code), one.index
+    return list(Code).index(one.code), one.index
 
 
 def _is_beyond(one: CallDifference, known: BaselineReplays, rules: ComparisonRules) -> bool:
@@ -255,7 +239,8 @@ def to_measure(known: BaselineReplays, got: RunnerReport, rules: ComparisonRules
     """Return the calls that are to be measured: those that may differ in floats only, or are judged."""
     found = differing(known, got, {})
     exact = rules.tolerance.is_exact
-    codes = frozenset({Code.FLOAT_DIFFERS}) if exact else _MAYBE_FLOATS
+    # The arguments afterwards may differ in nothing but floats, too.
+    codes = {Code.FLOAT_DIFFERS} if exact else {Code.FLOAT_DIFFERS, Code.INPUT_MUTATED}
     spaces: Spaces = frozenset() if rules.strict else scratch_spaces(known)
     scratch = [one.index for one in found if one.code is Code.INPUT_MUTATED and uses(one.expected, spaces)]
     judged = judged_calls(known, got) if rules.judge else ()
@@ -271,7 +256,7 @@ def to_measure(known: BaselineReplays, got: RunnerReport, rules: ComparisonRules
 
 def judged_calls(known: BaselineReplays, got: RunnerReport) -> tuple[int, ...]:
     """Return the calls that returned something else than the baseline's: the user's judge is asked."""
-    found = [one for one in differing(known, got, {}) if one.got and one.code in JUDGED]
+    found = [one for one in differing(known, got, {}) if one.got and Trait.JUDGED in one.code.traits]
     return tuple(one.index for one in found if one.got and one.got.kind == one.expected.kind == "return")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.outcome_codes import Code, Trait
 
 #: The kernel's words for ENOSPC, EDQUOT and EFBIG (a limit of a file's size), and the numbers in Python's.
 _DISK = re.compile(r"\[Errno (?:28|122|27)\]|No space left on device|Disk quota exceeded|File too large")
@@ -24,20 +24,6 @@ _MEMORY = re.compile(
 #: A disk with less than this, or than so many inodes, is full.
 ROOM_BYTES = 16 << 20
 ROOM_FILES = 64
-
-#: What a shortage can be behind: the candidate looks wrong, or the guest itself could not work.
-_BEHIND = frozenset(
-    {
-        Code.TESTS_FAILED,
-        Code.TESTS_MISSING,
-        Code.VALUE_DIFFERS,
-        Code.TYPE_DIFFERS,
-        Code.NOT_ACCEPTED,
-        Code.CRASHED,
-        Code.WRONG_SOURCE,
-        Code.INFRA_SLOT,
-    }
-)
 
 
 class ResourceShortage(StrEnum):
@@ -68,7 +54,7 @@ class Supply:
 
 def short_of(outcome: CheckOutcome) -> ResourceShortage | None:
     """Return what a check says it got no more of; `None` if it says nothing like that."""
-    if outcome.code not in _BEHIND:
+    if Trait.SHORTAGE not in outcome.code.traits:
         return None
     for words in _words(outcome):
         if _DISK.search(words):

@@ -32,7 +32,7 @@ from codeflash_parallel.race.ranking.ranking_result import RaceRanking
 from codeflash_parallel.race.statistics.power_analysis import rounds_needed, unit_sd
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.outcome_codes import CandidateStatus, Verdict
+from codeflash_parallel.result.outcome_codes import Verdict
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
 from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
 from codeflash_parallel.run.race_phase.race_terms import race_plan
@@ -211,9 +211,7 @@ def _found(raced: RaceOutcome, ranking: RaceRanking, plan: RacePlan) -> RaceChec
         budget_s=plan.budget_ns / 1e9,
         unit_sd=sd,
         verdict=ranking.verdict,
-        called_faster=tuple(
-            r.id for r in ranking.candidates if r.status in {CandidateStatus.WON, CandidateStatus.TIED}
-        ),
+        called_faster=tuple(r.id for r in ranking.candidates if r.status.is_best),
         needed=tuple(
             RaceDuration(
                 gain=gain, seconds=rounds_needed(sd, gain, plan, len(CANDIDATES)) * seconds / counted

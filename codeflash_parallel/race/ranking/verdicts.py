@@ -25,10 +25,7 @@ from codeflash_parallel.race.ranking.suspicious_gains import SCATTERS
 from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
 from codeflash_parallel.race.statistics.power_analysis import too_noisy, visible_gain
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
-from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
-
-#: Who the race could not decide about: it says nothing about how fast they are.
-_UNDECIDED = frozenset({Code.TOO_NOISY, Code.BUDGET_TOO_SMALL, Code.INFRA_SLOT, Code.INFRA_MEMORY})
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait, Verdict
 
 #: Said of an arm that others were ahead of when the field was cut.
 _CUT = " when the field was cut to save time"
@@ -70,7 +67,7 @@ class VerdictRules:
         status = CandidateStatus.LOST
         if code is Code.OK:
             status = CandidateStatus.WON if len(self._winners) == 1 else CandidateStatus.TIED
-        elif code in _UNDECIDED and entry.speedup is None:
+        elif Trait.UNMEASURED in code.traits and entry.speedup is None:
             status = CandidateStatus.UNDECIDED
         return RankedCandidate(
             id=arm, status=status, code=code, reason=reason, speedup=entry.speedup, groups=entry.groups
@@ -209,7 +206,8 @@ def verdict_of(ranked: Sequence[RankedCandidate], winners: Sequence[ArmCompariso
         return Verdict.SUSPECT
     if Code.BUDGET_TOO_SMALL in codes:
         return Verdict.BUDGET_TOO_SMALL
-    return Verdict.TOO_NOISY if codes & _UNDECIDED else Verdict.NOTHING_FASTER
+    unmeasured = any(Trait.UNMEASURED in code.traits for code in codes)
+    return Verdict.TOO_NOISY if unmeasured else Verdict.NOTHING_FASTER
 
 
 def summary(
@@ -239,7 +237,9 @@ def summary(
         return f"Tie of {names}; {order[0].id} is named because {why}: it {_claim(order[0], plan, merits)}."
     if doubted := first(Code.SUSPECT):
         return f"{doubted.id} looks faster, but is {doubted.reason}."
-    if unsure := first(Code.BUDGET_TOO_SMALL) or first(*_UNDECIDED):
+    if unsure := first(Code.BUDGET_TOO_SMALL) or first(
+        *(code for code in Code if Trait.UNMEASURED in code.traits)
+    ):
         return f"The race could not decide: {unsure.id}: {unsure.reason}."
     if vetoed := first(Code.REGRESSES_TEST):
         return f"No candidate is faster without slowing tests too much: {vetoed.id}: {vetoed.reason}."

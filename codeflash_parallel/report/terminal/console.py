@@ -56,7 +56,6 @@ _WIDE = 110
 _OTHER_COLUMNS = 64
 
 #: Those who need no reason.
-_BEST = frozenset({CandidateStatus.WON, CandidateStatus.TIED})
 
 #: Lines of a diff that are shown unless everything is asked for.
 _DIFF_LINES = 60
@@ -134,8 +133,8 @@ def _parts(result: RunResult, console: Console, detail: Detail) -> Iterator[Rend
         yield _candidates(result, width)
     if drawn := bars(result, width, ascii_only=console.options.ascii_only):
         yield drawn
-    best = [c for c in ranked(result) if c.status in _BEST]
-    others = [c for c in ranked(result) if c.status not in _BEST and c.code != Code.NOT_RACED]
+    best = [c for c in ranked(result) if c.status.is_best]
+    others = [c for c in ranked(result) if not c.status.is_best and c.code != Code.NOT_RACED]
     told = [c for c in ranked(result) if c in others or (c.lineage and width < _WIDE)]
     if told and detail != Detail.VERBOSE:
         yield _reasons(told, width)
@@ -177,13 +176,13 @@ def _is_narrow(result: RunResult, width: int) -> bool:
 
 def _cells(candidate: CandidateResult, *, terse: bool) -> list[Text]:
     style = STYLES[candidate.status]
-    verdict = candidate.code.value if terse and candidate.status not in _BEST else verdict_cell(candidate)
+    verdict = candidate.code.value if terse and not candidate.status.is_best else verdict_cell(candidate)
     return [
-        Text(one_line(candidate.id), style="bold" if candidate.status in _BEST else ""),
+        Text(one_line(candidate.id), style="bold" if candidate.status.is_best else ""),
         Text(verdict, style=style),
         Text(tests_cell(candidate)),
         Text(values_cell(candidate)),
-        Text(speedup_cell(candidate.speedup), style=style if candidate.status in _BEST else ""),
+        Text(speedup_cell(candidate.speedup), style=style if candidate.status.is_best else ""),
         Text(one_line(origin_cell(candidate)), style="dim"),
     ]
 

@@ -26,7 +26,7 @@ from codeflash_parallel.check.resources.shortage_attribution import (
 )
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.outcome_codes import Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.leftover_rules import with_trace
 from codeflash_parallel.run.setup.check_concurrency import RECENT, CheckCapacity, at_once, cores_of_a_check
@@ -38,12 +38,6 @@ from codeflash_parallel.workspace.slot_pool import Slot
 
 #: How often a candidate is tried when the machinery, not the candidate, fails.
 MAX_ATTEMPTS = 3
-
-#: Codes of the machinery: they say nothing about the candidate.
-INFRA = frozenset({Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED})
-
-#: Those that fewer checks at once may mend: what there was too little of, and who was killed for it.
-_CROWDED = INFRA - {Code.INFRA_SLOT}
 
 
 class Examination(Protocol):
@@ -134,12 +128,13 @@ class CandidateExaminer:
     def _goes_on(self, case: _Case, outcome: CheckOutcome) -> bool:
         """Say whether an attempt does not count: the next one may be better."""
         crowded = not case.alone and self._crowded(outcome)
-        return case.left > 0 and (outcome.code in INFRA or crowded)
+        return case.left > 0 and (Trait.INFRA in outcome.code.traits or crowded)
 
     def _crowded(self, outcome: CheckOutcome) -> bool:
         """Say whether those beside a candidate may have made it fail: by time, memory, disk, ports, files."""
         beside = outcome.code is Code.ESCAPED and self._context.pool.size > 1
-        return beside or outcome.starved or outcome.code in _CROWDED or bool(self._contested(outcome))
+        short = Trait.CROWDED in outcome.code.traits
+        return beside or outcome.starved or short or bool(self._contested(outcome))
 
     def _contested(self, outcome: CheckOutcome) -> str:
         return contested(outcome.failures) if self._context.pool.size > 1 else ""

@@ -23,8 +23,7 @@ from codeflash_parallel.result.candidate.candidate_model import (
     Unappliable,
 )
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
-from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
-from codeflash_parallel.run.check_phase.candidate_examiner import INFRA
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.run.check_phase.journaled_examiner import JournaledExaminer
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
 from codeflash_parallel.run.check_phase.screening_check import EvidenceWanted, ScreeningCheck
@@ -264,7 +263,7 @@ class CheckCoordinator:
         if outcome.code is Code.OK:
             self._admission.screened(entry)
             self._ledger.move(entry, Step.PASS)
-        elif outcome.code in INFRA:
+        elif Trait.INFRA in outcome.code.traits:
             self._ledger.finish(entry, CandidateStatus.INFRA, outcome.code, outcome.reason)
         else:
             self._ledger.finish(entry, CandidateStatus.REJECTED, outcome.code, outcome.reason)

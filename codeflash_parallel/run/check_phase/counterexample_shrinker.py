@@ -29,7 +29,7 @@ from codeflash_parallel.check.session.runner_session import hashed, run_guest
 from codeflash_parallel.process.environment import HASH_SEEDS
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.check_evidence import FirstDifference
-from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.outcome_codes import Code, Trait
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 from codeflash_parallel.run.state.run_context import RunContext
 from codeflash_parallel.workspace.slot_pool import Slot
@@ -44,8 +44,6 @@ TRYING_NS = 300_000_000
 _TRYING, _LAST_S = ProcessLimits(wall_s=10.0, cpu_s=2.0), 1.5
 #: Smaller inputs are numbered from here on; derived ones never get that far.
 _FIRST = 2_000_000
-#: Differences that an input shows; what floats differ by is measured elsewhere.
-_SHOWN = frozenset({Code.VALUE_DIFFERS, Code.TYPE_DIFFERS, Code.INPUT_MUTATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,11 @@ class CounterexampleShrinker:
             slot: where.
         """
         difference, known = outcome.difference, self._baseline.known.all
-        if outcome.code not in _SHOWN or difference is None or len(difference.inputs) <= SHORT:
+        if (
+            Trait.SHRINKABLE not in outcome.code.traits
+            or difference is None
+            or len(difference.inputs) <= SHORT
+        ):
             return outcome
         if difference.call not in known or known[difference.call].args != difference.inputs:
             return outcome  # not one of the targets' calls

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.run.check_phase.candidate_examiner import INFRA, CandidateExaminer, Examination
+from codeflash_parallel.result.outcome_codes import Trait
+from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer, Examination
 from codeflash_parallel.run.state.ledger import CandidateEntry, CandidateTimes
 from codeflash_parallel.run.store.journal import Journal
 from codeflash_parallel.run.store.journal_events import Checked, Look, Spending, key_of
@@ -55,7 +56,7 @@ class JournaledExaminer:
             again=again,
         )
         # What the machinery broke is no finding: whoever goes on with the run tries once more.
-        if outcome.code not in INFRA:
+        if Trait.INFRA not in outcome.code.traits:
             self._journal.note(_checked(entry, look, outcome, time))
         return outcome
 

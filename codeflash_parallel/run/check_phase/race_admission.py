@@ -30,9 +30,9 @@ from codeflash_parallel.result.candidate.candidate_model import (
 )
 from codeflash_parallel.result.candidate.lifecycle import Step
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.check_phase.candidate_examiner import INFRA, Examination
+from codeflash_parallel.run.check_phase.candidate_examiner import Examination
 from codeflash_parallel.run.check_phase.journaled_examiner import JournaledExaminer
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.store.journal_events import Look
@@ -43,9 +43,6 @@ _NAMED = 5
 
 #: The hash seed under which the baseline has run all tests; screening has the other one.
 _SEED = HASH_SEEDS[0]
-
-#: Faults of where code came from and of the test runner: a candidate's, unless the unchanged code has them.
-_PROVENANCE = frozenset({Code.WRONG_SOURCE, Code.RUNNER_TAMPERED})
 
 _Check = Callable[[CheckPlan, Slot, Candidate], Awaitable[CheckOutcome]]
 
@@ -121,7 +118,7 @@ class RaceAdmission:
         if outcome.code is Code.OK:
             entry.outcome = outcome if look is Look.FRESH else entry.outcome
             self._ledger.move(entry, Step.PASS)
-        elif outcome.code in INFRA:
+        elif Trait.INFRA in outcome.code.traits:
             self._ledger.finish(entry, CandidateStatus.INFRA, outcome.code, outcome.reason)
         else:
             entry.outcome = outcome
@@ -158,7 +155,7 @@ class RaceAdmission:
         if outcome.code is Code.OK:
             self._confirmed.add(entry.id)
             return None
-        if outcome.code in INFRA:
+        if Trait.INFRA in outcome.code.traits:
             return Disqualification(status=CandidateStatus.INFRA, code=outcome.code, reason=outcome.reason)
         entry.outcome = outcome
         if {*outcome.tests.failed_ids, *outcome.tests.missing_ids} & set(self._plan.rest):
@@ -183,7 +180,7 @@ class RaceAdmission:
         plan = self._plan
         outcome = await check(plan, slot, entry.staged)
         blamed = {*outcome.tests.failed_ids, *outcome.tests.missing_ids} & set(plan.rest)
-        if blamed or outcome.code in _PROVENANCE:
+        if blamed or Trait.PROVENANCE in outcome.code.traits:
             await self._look_again(slot, entry.staged)
         return outcome if self._plan is plan else await check(self._plan, slot, entry.staged)
 
@@ -205,7 +202,7 @@ class RaceAdmission:
         return Candidate(id=CandidateId("baseline"), origin=CandidateOrigin.PATCH, edits=edits)
 
     def _leave_out(self, seen: CheckOutcome) -> None:
-        if seen.code in _PROVENANCE:
+        if Trait.PROVENANCE in seen.code.traits:
             why = f"The unchanged code fails the check of a new process as well: {seen.reason}"
             raise EnvironmentFault(seen.code.value, why)
         baseline = self._plan.baseline

@@ -19,7 +19,7 @@ from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.check.session.xdist_workers import LONG_SUITE_S, xdist_workers
 from codeflash_parallel.check.warm_start_trial import trial
 from codeflash_parallel.result.candidate.lifecycle import Stage
-from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.outcome_codes import Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.counterexample_shrinker import CounterexampleShrinker
 from codeflash_parallel.run.check_phase.watched_functions import WatchedFunctions
@@ -32,8 +32,6 @@ MOST_KILLERS = 10
 #: A suite that is over this soon needs no order: trying out a new killer costs a run, a fork or a process.
 _SHORT_SUITE_S = 0.05
 _SHORT_FRESH_SUITE_S = 1.0
-#: Rejections for which more tests can be shown than the one that decided.
-_OF_TESTS = frozenset({Code.TESTS_FAILED, Code.TESTS_MISSING})
 
 
 class EvidenceWanted(Protocol):
@@ -89,7 +87,7 @@ class ScreeningCheck:
         outcome = await self._shrinking.smaller(outcome, entry.staged, slot)
         if outcome.tests.failed_ids:
             self._kills.add(outcome.tests.failed_ids[0])
-        if outcome.code in _OF_TESTS and self._wanted.wants_evidence(entry, outcome):
+        if Trait.BY_TESTS in outcome.code.traits and self._wanted.wants_evidence(entry, outcome):
             more = await evidence(plan, slot.workspace, entry.staged, servers)
             outcome = _with_evidence(outcome, more)
         return outcome

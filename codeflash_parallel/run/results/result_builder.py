@@ -19,11 +19,6 @@ from codeflash_parallel.run.state.ledger import Ledger, copied_from_originals, s
 from codeflash_parallel.run.state.run_context import RunContext
 from codeflash_parallel.warm.server_fleet import Fleet
 
-#: Of candidates that are equivalent to the baseline.
-_EQUAL = frozenset(
-    {CandidateStatus.WON, CandidateStatus.TIED, CandidateStatus.LOST, CandidateStatus.UNDECIDED}
-)
-
 
 def of_nobody(account: RunFindings) -> RunResult:
     """Return the result of a run without candidates."""
@@ -48,7 +43,7 @@ def judged(account: RunFindings) -> RunResult:
 def _accepted(account: RunFindings) -> str:
     """Say of whose results the user's judge has accepted some; of the leaders, where there are any."""
     judge, leaders = account.setup.settings.accept, account.finding.leaders
-    equal = [entry.result for entry in account.ledger if entry.result and entry.result.status in _EQUAL]
+    equal = [entry.result for entry in account.ledger if entry.result and entry.result.status.is_equivalent]
     named = [r for r in equal if r.values.accepted and (r.id in leaders or not leaders)]
     if not named:
         return ""
