@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, InternalError
-from codeflash_parallel.result.outcome_codes import Code
+from codeflash_parallel.result.outcome_codes import Code, Trait
 
 
 class FaultOwner(StrEnum):
@@ -31,9 +31,7 @@ _PASSING: Final = frozenset(
 )
 
 #: Codes of a candidate's result that say something about the machine, and nothing about the candidate.
-_OF_THE_MACHINE: Final = frozenset(
-    {Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED, Code.RACE_NOT_HELD}
-)
+_OF_THE_MACHINE: Final = frozenset(code for code in Code if Trait.INFRA in code.traits) | {Code.RACE_NOT_HELD}
 
 
 def blame(error: CodeflashParallelError) -> FaultOwner:
