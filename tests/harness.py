@@ -224,7 +224,7 @@ def reasons_in(text: str) -> str:
 
 def assert_sound(data: dict[str, Any]) -> None:
     """Hold a document against the schema that ships, and against the rules between fields."""
-    from codeflash_parallel.report.json_document import check_invariants
+    from codeflash_parallel.result.result_document import check_invariants
 
     _validator().validate(data)
     assert check_invariants(data) == []

@@ -83,7 +83,7 @@ class Output:
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
-        from codeflash_parallel.report.json_text import dumps
+        from codeflash_parallel.report.json_document import dumps
 
         if self._written:
             return
@@ -101,7 +101,7 @@ class Output:
         Raises:
             EnvironmentFault: `OUTPUT_UNWRITABLE`.
         """
-        from codeflash_parallel.report.json_text import dumps, line
+        from codeflash_parallel.report.json_document import dumps, line
 
         self.write((line(data) if self.form == Format.JSONL else dumps(data)) + "\n")
         self._written = True

@@ -10,14 +10,8 @@ from typing import Any
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from codeflash_parallel.report.phrases import (
-    race_lines,
-    speedup_cell,
-    tests_cell,
-    values_cell,
-    verdict_cell,
-    verdict_sentence,
-)
+from codeflash_parallel.report.columns import COLUMNS, NOTHING, verdict_cell
+from codeflash_parallel.report.phrases import race_lines, verdict_sentence
 from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.result.outcome_codes import CandidateStatus
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
@@ -27,6 +21,9 @@ _FAILED = frozenset({CandidateStatus.REJECTED, CandidateStatus.UNAPPLIABLE})
 
 #: Statuses that say nothing about the candidate's code.
 _SKIPPED = frozenset({CandidateStatus.DUPLICATE, CandidateStatus.CANCELLED})
+
+#: Columns that say what the suite's name and the properties `status` and `code` say.
+_ELSEWHERE = frozenset({"candidate", "verdict"})
 
 
 def junit_xml(result: RunResult) -> str:
@@ -54,10 +51,8 @@ def _suite(candidate: CandidateResult) -> Any:
 def _properties(candidate: CandidateResult) -> Iterator[tuple[str, str]]:
     yield "status", candidate.status.value
     yield "code", candidate.code.value
-    yield "tests", tests_cell(candidate)
-    yield "calls", values_cell(candidate)
-    if candidate.speedup is not None:
-        yield "speedup", speedup_cell(candidate.speedup)
+    cells = ((column.name, one_line(column.cell(candidate))) for column in COLUMNS)
+    yield from ((name, cell) for name, cell in cells if name not in _ELSEWHERE and cell != NOTHING)
     yield from ((name, one_line(words)) for name, words in race_lines(candidate))
     if candidate.served:
         yield "served", one_line(candidate.served)

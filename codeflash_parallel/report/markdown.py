@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from codeflash_parallel.report.phrases import (
-    race_sentence,
-    ranked,
-    speedup_cell,
-    tests_cell,
-    values_cell,
-    verdict_cell,
-    verdict_sentence,
-)
+from codeflash_parallel.report.columns import COLUMNS, ranked
+from codeflash_parallel.report.phrases import race_sentence, verdict_sentence
 from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows, served_rows
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
@@ -40,7 +33,7 @@ def markdown(result: RunResult) -> str:
 def timings_markdown(result: RunResult) -> str:
     """Return where the time went: the table of steps, who served the checks, slots; empty: nothing ran."""
     rows = run_rows(result)
-    parts = [_steps(rows)] if rows else []
+    parts = [_rows(rows[0], rows[1:], (n > 1 for n in range(len(rows[0]))))] if rows else []
     lines = [
         f"- served {_text(f'{point} ({count})')}{': ' if why else ''}{_text(why)}"
         for point, count, why in served_rows(result.candidates)
@@ -49,20 +42,17 @@ def timings_markdown(result: RunResult) -> str:
     return "".join(f"{part}\n\n" for part in [*parts, "\n".join(lines)] if part)[:-1]
 
 
-def _steps(rows: Sequence[Sequence[str]]) -> str:
-    header, *rows = rows
-    lines = [header, ["---", "---", *["---:"] * (len(header) - 2)]]
+def _table(result: RunResult) -> str:
+    columns = [column for column in COLUMNS if not column.from_width]
+    rows = [[column.cell(candidate) for column in columns] for candidate in ranked(result)]
+    return _rows([column.name for column in columns], rows, [column.is_figure for column in columns])
+
+
+def _rows(header: Sequence[str], rows: Iterable[Sequence[str]], figures: Iterable[bool]) -> str:
+    """Return a table; figures are aligned to the right."""
+    lines = [header, ["---:" if is_figure else "---" for is_figure in figures]]
     lines += [list(map(_text, row)) for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _table(result: RunResult) -> str:
-    rows = ["| candidate | verdict | tests | calls | speedup |", "|---|---|---:|---:|---|"]
-    for candidate in ranked(result):
-        cells = (candidate.id, verdict_cell(candidate), tests_cell(candidate), values_cell(candidate))
-        shown = [*map(_text, cells), _text(speedup_cell(candidate.speedup))]
-        rows.append(f"| {' | '.join(shown)} |")
-    return "\n".join(rows)
 
 
 def _reasons(result: RunResult) -> str:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codeflash_parallel.report.columns import digits_of, speedup_cell
 from codeflash_parallel.report.safe_text import one_line
 from codeflash_parallel.result.check_evidence import ValueCounts
 from codeflash_parallel.result.line_profile import LineProfile
-from codeflash_parallel.result.outcome_codes import CandidateStatus, Level
+from codeflash_parallel.result.outcome_codes import Level
 from codeflash_parallel.result.result_model import CandidateResult, Flag, RaceFigures, RunResult, Speedup
 
 #: Tests of a group that are named.
 _NAMED = 10
-
-#: The best first; the order of tables.
-RANK = {status: place for place, status in enumerate(CandidateStatus)}
-
-
-def ranked(result: RunResult) -> list[CandidateResult]:
-    """Return the candidates in the order of a table: the best first, then as they came."""
-    return sorted(
-        result.candidates, key=lambda c: (RANK[c.status], -(c.speedup.estimate if c.speedup else 0))
-    )
 
 
 def verdict_sentence(result: RunResult) -> str:
@@ -29,19 +20,6 @@ def verdict_sentence(result: RunResult) -> str:
     if result.error is not None:
         return one_line(result.error.message)
     return one_line(result.summary) or "There is no verdict."
-
-
-def tests_cell(candidate: CandidateResult) -> str:
-    """Return how many of the expected tests pass."""
-    tests = candidate.tests
-    return f"{tests.passed}/{tests.expected}" if tests.expected else "-"
-
-
-def values_cell(candidate: CandidateResult) -> str:
-    """Return how many of the compared calls are equal: captured ones, and those with derived inputs."""
-    values = candidate.values
-    compared = values.compared + values.derived
-    return f"{compared - values.differing - values.derived_differing}/{compared}" if compared else "-"
 
 
 def compared_words(values: ValueCounts) -> str:
@@ -75,16 +53,6 @@ def uncompared_words(values: ValueCounts) -> str:
 
 def _calls(count: int) -> str:
     return f"{count} call{'' if count == 1 else 's'}"
-
-
-def speedup_cell(speedup: Speedup | None) -> str:
-    """Return a speedup with its interval; figures of the race itself are for orientation and marked so."""
-    if speedup is None:
-        return "-"
-    sign = "~" if speedup.stage == "race" else ""
-    digits = _digits(speedup.estimate)
-    low, high = (f"{bound:.{digits}f}" for bound in (speedup.low, speedup.high))
-    return f"{sign}{speedup.estimate:.{digits}f}x ({low}-{high})"
 
 
 def race_lines(candidate: CandidateResult) -> list[tuple[str, str]]:
@@ -123,7 +91,7 @@ def _clocks(race: RaceFigures, decided: Speedup | None) -> str:
 
 def _inputs(race: RaceFigures) -> str:
     named = (("the tests' calls", race.seen), ("unseen", race.unseen))
-    return ", ".join(f"{name} {gain:.{_digits(gain)}f}x" for name, gain in named if gain is not None)
+    return ", ".join(f"{name} {gain:.{digits_of(gain)}f}x" for name, gain in named if gain is not None)
 
 
 def _memory(race: RaceFigures) -> str:
@@ -164,13 +132,6 @@ def _members(share: float, tests: Sequence[str]) -> str:
     return f"{100 * share:.0f} % of the time: {', '.join(map(one_line, tests[:_NAMED]))}{more}"
 
 
-def verdict_cell(candidate: CandidateResult) -> str:
-    """Return the status, and the code where it adds something."""
-    if candidate.status.is_best:
-        return candidate.status.value
-    return f"{candidate.status.value} {candidate.code.value}"
-
-
 def flags_words(flags: Sequence[Flag], limit: int = 0) -> str:
     """Return what a candidate's code adds, each with its place, on one line; at most `limit` (0: all)."""
     shown = flags[:limit] if limit else flags
@@ -180,15 +141,6 @@ def flags_words(flags: Sequence[Flag], limit: int = 0) -> str:
 
 def _place(flag: Flag) -> str:
     return f"{flag.path}:{flag.line}" if flag.line else flag.path
-
-
-def origin_cell(candidate: CandidateResult) -> str:
-    """Return where a candidate came from: its ancestors, the nearest first, or what it repeats."""
-    if candidate.duplicate_of:
-        return f"same as {candidate.duplicate_of}"
-    if not candidate.lineage:
-        return candidate.origin.value
-    return f"{candidate.origin.value} of {' < '.join(reversed(candidate.lineage))}"
 
 
 def duration(nanoseconds: float) -> str:
@@ -203,8 +155,3 @@ def duration(nanoseconds: float) -> str:
 def total_ns(profile: LineProfile) -> int:
     """Return the time of all lines of a profile."""
     return sum(line.time_ns for line in profile.lines)
-
-
-def _digits(estimate: float) -> int:
-    """Return decimals that show three significant digits of a speedup."""
-    return 2 if estimate < 10 else 1 if estimate < 100 else 0  # noqa: PLR2004 - powers of ten

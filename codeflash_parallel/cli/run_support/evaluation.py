@@ -160,7 +160,7 @@ def report_all(result: RunResult, args: argparse.Namespace, output: Output) -> N
 def report(result: RunResult, output: Output, *, quiet: bool, verbose: bool, timings: bool) -> None:
     """Write a result in the form that was asked for."""
     if output.form != Format.TEXT:
-        from codeflash_parallel.report.json_document import document
+        from codeflash_parallel.result.result_document import document
 
         output.write_document(document(result))
         return

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import cache
 from typing import Any, NamedTuple
 
 from codeflash_parallel.queue.jobs import Job, QueuePlace
+from codeflash_parallel.report.json_document import schema
 from codeflash_parallel.report.queue.phrases import outcome_of, result_of
 from codeflash_parallel.result.candidate.content_json import encodable
 from codeflash_parallel.result.errors import CodeflashParallelError
@@ -120,11 +119,6 @@ def _plain(values: Any) -> Any:
             return values
 
 
-@cache
 def queue_schema() -> Document:
     """Return the JSON Schema (2020-12) of the document."""
-    from importlib.resources import files
-
-    text = files("codeflash_parallel.report").joinpath("queue.schema.json").read_text(encoding="utf-8")
-    loaded: Document = json.loads(text)
-    return loaded
+    return schema("queue.schema.json")

@@ -7,13 +7,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.report.phrases import (
-    compared_words,
-    flags_words,
-    race_lines,
-    speedup_cell,
-    verdict_cell,
-)
+from codeflash_parallel.report.columns import speedup_cell, verdict_cell
+from codeflash_parallel.report.phrases import compared_words, flags_words, race_lines
 from codeflash_parallel.report.safe_text import one_line, printable
 from codeflash_parallel.result.check_evidence import FailedTest, FirstDifference
 from codeflash_parallel.result.result_model import CandidateResult

@@ -1,4 +1,4 @@
-"""The end report for people: table, why each loser lost, the winner's diff and profile, the verdict.
+"""The end report for people: the verdict, the table, why each loser lost, then the winner's diff and profile.
 
 Nothing that others wrote is printed as it is: every string passes `printable` and becomes a `Text`, which
 rich draws without looking for markup.
@@ -15,18 +15,13 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from codeflash_parallel.report.columns import COLUMNS, STYLES, WIDE, Column, origin_cell, ranked
 from codeflash_parallel.report.phrases import (
     dropped_words,
     flags_words,
     group_lines,
-    origin_cell,
     race_sentence,
-    ranked,
-    speedup_cell,
-    tests_cell,
     uncompared_words,
-    values_cell,
-    verdict_cell,
     verdict_sentence,
 )
 from codeflash_parallel.report.safe_text import one_line, printable
@@ -49,13 +44,8 @@ class Detail(StrEnum):
     VERBOSE = "verbose"
 
 
-#: Columns from which on lineage has a column of its own.
-_WIDE = 110
-
-#: What all columns but the candidate's and the lineage's need at most.
-_OTHER_COLUMNS = 64
-
-#: Those who need no reason.
+#: Characters of a candidate's id that are shown before it is broken.
+_NAME = 12
 
 #: Lines of a diff that are shown unless everything is asked for.
 _DIFF_LINES = 60
@@ -63,18 +53,6 @@ _DIFF_LINES = 60
 #: Candidates whose flags are shown, and flags of one; the document has all of them.
 _FLAGGED = 3
 _FLAGS = 3
-
-STYLES = {
-    CandidateStatus.WON: "bold green",
-    CandidateStatus.TIED: "green",
-    CandidateStatus.LOST: "yellow",
-    CandidateStatus.UNDECIDED: "cyan",
-    CandidateStatus.REJECTED: "red",
-    CandidateStatus.UNAPPLIABLE: "magenta",
-    CandidateStatus.DUPLICATE: "dim",
-    CandidateStatus.CANCELLED: "dim",
-    CandidateStatus.INFRA: "bold magenta",
-}
 
 
 class SafeConsole(Console):
@@ -103,88 +81,85 @@ def make_console(stream: TextIO) -> Console:
 def print_report(
     result: RunResult, console: Console, detail: Detail, *, appendix: Iterable[RenderableType] = ()
 ) -> None:
-    """Print a run's report.
+    """Print a run's report, the verdict first.
 
     Args:
         result: the run.
         console: where to.
         detail: how much is said.
-        appendix: what was asked for beside that; printed before the verdict, which stays last.
+        appendix: what was asked for beside that; printed after the rest.
     """
-    parts = () if detail == Detail.QUIET else _parts(result, console, detail)
-    for part in (*parts, *appendix):
-        # Commands are for copying: the terminal may break them, we must not.
-        console.print(part, soft_wrap=isinstance(part, Text))
-        console.print()
     console.print(_verdict(result))
     if detail == Detail.QUIET:
         return
-    if raced := race_sentence(result):
-        console.print(Text(raced, style="dim"))
-    if spent := footer(result):
-        console.print(Text(f"{spent}; isolation {isolation_words(result)}", style="dim"))
-    if result.winner is not None and result.run_id:
-        console.print(Text(f"Take it: codeflash-parallel apply {one_line(result.run_id)}", style="dim"))
+    for part in (*_parts(result, console, detail), *appendix, *_closing(result)):
+        console.print()
+        # Commands are for copying: the terminal may break them, we must not.
+        console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def _parts(result: RunResult, console: Console, detail: Detail) -> Iterator[RenderableType]:
-    width = console.width
+    width, verbose = console.width, detail == Detail.VERBOSE
     if result.candidates:
         yield _candidates(result, width)
     if drawn := bars(result, width, ascii_only=console.options.ascii_only):
         yield drawn
     best = [c for c in ranked(result) if c.status.is_best]
     others = [c for c in ranked(result) if not c.status.is_best and c.code != Code.NOT_RACED]
-    told = [c for c in ranked(result) if c in others or (c.lineage and width < _WIDE)]
-    if told and detail != Detail.VERBOSE:
+    told = [c for c in ranked(result) if c in others or (c.lineage and width < WIDE)]
+    if told and not verbose:
         yield _reasons(told, width)
-    for candidate in [*best, *others] if detail == Detail.VERBOSE else ():
+    if remarks := list(_remarks(result)):
+        yield Group(*remarks)
+    if verbose:
+        yield from _everything([*best, *others], result)
+    yield from _winner(result, width, detail)
+
+
+def _everything(candidates: Iterable[CandidateResult], result: RunResult) -> Iterator[RenderableType]:
+    """Yield what only `--verbose` tells: each candidate in full, the groups of tests, who served."""
+    for candidate in candidates:
         yield details(candidate)
         if commands := how_to_see(candidate):
             yield commands
-    if detail == Detail.VERBOSE and (groups := group_lines(result)):
+    if groups := group_lines(result):
         yield Group(*(Text.assemble((f"{name}: ", "dim"), words) for name, words in groups))
-    if detail == Detail.VERBOSE and (served := served_by_candidate(ranked(result))):
+    if served := served_by_candidate(ranked(result)):
         yield served
-    yield from _winner(result, width, detail)
-    if remarks := list(_remarks(result)):
-        yield Group(*remarks)
+
+
+def _closing(result: RunResult) -> Iterator[RenderableType]:
+    """Yield the last lines: what the race was, where the time went, what can be done next."""
+    lines = [race_sentence(result)]
+    if spent := footer(result):
+        lines.append(f"{spent}; isolation {isolation_words(result)}")
+    if result.winner is not None and result.run_id:
+        lines.append(f"Apply with: codeflash-parallel apply {one_line(result.run_id)}")
+    if told := list(filter(None, lines)):
+        yield Group(*(Text(line, style="dim") for line in told))
 
 
 def _candidates(result: RunResult, width: int) -> Table:
+    columns = [column for column in COLUMNS if width >= column.from_width]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
-    table.add_column("candidate", overflow="fold", min_width=12)
-    table.add_column("verdict", overflow="fold")
-    table.add_column("tests", justify="right", no_wrap=True)
-    table.add_column("calls", justify="right", no_wrap=True)
-    table.add_column("speedup", no_wrap=True)
-    if width >= _WIDE:
-        table.add_column("from", overflow="fold")
+    for place, column in enumerate(columns):
+        table.add_column(
+            column.name,
+            justify="right" if column.is_figure else "left",
+            overflow="fold",
+            no_wrap=not column.folds,
+            min_width=None if place else _NAME,
+        )
     for candidate in ranked(result):
-        table.add_row(*_cells(candidate, terse=_is_narrow(result, width))[: len(table.columns)])
+        table.add_row(*(_cell(column, candidate) for column in columns))
     if any(c.speedup is not None and c.speedup.stage == "race" for c in result.candidates):
         table.caption = Text("~ measured in the race, for orientation", style="dim")
         table.caption_justify = "left"
     return table
 
 
-def _is_narrow(result: RunResult, width: int) -> bool:
-    """Tell whether ids are so long that a row with everything in it would break."""
-    longest = max(len(one_line(candidate.id)) for candidate in result.candidates)
-    return longest + _OTHER_COLUMNS > width
-
-
-def _cells(candidate: CandidateResult, *, terse: bool) -> list[Text]:
-    style = STYLES[candidate.status]
-    verdict = candidate.code.value if terse and not candidate.status.is_best else verdict_cell(candidate)
-    return [
-        Text(one_line(candidate.id), style="bold" if candidate.status.is_best else ""),
-        Text(verdict, style=style),
-        Text(tests_cell(candidate)),
-        Text(values_cell(candidate)),
-        Text(speedup_cell(candidate.speedup), style=style if candidate.status.is_best else ""),
-        Text(one_line(origin_cell(candidate)), style="dim"),
-    ]
+def _cell(column: Column, candidate: CandidateResult) -> Text:
+    return Text(one_line(column.cell(candidate)), style=column.style(candidate))
 
 
 def _reasons(candidates: list[CandidateResult], width: int) -> Table:
@@ -194,7 +169,7 @@ def _reasons(candidates: list[CandidateResult], width: int) -> Table:
     grid.add_column(overflow="fold")
     for candidate in candidates:
         style = STYLES[candidate.status]
-        lineage = f", {one_line(origin_cell(candidate))}" if candidate.lineage and width < _WIDE else ""
+        lineage = f", {one_line(origin_cell(candidate))}" if candidate.lineage and width < WIDE else ""
         reason = " ".join(filter(None, (one_line(candidate.reason), dropped_words(candidate))))
         why = Text.assemble((candidate.status.value, style), f"{lineage}: ", reason)
         grid.add_row(Text(one_line(candidate.id), style=style), why)
@@ -202,14 +177,14 @@ def _reasons(candidates: list[CandidateResult], width: int) -> Table:
 
 
 def _winner(result: RunResult, width: int, detail: Detail) -> Iterator[RenderableType]:
+    """Yield what was measured of the winner, its diff, and the line profiles."""
     winner = result.candidate(result.winner) if result.winner is not None else None
     # Verbose, it stands with everything else that is known about it.
     if winner is not None and detail == Detail.NORMAL and (lines := measured(winner)):
         yield Group(*lines)
     if winner is not None and winner.diff:
         yield _diff(winner, detail)
-    shown = profiles(result, width)
-    if shown is not None:
+    if shown := profiles(result, width, shortened=detail == Detail.NORMAL):
         yield shown
 
 
@@ -230,7 +205,7 @@ def _remarks(result: RunResult) -> Iterator[RenderableType]:
     if flagged := [candidate for candidate in ranked(result) if candidate.flags]:
         named = (f"{one_line(c.id)} adds {flags_words(c.flags, _FLAGS)}" for c in flagged[:_FLAGGED])
         others = f"; {len(flagged) - _FLAGGED} more add such things" if len(flagged) > _FLAGGED else ""
-        yield Text.assemble(("look closer, no verdict: ", "yellow"), "; ".join(named), others)
+        yield Text.assemble(("review (not rejected): ", "yellow"), "; ".join(named), others)
     judged = [c for c in ranked(result) if c.status is not CandidateStatus.REJECTED]
     for candidate in [c for c in judged if c.hints][:_FLAGGED]:
         words = one_line(f"{candidate.id}: {' '.join(candidate.hints)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,14 +20,23 @@ SIDE_BY_SIDE = 118
 #: A line that takes this share of the time is worth a look.
 _HOT = 0.15
 
-#: Lines of a profile that are shown at most; the hottest are kept.
+#: Lines of a profile that are shown unless everything is asked for; the hottest are kept.
 _MAX_LINES = 40
 
 
-def profiles(result: RunResult, width: int) -> RenderableType | None:
-    """Return both profiles, laid out for a width; `None` when there are none."""
+def profiles(result: RunResult, width: int, *, shortened: bool) -> RenderableType | None:
+    """Return both profiles, laid out for a width; `None` when there are none.
+
+    Args:
+        result: of the run.
+        width: columns of the terminal.
+        shortened: only the hottest lines.
+    """
     named = (("baseline", result.baseline_profile), (str(result.winner), result.winner_profile))
-    tables = [_table(name, profile) for name, profile in named if profile is not None and profile.lines]
+    limit = _MAX_LINES if shortened else 0
+    tables = [
+        _table(name, profile, limit) for name, profile in named if profile is not None and profile.lines
+    ]
     if not tables:
         return None
     if width >= SIDE_BY_SIDE and len(tables) > 1:
@@ -38,7 +48,7 @@ def profiles(result: RunResult, width: int) -> RenderableType | None:
     return Group(*[part for table in tables for part in ("", table)][1:])
 
 
-def _table(name: str, profile: LineProfile) -> Table:
+def _table(name: str, profile: LineProfile, limit: int) -> Table:
     total = total_ns(profile) or 1
     title = Text.assemble(
         (one_line(name, limit=40), "bold"), f"  {duration(total)}, {one_line(profile.tracer)}"
@@ -51,7 +61,7 @@ def _table(name: str, profile: LineProfile) -> Table:
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("%", justify="right", no_wrap=True)
     table.add_column("source", ratio=1, no_wrap=True, overflow="ellipsis")
-    shown = _hottest(profile.lines)
+    shown = _hottest(profile.lines, limit)
     sources = textwrap.dedent("\n".join(_source(line.text) for line in shown)).split("\n")
     for line, source in zip(shown, sources, strict=True):
         table.add_row(*_row(line, source, total))
@@ -76,9 +86,7 @@ def _source(text: str) -> str:
     return printable(text).replace("\n", " ").rstrip()
 
 
-def _hottest(lines: tuple[LineTiming, ...]) -> list[LineTiming]:
-    """Return at most `_MAX_LINES` lines in their order, the coldest left out."""
-    if len(lines) <= _MAX_LINES:
-        return list(lines)
-    kept = sorted(range(len(lines)), key=lambda place: -lines[place].time_ns)[:_MAX_LINES]
-    return [lines[place] for place in sorted(kept)]
+def _hottest(lines: Sequence[LineTiming], limit: int) -> list[LineTiming]:
+    """Return at most `limit` lines (0: all) in their order, the coldest left out."""
+    hottest = sorted(range(len(lines)), key=lambda place: -lines[place].time_ns)
+    return [lines[place] for place in sorted(hottest[: limit or None])]

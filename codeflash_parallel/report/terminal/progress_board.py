@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.report.phrases import verdict_cell
+from codeflash_parallel.report.columns import STYLES, verdict_cell
 from codeflash_parallel.report.safe_text import one_line
-from codeflash_parallel.report.terminal.console import STYLES, make_console
+from codeflash_parallel.report.terminal.console import make_console
 from codeflash_parallel.report.terminal.progress_state import BoardRow, Progress, race_words
 from codeflash_parallel.result.candidate.lifecycle import Stage
 from codeflash_parallel.result.events import (

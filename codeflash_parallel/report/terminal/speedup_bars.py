@@ -9,7 +9,7 @@ from math import log
 from rich.table import Table
 from rich.text import Text
 
-from codeflash_parallel.report.phrases import ranked
+from codeflash_parallel.report.columns import ranked
 from codeflash_parallel.report.safe_text import one_line
 from codeflash_parallel.result.result_model import CandidateResult, RunResult, Speedup
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 from result_strategies import run_results
 
-from codeflash_parallel.report.json_document import check_invariants, document, dumps, error_document, schema
+from codeflash_parallel.report.json_document import dumps, schema
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
 from codeflash_parallel.result.check_evidence import TestCounts
 from codeflash_parallel.result.errors import EnvironmentFault, InternalError, UsageError
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
+from codeflash_parallel.result.result_document import check_invariants, document, error_document
 from codeflash_parallel.result.result_model import CandidateResult, RunFault, RunResult, Speedup
 from codeflash_parallel.run.store.stored_result import stored_result
 

@@ -154,7 +154,7 @@ def test_a_narrow_report_still_fits(width: int) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_table_row_is_one_line(width: int) -> None:
     lines = rendered(sample(), width).splitlines()
-    assert [line.split()[0] for line in lines[1:6]] == ["kahn", "cached", "fixed", "unsorted", "deep"]
+    assert [line.split()[0] for line in lines[3:8]] == ["kahn", "cached", "fixed", "unsorted", "deep"]
 
 
 def test_profiles_stand_side_by_side_where_there_is_room() -> None:
@@ -209,6 +209,27 @@ def test_a_race_that_was_not_held_is_no_noise() -> None:
         sample(winner=None, candidates=(waits,), verdict=Verdict.TOO_NOISY, summary="It waits."), 80
     )
     assert "not raced: It waits." in shown
+
+
+@pytest.mark.parametrize("detail", [Detail.NORMAL, Detail.VERBOSE])
+def test_the_verdict_comes_first_then_the_table_the_reasons_and_the_diff(detail: Detail) -> None:
+    shown = rendered(sample(), 120, detail)
+    words = ("winner: kahn is", "candidate", "Reason of cached.", "+new", "hits", "apply r1")
+    places = [shown.index(word) for word in words]
+    assert places[0] == 0
+    assert places == sorted(places)
+
+
+def test_diffs_and_profiles_are_shortened_unless_everything_is_asked_for() -> None:
+    long = LineProfile(
+        tracer="t",
+        lines=tuple(LineTiming(path="m.py", line=n, hits=1, time_ns=n, text="x") for n in range(50)),
+    )
+    kahn = replace(sample().candidates[0], diff="".join(f"+{n}\n" for n in range(70)), diff_path="k.diff")
+    result = sample(candidates=(kahn,), winner_profile=long, baseline_profile=None)
+    assert "... 10 more lines: k.diff" in rendered(result, 80)
+    assert "... 10 colder lines" in rendered(result, 80)
+    assert "..." not in rendered(result, 80, Detail.VERBOSE)
 
 
 def test_quiet_is_the_verdict_only() -> None:
@@ -381,7 +402,7 @@ def test_one_line_says_whose_code_is_worth_a_closer_look() -> None:
         *many,
     )
     shown = rendered(sample(winner=None, candidates=everyone, verdict=Verdict.NOTHING_FASTER), 2_000)
-    (line,) = [line for line in shown.splitlines() if "look closer" in line]
+    (line,) = [line for line in shown.splitlines() if "review" in line]
     assert "odd adds sys._getframe (frames, m.py)" in line
     assert "c0 adds a (frames, m.py), b (frames, m.py:1), c (frames, m.py:2) and 1 more" in line
     assert line.rstrip().endswith("; 3 more add such things")
@@ -392,7 +413,7 @@ def test_one_line_says_whose_code_is_worth_a_closer_look() -> None:
 
 
 def test_where_nothing_is_flagged_nothing_is_said_of_it() -> None:
-    assert "look closer" not in rendered(sample(), 120)
+    assert "review" not in rendered(sample(), 120)
 
 
 def test_hints_are_for_a_review_and_only_of_who_was_not_rejected() -> None:
