@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import Any, TextIO, assert_never
+import re
+from dataclasses import fields
+from typing import Any, TextIO
 
 from codeflash_parallel.result.candidate.content_json import encodable
-from codeflash_parallel.result.events import (
-    CandidateFinished,
-    CandidateMoved,
-    Event,
-    PhaseStarted,
-    RaceProgress,
-    RunFinished,
-    RunStarted,
-    RunWaits,
-    StepChanged,
-    Warned,
-)
+from codeflash_parallel.result.events import Event, RunFinished
 from codeflash_parallel.result.result_document import Document, candidate_document
+from codeflash_parallel.result.result_model import CandidateResult
 
 
 class JsonLines:
-    """An observer that writes each event as a line of JSON: `run_id`, `seq`, `event`, `candidate`, and more.
+    """An observer that writes each event as a line of JSON: `run_id`, `seq`, `event`, `candidate`, fields.
 
     `finish` must be called once with the run's document, also when the run failed: it is the last line, the
     document itself with `seq`, `event` and `candidate` added.
@@ -34,41 +25,26 @@ class JsonLines:
         self._seq = 0
 
     def __call__(self, event: Event) -> None:
-        """Write an event's line."""
-        match event:
-            case RunStarted():
-                self._write(event.run_id, "run_started", slots=event.slots)
-            case PhaseStarted():
-                detail = encodable(event.detail)
-                self._write(event.run_id, "phase_started", phase=event.phase, detail=detail)
-            case CandidateMoved():
-                self._write(
-                    event.run_id, "candidate_moved", event.candidate, stage=event.stage.value, slot=event.slot
-                )
-            case CandidateFinished():
-                result = candidate_document(event.result)
-                self._write(event.run_id, "candidate_finished", event.candidate, result=result)
-            case Warned():
-                self._write(event.run_id, "warned", message=encodable(event.message))
-            case RunWaits():
-                self._write(event.run_id, "run_waits", why=event.why)
-            case StepChanged():
-                self._write(event.run_id, "step_changed", step=event.step, done=event.done, total=event.total)
-            case RaceProgress():
-                more = asdict(event)
-                self._write(more.pop("run_id"), "race_progress", more.pop("leader"), **more)
-            case RunFinished():
-                pass  # `finish` writes it, with the same line for runs that failed before they began
-            case _:
-                assert_never(event)
+        """Write an event's line; that of the end is `finish`'s, also for runs that never began."""
+        if isinstance(event, RunFinished):
+            return
+        told = {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
+        candidate = told.pop("candidate") if "candidate" in told else told.pop("leader", None)
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
+        self._write(told.pop("run_id"), name, candidate, told)
 
     def finish(self, data: Document) -> None:
         """Write the last line."""
-        self._write(data["run_id"], "run_finished", **{k: v for k, v in data.items() if k != "run_id"})
+        self._write(data["run_id"], "run_finished", None, {k: v for k, v in data.items() if k != "run_id"})
 
-    def _write(self, run_id: str, event: str, candidate: str | None = None, /, **more: Any) -> None:
-        name = None if candidate is None else encodable(candidate)
-        line = {"run_id": run_id, "seq": self._seq, "event": event, "candidate": name, **more}
+    def _write(self, run_id: str, event: str, candidate: str | None, more: Document) -> None:
+        line = {"run_id": run_id, "seq": self._seq, "event": event, "candidate": candidate, **more}
         self._stream.write(json.dumps(line, allow_nan=False) + "\n")
         self._stream.flush()
         self._seq += 1
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, CandidateResult):
+        return candidate_document(value)
+    return encodable(value) if isinstance(value, str) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -99,10 +98,6 @@ class Progress:
             return ""
         count = f"{self.done} of {self.total}, " if self.total else f"{self.done}, " if self.done else ""
         return f"{self.step}: {count}{self.now() - self.step_since:.0f} s"
-
-    def stages(self) -> Counter[Stage]:
-        """Return how many candidates are at each stage."""
-        return Counter(row.stage for row in self.rows.values())
 
     def _step(self, step: str, done: int, total: int) -> None:
         if step != self.step:
