@@ -1,5 +1,5 @@
 """List suspicious constructs that a candidate adds: hints for review, never a rejection.
 
-Offers: review_flags.added_flags, suspicious_constructs.constructs, misuse_kinds.kind_of.
+Offers: review_flags.added_flags, suspicious_names.kind_of.
 Imports: candidates, result.
 """

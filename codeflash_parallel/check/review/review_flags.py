@@ -1,16 +1,20 @@
 """What a candidate's code has and the baseline's has not, and is a reason to look harder. Pure.
 
-Step 2 of the gate. Never a verdict: honest candidates use threads and clocks, and an attack can be written
-without any name that is known here. What the baseline has already is not flagged, wherever it stands.
+Never a verdict: honest candidates use threads and clocks, and an attack can be written without any name that
+is known here. What the baseline has already is not flagged, wherever it stands. Names are followed through
+imports and plain assignments of one file (`from os import _exit as leave`, `o = os`), not through what the
+program does.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from codeflash_parallel.candidates.analysis.python_source import (
     decoded,
@@ -19,7 +23,7 @@ from codeflash_parallel.candidates.analysis.python_source import (
     parse_piece,
     same_around,
 )
-from codeflash_parallel.check.review.suspicious_constructs import Construct, constructs, names_of
+from codeflash_parallel.check.review.suspicious_names import kind_of
 from codeflash_parallel.result.outcome_codes import FlagKind
 from codeflash_parallel.result.result_model import Flag
 
@@ -28,20 +32,19 @@ MAX_BYTES = 1_000_000
 #: Files of the snapshot whose names are remembered: every candidate changes the same few.
 _KEPT = 8
 
-_Key = tuple[FlagKind, str]
+_BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
+#: Functions that open files; their second argument is the mode.
+_OPENERS = frozenset({"open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open"})
+#: A mode that writes.
+_WRITES = re.compile(r"(?=.*[wax+])[rwxabtU+]{1,4}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Place:
-    """One construct of the new text.
+class Construct(NamedTuple):
+    """One construct: what it may be misused for, its resolved name, and its line from 1."""
 
-    Attributes:
-        is_known: the old text has the same line.
-    """
-
-    found: Construct
-    path: str
-    is_known: bool
+    kind: FlagKind
+    what: str
+    line: int
 
 
 def added_flags(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> tuple[Flag, ...]:
@@ -51,98 +54,57 @@ def added_flags(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]
         old: the snapshot's content of the files that a candidate changes, by path; `None`: there is none.
         new: the candidate's content; `None`: it removes the file.
     """
-    before: Counter[_Key] = Counter()
-    places: list[_Place] = []
+    left: Counter[tuple[FlagKind, str]] = Counter()
+    come: list[Flag] = []
     unread: list[Flag] = []
     for path in sorted(new):
         one, other = old.get(path) or b"", new[path] or b""
         if one == other or not path.endswith(".py"):
             continue
         try:
-            gone, come = _compared(path, one, other)
+            gone, there = _compared(one, other)
         except SyntaxError as error:
             unread.append(Flag(kind=FlagKind.UNREAD, what=str(error), path=path, line=0))
             continue
-        before.update(gone)
-        places += come
-    return (*unread, *_named(places, before))
+        left.update((found.kind, found.what) for found in there)
+        left.subtract((found.kind, found.what) for found in gone)
+        for kind, what, line in sorted(there, key=lambda found: found.line):
+            come.append(Flag(kind=kind, what=what, path=path, line=line))
+    flags: dict[tuple[FlagKind, str, str], Flag] = {}
+    for flag in come:
+        if left[flag.kind, flag.what] > 0:
+            left[flag.kind, flag.what] -= 1
+            flags.setdefault((flag.kind, flag.what, flag.path), flag)
+    return (*unread, *sorted(flags.values(), key=lambda flag: (flag.path, flag.line, flag.kind, flag.what)))
 
 
-def _named(places: list[_Place], before: Counter[_Key]) -> list[Flag]:
-    """Return flags of the constructs that there are more of than before, at new lines if possible."""
-    flags: dict[tuple[_Key, str], Flag] = {}
-    left = Counter((place.found.kind, place.found.what) for place in places) - before
-    for place in sorted(places, key=lambda place: (place.is_known, place.path, place.found.line)):
-        key = (place.found.kind, place.found.what)
-        if left[key] > 0:
-            left[key] -= 1
-            flag = Flag(kind=key[0], what=key[1], path=place.path, line=place.found.line)
-            flags.setdefault((key, place.path), flag)
-    return sorted(flags.values(), key=lambda flag: (flag.path, flag.line, flag.kind, flag.what))
-
-
-def _compared(path: str, old: bytes, new: bytes) -> tuple[Counter[_Key], list[_Place]]:
-    """Return what is found where two texts of a file differ: counted in the old, listed in the new one.
+def _compared(old: bytes, new: bytes) -> tuple[list[Construct], list[Construct]]:
+    """Return what is found where two texts of a file differ, in the old and in the new one.
 
     Raises:
         SyntaxError: one of them is not Python here, or too large.
     """
     if max(len(old), len(new)) > MAX_BYTES:
         raise SyntaxError("it is too large to be read")
+    known, text = decoded(old), decoded(new)
     try:
-        before, after = _differing(old, new)
+        if known is not None and text is not None:
+            return _of_pieces(known.removeprefix("\ufeff"), text.removeprefix("\ufeff"))
+    except SyntaxError:
+        pass  # what differs may be Python only together with what stands around it
+    try:
+        before, after = parse_anew(old), parse_anew(new)
     except SyntaxError as error:
         raise SyntaxError("it cannot be parsed here") from error
-    gone = Counter((found.kind, found.what) for found in constructs(before.tree, before.names))
-    come = [
-        _Place(
-            found=Construct(found.kind, found.what, found.line + after.above),
-            path=path,
-            is_known=after.line(found.line) in before.lines,
-        )
-        for found in constructs(after.tree, after.names)
-    ]
-    return gone, come
+    return list(constructs(before, names_of(before))), list(constructs(after, names_of(after)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reading:
-    """A file, or what differs of it.
-
-    Attributes:
-        names: what names of the whole file stand for.
-        lines: of the text, without indentation.
-        above: lines in front of it.
-    """
-
-    tree: ast.Module
-    names: Mapping[str, str]
-    lines: tuple[str, ...]
-    above: int = 0
-
-    def line(self, number: int) -> str:
-        """Return a line by its number in this text, from 1."""
-        return self.lines[number - 1] if number <= len(self.lines) else ""
-
-
-def _differing(old: bytes, new: bytes) -> tuple[_Reading, _Reading]:
-    """Read what differs between two texts of a file; all of it where that cannot be told by the text."""
-    known, text = decoded(old), decoded(new)
-    if known is None or text is None:
-        return _whole(old), _whole(new)
-    known, text = known.removeprefix("\ufeff"), text.removeprefix("\ufeff")
+def _of_pieces(known: str, text: str) -> tuple[list[Construct], list[Construct]]:
     head, tail = same_around(known, text)
-    try:
-        before, after = (_piece(t[head : len(t) - tail], known, _lines_of(t[:head])) for t in (known, text))
-    except SyntaxError:  # it is Python only together with what stands around it
-        return _whole(old), _whole(new)
-    return before, after
-
-
-def _piece(text: str, known: str, above: int) -> _Reading:
-    tree = parse_piece(text)
-    names = names_of(tree, _names(known))
-    return _Reading(tree=tree, names=names, lines=_stripped(text), above=above)
+    around, above = _names(known), text[:head].count("\n")
+    before, after = (parse_piece(t[head : len(t) - tail]) for t in (known, text))
+    gone, come = (constructs(tree, names_of(tree, around)) for tree in (before, after))
+    return list(gone), [found._replace(line=found.line + above) for found in come]
 
 
 @lru_cache(maxsize=_KEPT)
@@ -150,14 +112,143 @@ def _names(text: str) -> Mapping[str, str]:
     return names_of(parse(text))
 
 
-def _whole(data: bytes) -> _Reading:
-    tree = parse_anew(data)
-    return _Reading(tree=tree, names=names_of(tree), lines=_stripped(data.decode("latin-1")))
+def names_of(tree: ast.Module, around: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what names of a file stand for, dotted: imports, and names that are assigned one.
+
+    Args:
+        tree: of the file or of a part of it.
+        around: what names stand for outside of that part.
+    """
+    known = dict(around or {})
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                known |= {a.asname or _first(a.name): a.name if a.asname else _first(a.name) for a in names}
+            case ast.ImportFrom(names=names):
+                known |= {a.asname or a.name: f"{_module(node)}.{a.name}" for a in names}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if whole := _resolved(value, known):
+                known[name] = whole
+    return known
 
 
-def _stripped(text: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+def _first(name: str) -> str:
+    return name.partition(".")[0]
 
 
-def _lines_of(text: str) -> int:
-    return len(_stripped(text)) - 1
+def _module(node: ast.ImportFrom) -> str:
+    return "." * node.level + (node.module or "")
+
+
+def _resolved(node: ast.expr, known: Mapping[str, str]) -> str:
+    """Return the dotted name of an expression whose first name is an import; else an empty text."""
+    match node:
+        case ast.Name(id=name):
+            return known.get(name, "")
+        case ast.Call(func=ast.Name(id="__import__"), args=[ast.Constant(value=str(name)), *_]):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            pass
+        case ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name)), *_]):
+            pass
+        case _:
+            return ""
+    before = _resolved(value, known)
+    return f"{before}.{name}" if before else ""
+
+
+def constructs(tree: ast.Module, known: Mapping[str, str]) -> Iterator[Construct]:
+    """Yield what is found in a tree.
+
+    Args:
+        tree: of a file or of a part of it.
+        known: what names stand for (`names_of` the whole file).
+    """
+    for name, line in _bound(tree.body):
+        if name in _BUILTINS:  # its own functions, and whoever imports them, get those
+            yield Construct(FlagKind.PATCHING, f"{name} = ...", line)
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        for name in _said(node, known):
+            if kind := kind_of(name):
+                yield Construct(kind, name.removeprefix("def:"), getattr(node, "lineno", 1))
+        for kind, what in _done(node, known):
+            yield Construct(kind, what, getattr(node, "lineno", 1))
+        # The longest name says it all: what it begins with would be said again.
+        is_import = isinstance(node, ast.Attribute) and _starts_with_import(node, known)
+        pending.extend(() if is_import else ast.iter_child_nodes(node))
+
+
+def _starts_with_import(node: ast.expr, known: Mapping[str, str]) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in known
+
+
+def _said(node: ast.AST, known: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names that a node says, as the table has them."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(names=names):
+            yield from (f"{_module(node)}.{alias.name}" for alias in names)
+        case ast.Attribute(attr=name, ctx=context):
+            yield f".{name}"
+            if isinstance(context, ast.Load):
+                yield _resolved(node, known)
+        case ast.Name(id=name, ctx=ast.Load()) if name in known:
+            yield known[name]
+        case ast.Name(id=name) if name in _BUILTINS and kind_of(f"builtins.{name}") != FlagKind.PATCHING:
+            yield f"builtins.{name}"
+        case ast.Call():
+            yield _resolved(node, known)
+        case ast.ClassDef(body=body):
+            yield from (f"def:{name}" for name, _ in _bound(body))
+
+
+def _done(node: ast.AST, known: Mapping[str, str]) -> Iterator[tuple[FlagKind, str]]:
+    """Yield what a node does that no name tells: it binds in the namespace of others, or writes files."""
+    match node:
+        case ast.Name(id="__builtins__" | "__import__" as name):
+            yield FlagKind.PATCHING, name
+        case ast.Global(names=names):
+            yield from ((FlagKind.PATCHING, f"{name} = ...") for name in names if name in _BUILTINS)
+        case ast.Attribute(value=value, attr=name, ctx=ast.Store() | ast.Del()):
+            if whole := _resolved(value, known):
+                yield FlagKind.PATCHING, f"{whole}.{name} = ..."
+            elif name == "__class__":
+                yield FlagKind.DISGUISE, "__class__ = ..."
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="globals")), ctx=ast.Store() | ast.Del()):
+            yield FlagKind.PATCHING, "globals()[...] = ..."
+        case ast.Call(func=ast.Name(id="setattr" | "delattr" as how), args=[value, *_]):
+            if whole := _resolved(value, known):
+                yield FlagKind.PATCHING, f"{how}({whole}, ...)"
+        case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="open")):
+            yield from _open(node, known)
+
+
+def _open(node: ast.Call, known: Mapping[str, str]) -> Iterator[tuple[FlagKind, str]]:
+    """Say whether a call opens a file to write; methods called `open` tell by what looks like a mode."""
+    name = _resolved(node.func, known) or getattr(node.func, "id", "")
+    is_opener = name in _OPENERS
+    modes = [k.value for k in node.keywords if k.arg == "mode"] or node.args[is_opener : is_opener + 1]
+    for mode in modes:
+        text = mode.value if isinstance(mode, ast.Constant) else "w" if is_opener else ""
+        if _WRITES.fullmatch(str(text)):
+            yield FlagKind.FILES, f"{name if is_opener else '.open'} for writing"
+
+
+def _bound(body: list[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """Yield the names that statements bind, and their lines."""
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, statement.lineno
+            case ast.Assign(targets=targets):
+                yield from (
+                    (target.id, statement.lineno) for target in targets if isinstance(target, ast.Name)
+                )
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from ((alias.asname or alias.name, statement.lineno) for alias in names)
