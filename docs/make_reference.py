@@ -23,7 +23,7 @@ from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_c
 from codeflash_parallel.cli.options import make_parser, opposite_of
 from codeflash_parallel.cli.run_support.verdict_exit_codes import BY_VERDICT
 from codeflash_parallel.config.pyproject import QUEUE_TABLE, TABLE
-from codeflash_parallel.config.settings import SETTING_NAMES, Settings
+from codeflash_parallel.config.settings import SETTING_NAMES, SETTINGS, Settings
 from codeflash_parallel.config.settings_reader import KINDS, SWITCH, flag_of, variable_of
 from codeflash_parallel.config.sources import key_of
 from codeflash_parallel.queue import errors, settings_reader
@@ -171,7 +171,6 @@ written as a shell would (`CODEFLASH_PARALLEL_TESTS="tests/unit 'tests/with spac
 def _settings() -> str:
     rows = []
     for name in SETTING_NAMES:
-        field = Settings.__dataclass_fields__[name]
         value = getattr(Settings(), name)
         flags = ", ".join(f"`{flag}`" for flag in _flags(name))
         rows.append(
@@ -181,7 +180,7 @@ def _settings() -> str:
                 f"`{variable_of(name)}`",
                 KINDS[name].words,
                 _shown(value),
-                field.metadata["help"],
+                SETTINGS[name].help,
             )
         )
     return table(("key", "option", "variable", "value", "default", "meaning"), rows)
@@ -214,8 +213,8 @@ def _queue_settings() -> str:
 
 def _flags(name: str) -> Iterator[str]:
     yield flag_of(name)
-    if name == "parallel_candidates":
-        yield "-j"
+    if short := SETTINGS[name].short:
+        yield short
     if KINDS[name] == SWITCH:
         yield opposite_of(flag_of(name))
 

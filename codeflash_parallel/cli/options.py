@@ -5,48 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from typing import Any, NoReturn
 
 from codeflash_parallel.candidates.input.sources import CandidateSource
 from codeflash_parallel.cli.output import Format, say
-from codeflash_parallel.config.settings import ComparisonMode, Settings
-from codeflash_parallel.config.settings_reader import COMPARE, KINDS, SWITCH, TEXTS, flag_of, variable_of
+from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, SettingColumns, Settings
+from codeflash_parallel.config.settings_reader import COMPARE, KINDS, SWITCH, TEXTS, flag_of
 from codeflash_parallel.config.sources import argument
 from codeflash_parallel.result.errors import UsageError
-
-#: Second spellings of settings.
-_SHORT: Mapping[str, str] = {"parallel_candidates": "-j"}
-
-#: What stands for the value in the help text, where the kind does not say enough.
-_METAVARS: Mapping[str, str] = {
-    "functions": "PATH::NAME",
-    "parallel_candidates": "N|auto",
-    "base": "REF",
-    "tests": "PATH",
-    "keyword": "EXPRESSION",
-    "marker": "EXPRESSION",
-    "extra_tests": "DIR",
-    "python": "PATH",
-    "include_ignored": "PATTERN",
-    "pass_env": "NAME",
-    "isolation": "auto|L0|L1|L2|L3",
-    "require_isolation": "LEVEL",
-    "allow_write": "PATH",
-    "accept": "PATH::NAME",
-    "encoders": "PATH::NAME|MODULE:NAME",
-    "ranking": "ORDER",
-    "benchmark": "PATH::NAME",
-    "benchmark_command": "COMMAND",
-    "repair_command": "COMMAND",
-    "refine_command": "COMMAND",
-    "cache_dir": "DIR",
-}
-
-#: Lists whose option takes several values at once.
-_SEVERAL = frozenset({"tests", "include_ignored"})
 
 #: Settings that every command understands.
 SHARED = ("cache_dir",)
@@ -118,27 +86,30 @@ def make_parser(name: str, description: str) -> Parser:
     return parser
 
 
-def add_settings(parser: argparse._ActionsContainer, names: Sequence[str]) -> None:
+def add_settings(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
     """Add the options of some settings; one that is not given leaves no trace in the namespace."""
-    table = {setting.name: setting for setting in fields(Settings)}
+    defaults = Settings()
     for name in names:
-        _add_setting(parser, name, table[name].metadata["help"], table[name].default)
+        _add_setting(parser, name, SETTINGS[name], getattr(defaults, name))
 
 
-def _add_setting(parser: argparse._ActionsContainer, name: str, text: str, default: Any) -> None:
-    flags = [flag_of(name), *([_SHORT[name]] if name in _SHORT else [])]
+def _add_setting(
+    parser: argparse._ActionsContainer, name: str, columns: SettingColumns, default: Any
+) -> None:
+    flags = list(filter(None, (flag_of(name), columns.short)))
     kind = KINDS[name]
     shown = f" Default: {default}." if isinstance(default, int | float) and kind != SWITCH else ""
-    common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": _escaped(text + shown)}
+    text = _escaped(columns.help + shown)
+    common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text}
     if kind == SWITCH:
         no = {**common, "help": f"Undo {flags[0]}, or what a file or the environment says."}
         parser.add_argument(*flags, action="store_true", **common)
         parser.add_argument(opposite_of(flags[0]), action="store_false", **no)
     elif kind == TEXTS:
-        nargs = "+" if name in _SEVERAL else 1
-        parser.add_argument(*flags, action="extend", nargs=nargs, metavar=_METAVARS[name], **common)
+        nargs = "+" if columns.takes_several else 1
+        parser.add_argument(*flags, action="extend", nargs=nargs, metavar=columns.metavar, **common)
     else:
-        metavar, read = _METAVARS.get(name, kind.metavar), argument(kind.parse, kind.words)
+        metavar, read = columns.metavar or kind.metavar, argument(kind.parse, kind.words)
         choices = list(ComparisonMode) if kind == COMPARE else None
         parser.add_argument(*flags, type=read, choices=choices, metavar=metavar, **common)
 
@@ -241,8 +212,3 @@ def add_providers(parser: argparse.ArgumentParser, names: Sequence[str]) -> None
             default="",
             help=f"Python callable that answers {_REQUESTS[name]} requests, in a process of its own.",
         )
-
-
-def variables() -> dict[str, str]:
-    """Return the environment variable of every setting."""
-    return {setting.name: variable_of(setting.name) for setting in fields(Settings)}

@@ -14,12 +14,13 @@ from codeflash_parallel.cli.run_support.evaluation import look_at_reports, obser
 from codeflash_parallel.cli.run_support.run_finder import RunFinder, add_run, find_places
 from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
+from codeflash_parallel.config.settings import SETTINGS, SettingGroup
 
 if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult
 
 #: Settings that may be others than those of the run: they change no verdict.
-CHANGEABLE = ("parallel_candidates", "wall_budget", "provider_timeout", "keep_slots")
+CHANGEABLE = tuple(name for name, columns in SETTINGS.items() if columns.group == SettingGroup.CONDITIONS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

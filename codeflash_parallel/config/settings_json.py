@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel import __version__
-from codeflash_parallel.config.settings import SETTING_NAMES, Executor, Settings
+from codeflash_parallel.config.settings import SETTINGS, SettingGroup, Settings
 from codeflash_parallel.result.errors import EnvironmentFault
 
 #: Settings that change no verdict: whoever goes on with a run may have others.
-FREE = (
-    *("parallel_candidates", "wall_budget", "provider_timeout", "keep_slots", "cache_dir"),
-    *("executor", "queue_dir"),
-)
+FREE = tuple(name for name, columns in SETTINGS.items() if not columns.group.changes_verdict)
 
 
 def settings_document(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON values that mean the same from any folder."""
-    plain = {name: getattr(settings, name) for name in SETTING_NAMES}
-    plain["cache_dir"] = plain["queue_dir"] = ""
-    plain["executor"] = Executor.LOCAL.value  # whoever reads them does it, and hands it on to nobody
+    # Whoever reads them has a place of its own, does it, and hands it on to nobody.
+    places, default = {name for name, c in SETTINGS.items() if c.group == SettingGroup.PLACE}, Settings()
+    plain = {name: getattr(default if name in places else settings, name) for name in SETTINGS}
     if settings.extra_tests:
         plain["extra_tests"] = str(Path(settings.extra_tests).resolve())
     if "/" in settings.python:
@@ -40,11 +36,11 @@ def settings_of(document: Mapping[str, Any], **changed: Any) -> Settings:
     Raises:
         EnvironmentFault: `BAD_JOURNAL`: they are none of this version.
     """
-    defaults = {f.name: getattr(Settings(), f.name) for f in fields(Settings)}
+    default = Settings()
     try:
-        plain = {name: _of_kind(defaults[name], value) for name, value in document.items()}
+        plain = {name: _of_kind(getattr(default, name), value) for name, value in document.items()}
         return Settings(**{**plain, **changed})
-    except (KeyError, ValueError, TypeError) as error:
+    except (AttributeError, ValueError, TypeError) as error:
         message = f"The settings of the run are none of version {__version__}: {error}."
         raise EnvironmentFault("BAD_JOURNAL", message, "Resume it with the version that began it.") from error
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 from codeflash_parallel.config.pyproject import QUEUE_TABLE, TABLE, find_table
-from codeflash_parallel.config.settings import ComparisonMode, Settings
+from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, Settings
 from codeflash_parallel.config.sources import (
     INTEGER,
     NUMBER,
@@ -31,10 +31,6 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
 
-#: What is no key with two dashes before it.
-_FLAGS: Mapping[str, str] = MappingProxyType({f.name: f.metadata["flag"] for f in fields(Settings)})
-
-
 class SettingsWithSources(NamedTuple):
     """Settings, and for each one the place it came from, in words."""
 
@@ -44,12 +40,12 @@ class SettingsWithSources(NamedTuple):
 
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
-    return PREFIX + name.removeprefix("parallel_").upper()
+    return PREFIX + (SETTINGS[name].variable or name.upper())
 
 
 def flag_of(name: str) -> str:
     """Return how a setting is spelled on the command line."""
-    return _FLAGS[name] or f"--{key_of(name)}"
+    return SETTINGS[name].flag or f"--{key_of(name)}"
 
 
 def read_settings(

@@ -24,16 +24,13 @@ from codeflash_parallel.cli.queue_support.command_base import (
     write_jobs,
 )
 from codeflash_parallel.config.pyproject import find_table
-from codeflash_parallel.config.settings import SETTING_NAMES
+from codeflash_parallel.config.settings import SETTINGS, SettingGroup
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.config.sources import Tables
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
 from codeflash_parallel.report.queue.json_document import JobView, Newness
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
-
-#: Settings that say where the queue is, or that it is used.
-NOT_OF_A_JOB = frozenset({"executor", "queue_dir", *options.SHARED})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_candidates(parser)
     _add_job(parser)
     group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
-    options.add_settings(group, [name for name in SETTING_NAMES if name not in NOT_OF_A_JOB])
+    options.add_settings(
+        group, [name for name, columns in SETTINGS.items() if columns.group != SettingGroup.PLACE]
+    )
     add_common(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -15,7 +15,7 @@ from codeflash_parallel.cli import options
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
 from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
-from codeflash_parallel.config.settings import SETTING_NAMES
+from codeflash_parallel.config.settings import SETTINGS, SettingGroup
 from codeflash_parallel.config.settings_reader import read_settings
 from codeflash_parallel.result.errors import UsageError
 
@@ -26,26 +26,18 @@ if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult
 
 
-#: Settings that nothing asks where nobody races; a file or the environment may hold them all the same.
-OF_THE_RACE = (
-    *("time_budget", "confidence", "count_repeats", "min_speedup", "indifference", "max_regression"),
-    "max_cpu_cost",
-    *("ranking", "benchmark", "benchmark_command", "refine_top", "refine_depth", "refine_command"),
-)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add every option of an evaluation with a race."""
-    _add(parser, settings=SETTING_NAMES, providers=("repairer", "refiner"))
+    _add(parser, settings=SETTINGS, providers=("repairer", "refiner"))
 
 
 def add_arguments_without_race(parser: argparse.ArgumentParser) -> None:
     """Add every option of an evaluation without one: what would be ignored is refused."""
-    settings = [name for name in SETTING_NAMES if name not in OF_THE_RACE]
+    settings = [name for name, columns in SETTINGS.items() if columns.group != SettingGroup.RACE]
     _add(parser, settings=settings, providers=("repairer",))
 
 
-def _add(parser: argparse.ArgumentParser, *, settings: Sequence[str], providers: Sequence[str]) -> None:
+def _add(parser: argparse.ArgumentParser, *, settings: Iterable[str], providers: Sequence[str]) -> None:
     parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
     options.add_candidates(parser)
     group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
