@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from threading import RLock
 from typing import TextIO
 
@@ -17,7 +18,7 @@ from rich.text import Text
 from codeflash_parallel.report.columns import STYLES, verdict_cell
 from codeflash_parallel.report.safe_text import one_line
 from codeflash_parallel.report.terminal.console import make_console
-from codeflash_parallel.report.terminal.progress_state import BoardRow, Progress, race_words
+from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage
 from codeflash_parallel.result.events import (
     CandidateFinished,
@@ -26,10 +27,12 @@ from codeflash_parallel.result.events import (
     Observer,
     PhaseStarted,
     RaceProgress,
+    RunStarted,
     RunWaits,
     StepChanged,
     Warned,
 )
+from codeflash_parallel.result.result_model import CandidateResult
 
 #: Frames a second; a board is read, not watched.
 _FRAMES_PER_S = 4
@@ -56,6 +59,98 @@ def open_board(stream: TextIO) -> AbstractContextManager[Observer]:
     if console.is_terminal and not console.is_dumb_terminal and os.environ.get("CI", "") == "":
         return _live(console, time.monotonic)
     return nullcontext(PlainLines(console, time.monotonic))
+
+
+@dataclass(kw_only=True, slots=True)
+class BoardRow:
+    """One candidate on the board; `since` and `until` are seconds of the board's clock."""
+
+    candidate: CandidateId
+    since: float
+    stage: Stage = Stage.SUBMITTED
+    slot: int = 0
+    until: float | None = None
+    result: CandidateResult | None = None
+
+    def elapsed(self, now: float) -> float:
+        """Return the seconds since it was first at work."""
+        return (self.until if self.until is not None else now) - self.since
+
+
+def race_words(race: RaceProgress) -> str:
+    """Return how a race stands, one clause."""
+    leads = f"{race.leader} leads with {race.speedup:.2f}x" if race.leader else "nobody leads"
+    field = f"{race.racing} candidate{'' if race.racing == 1 else 's'}"
+    left = f"{race.seconds_left:.0f} s left at most"
+    return f"{race.stage}: round {race.rounds}, {field}, {leads}, {left}"
+
+
+class Progress:
+    """Follow a run's events; one invariant: every candidate that was ever named has exactly one row."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.started = clock()
+        self.slots = 0
+        self.phase = ""
+        self.detail = ""
+        self.waits = ""
+        self.step = ""
+        self.done = self.total = 0
+        self.step_since = self.started
+        self.race: RaceProgress | None = None
+        self.rows: dict[CandidateId, BoardRow] = {}
+
+    def update(self, event: Event) -> None:
+        """Take an event in."""
+        match event:
+            case RunStarted():
+                self.slots = event.slots
+            case PhaseStarted():
+                self.phase, self.detail, self.race = event.phase, event.detail, None
+                self._step("", 0, 0)
+            case StepChanged():
+                self._step(event.step, event.done, event.total)
+            case RaceProgress():
+                self.race = event
+            case RunWaits():
+                self.waits = event.why
+            case CandidateMoved():
+                self._moved(event)
+            case CandidateFinished():
+                row = self._row(event.candidate)
+                row.stage, row.slot, row.result, row.until = Stage.FINISHED, 0, event.result, self._clock()
+            case _:
+                pass  # warnings and the end do not change who is where
+
+    def now(self) -> float:
+        """Return the clock's reading."""
+        return self._clock()
+
+    def step_words(self) -> str:
+        """Return the step with its count and its seconds, or how the race stands; empty: neither."""
+        if self.race is not None:
+            return race_words(self.race)
+        if not self.step:
+            return ""
+        count = f"{self.done} of {self.total}, " if self.total else f"{self.done}, " if self.done else ""
+        return f"{self.step}: {count}{self.now() - self.step_since:.0f} s"
+
+    def _step(self, step: str, done: int, total: int) -> None:
+        if step != self.step:
+            self.step, self.step_since = step, self._clock()
+        self.done, self.total = done, total
+
+    def _moved(self, event: CandidateMoved) -> None:
+        row = self._row(event.candidate)
+        if event.stage == Stage.CHECKING and row.stage != Stage.CHECKING:
+            row.since = self._clock()
+        row.stage, row.slot = event.stage, event.slot
+        if event.stage != Stage.FINISHED:
+            row.until = row.result = None
+
+    def _row(self, candidate: CandidateId) -> BoardRow:
+        return self.rows.setdefault(candidate, BoardRow(candidate=candidate, since=self._clock()))
 
 
 class PlainLines:
@@ -172,7 +267,8 @@ class LiveBoard:
         seconds = int(progress.now() - progress.started)
         waits = f"waits: {one_line(progress.waits)}  " if progress.waits else ""
         step = f"{words}  " if (words := progress.step_words()) else ""
-        judged = f"{progress.judged()} of {len(progress.rows)} judged  " if progress.rows else ""
+        results = sum(row.result is not None for row in progress.rows.values())
+        judged = f"{results} of {len(progress.rows)} judged  " if progress.rows else ""
         return Text.assemble(
             (one_line(f"{progress.phase} {progress.detail}").strip() or "start", "bold"),
             f"  {waits}{step}{judged}{progress.slots} slots  {seconds // 60:02d}:{seconds % 60:02d}",
