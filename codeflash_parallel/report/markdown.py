@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from codeflash_parallel.report.columns import COLUMNS, ranked
 from codeflash_parallel.report.phrases import race_sentence, verdict_sentence
 from codeflash_parallel.report.safe_text import one_line, printable
-from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows, served_rows
+from codeflash_parallel.report.timing_table import footer, machinery_rows, run_rows
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 
 #: Characters that Markdown or HTML would act on.
@@ -34,11 +34,7 @@ def timings_markdown(result: RunResult) -> str:
     """Return where the time went: the table of steps, who served the checks, slots; empty: nothing ran."""
     rows = run_rows(result)
     parts = [_rows(rows[0], rows[1:], (n > 1 for n in range(len(rows[0]))))] if rows else []
-    lines = [
-        f"- served {_text(f'{point} ({count})')}{': ' if why else ''}{_text(why)}"
-        for point, count, why in served_rows(result.candidates)
-    ]
-    lines += [f"- {name}: {_text(words)}" for name, words in machinery_rows(result)]
+    lines = [f"- {name}: {_text(words)}" for name, words in machinery_rows(result)]
     return "".join(f"{part}\n\n" for part in [*parts, "\n".join(lines)] if part)[:-1]
 
 

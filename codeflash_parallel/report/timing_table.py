@@ -74,16 +74,9 @@ def run_rows(result: RunResult) -> list[list[str]]:
     return [*rows, _row("all", "", _steps(result.steps_ms), rows[0][2:-1])] if rows else []
 
 
-def served_rows(candidates: Sequence[CandidateResult]) -> list[tuple[str, str, str]]:
-    """Return how many candidates were served from where, and why; each distinct reason comes once."""
-    counts = Counter((one_line(c.served), one_line(c.served_why)) for c in candidates if c.served)
-    ordered = sorted(counts.items(), key=lambda item: (_place(item[0][0]), -item[1], item[0][1]))
-    return [(point, str(count), why) for (point, why), count in ordered]
-
-
 def machinery_rows(result: RunResult) -> list[tuple[str, str]]:
-    """Return what the slots and the warm servers were, a name and its words each."""
-    return [*_slots(result.slots), *_servers(result.warm)]
+    """Return who served candidates, and what slots and warm servers were: a name and words each."""
+    return [*_served(result.candidates), *_slots(result.slots), *_servers(result.warm)]
 
 
 def served_by_candidate(candidates: Sequence[CandidateResult]) -> RenderableType | None:
@@ -98,8 +91,6 @@ def run_timings(result: RunResult, width: int) -> Iterator[RenderableType]:
     """Yield everything about a run's time, laid out for a terminal of that width."""
     if rows := run_rows(result):
         yield _table(rows, width, last_style="bold")
-    if served := served_rows(result.candidates):
-        yield _grid([("served", *row) if not place else ("", *row) for place, row in enumerate(served)])
     if machinery := machinery_rows(result):
         yield _grid(machinery)
 
@@ -160,6 +151,13 @@ def _figure(milliseconds: float) -> str:
 
 def _place(point: str) -> int:
     return _POINTS.index(point) if point in _POINTS else len(_POINTS)
+
+
+def _served(candidates: Sequence[CandidateResult]) -> Iterator[tuple[str, str]]:
+    """Yield how many candidates were served from where, and why; each distinct reason comes once."""
+    counts = Counter((one_line(c.served), one_line(c.served_why)) for c in candidates if c.served)
+    for (point, why), count in sorted(counts.items(), key=lambda i: (_place(i[0][0]), -i[1], i[0][1])):
+        yield "served", f"{point} ({count})" + (f": {why}" if why else "")
 
 
 def _slots(slots: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,6 @@ from codeflash_parallel.report.timing_table import (
     machinery_rows,
     run_rows,
     run_timings,
-    served_rows,
     timing_rows,
 )
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
@@ -118,8 +117,9 @@ def test_each_reason_is_said_once() -> None:
         *(checked(f"x{n}", "new-process", "a thread: w") for n in range(3)),
     ]
     everyone += [checked("c", "new-process", "a hook"), checked("d", "F0", "a new module"), checked("e", "")]
-    assert served_rows(everyone) == [
-        ("F1", "2", ""), ("F0", "1", "a new module"), ("new-process", "3", "a thread: w"), ("new-process", "1", "a hook"),
+    assert machinery_rows(run_of(*everyone)) == [
+        ("served", "F1 (2)"), ("served", "F0 (1): a new module"),
+        ("served", "new-process (3): a thread: w"), ("served", "new-process (1): a hook"),
     ]  # fmt: skip
 
 
@@ -130,6 +130,7 @@ def test_slots_and_servers() -> None:
         warm={"servers": 2, "forks": 18, "restarts": 1, "unfit": ["a thread was started: \x1b[2J"]},
     )
     assert machinery_rows(result) == [
+        ("served", "F1 (1)"),
         ("slots", "reflink, each 1.5 MiB and 12 inodes"),
         ("servers", "2, forks 18, restarts 1"),
         ("unfit", "a thread was started: \\x1b[2J"),
@@ -177,7 +178,7 @@ def test_markdown_has_the_table_and_the_reasons() -> None:
     shown = timings_markdown(result)
     assert shown.splitlines()[0].startswith("| candidate | served | queue | stage |")
     assert "| a\\|b | F1 | 120 |" in shown
-    assert "- served new-process \\(1\\): \\<b\\>why\\</b\\>" in shown
+    assert "- served: new-process \\(1\\): \\<b\\>why\\</b\\>" in shown
     assert "- servers: 2, forks 0, restarts 0" in shown
 
 
