@@ -226,10 +226,11 @@ class Settings:
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
-        if self.depth not in list(InputDepth):
-            raise _bad(f"depth must be {' or '.join(InputDepth)}, not {self.depth!r}.")
-        if self.executor not in list(Executor):
-            raise _bad(f"executor must be {' or '.join(Executor)}, not {self.executor!r}.")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in list(choices):
+                raise _bad(f"{name} must be {' or '.join(choices)}, not {getattr(self, name)!r}.")
+        # A library call may give the plain text; code compares by identity.
+        object.__setattr__(self, "compare", ComparisonMode(self.compare))
 
     def _check_value(self, name: str) -> None:
         value = getattr(self, name)
@@ -303,6 +304,8 @@ _EVEN_ODDS = 0.5
 _HIGHEST_LIMIT = 1 << 40
 #: With less, an interpreter fails at whatever it imports first, and rarely says why.
 _LEAST_MEMORY_MIB = 16
+
+_CHOICES: dict[str, type[StrEnum]] = {"compare": ComparisonMode, "depth": InputDepth, "executor": Executor}
 
 _LOWEST: dict[str, float] = {
     "timeout": 0.1,
