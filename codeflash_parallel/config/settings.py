@@ -159,7 +159,9 @@ class Settings:
         metavar="PATH",
     )
     compare: ComparisonMode = _setting(
-        ComparisonMode.VALUES, "What is compared: test outcomes and values, or outcomes only."
+        ComparisonMode.VALUES,
+        "What is compared: test outcomes and values, or outcomes only.",
+        choices=ComparisonMode,
     )
     strict: bool = _setting(
         default=False,
@@ -363,6 +365,8 @@ class Settings:
         self._check_benchmark()
         self._check_encoders()
         self._check_ranking()
+        # A library call may give the plain text; code compares by identity.
+        object.__setattr__(self, "compare", ComparisonMode(self.compare))
 
     def _check_pass_env(self) -> None:
         if not self.pass_env:

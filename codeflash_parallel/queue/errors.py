@@ -9,7 +9,7 @@ CodeflashParallelError
 │   │   ├── BudgetSpent        BUDGET_SPENT      its run may spend no more
 │   │   ├── UnknownKind        UNKNOWN_KIND
 │   │   ├── UnknownJob         UNKNOWN_JOB
-│   │   ├── NotPassed          NOT_PASSED        it asks for variables that the daemon does not pass on
+│   │   ├── VariablesNotPassed NOT_PASSED        it asks for variables that the daemon does not pass on
 │   │   ├── NoQueue            NO_QUEUE          there is no queue to look at; submitting makes one
 │   │   └── Duplicate          DUPLICATE         its verdict is there already (only the client raises it)
 │   └── LeaseLost          LEASE_LOST        somebody else has the job, or nobody

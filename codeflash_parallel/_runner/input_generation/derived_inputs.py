@@ -140,7 +140,10 @@ def _in_fork(work, trial):
     pid = process_fork.fork()
     if pid == 0:
         with contextlib.suppress(BaseException), open(writing, "wb", 0) as file:
-            work(lambda sent: file.write(pickle.dumps(sent)))
+            try:
+                work(lambda sent: file.write(pickle.dumps(sent)))
+            except Exception as error:
+                file.write(pickle.dumps((None, {**trial.told, "failed": type_name(type(error))})))
         os._exit(0)
     os.close(writing)
     is_over = False
@@ -175,7 +178,7 @@ class _Trial:
         self._normal, self._raising = normal, {False: 0, True: 0}
         self._kept = {False: [], True: []}
         self._seen = set()
-        self.told = {"raised": 0, "slow": 0, "seen": 0}
+        self.told = {"raised": 0, "slow": 0, "seen": 0, "failed": ""}
 
     def run(self, target, observed, attempt, send):
         """Derive until there are enough, or the budget is spent; send what is kept, then what happened.

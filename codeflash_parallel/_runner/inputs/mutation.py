@@ -17,7 +17,7 @@ import types
 
 from .argument_positions import ITEMS, KEYS, SIZED, VALUES, children, is_fields, is_record, rebuilt, word
 from .object_constructors import ObjectConstructors
-from .position_summaries import broken_by
+from .position_summaries import broken_by, is_bounded
 
 _ATOMS = frozenset({int, float, complex, str, bytes, bool, type(None), decimal.Decimal, fractions.Fraction})
 _CONTAINERS = (list, tuple, set, frozenset)
@@ -26,8 +26,8 @@ _CALLABLES = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodT
 _DEPTH = 4
 #: Sizes grow up to so many times the observed one; to so many items that are made, and signs.
 _GROWTH, _MOST_ITEMS, _MOST_SIGNS = 100, 2_000, 100_000
-#: More items than these are repeated.
-_MADE_ITEMS = 200
+#: More items than these are repeated; how often a single one is.
+_MADE_ITEMS, _ONE_ITEM = 200, 0.15
 #: How many inputs have a longer argument and no other change; elsewhere mostly a part of one is changed.
 _LONGER = 0.1
 #: How many inputs are left as they come: no order is restored in them.
@@ -199,7 +199,7 @@ class Mutator:
 
     def _number(self, value, path):
         place, draw = self._known.places.get(path), self._chance.random()
-        if draw < 0.4 or place is None or place.low is None or not math.isfinite(value):
+        if draw < 0.4 or place is None or place.low is None or not is_bounded(value):
             tenth = value // 10 if type(value) is int else value / 10
             near = (value + 1, value - 1, value * 10, tenth, -value, type(value)(0))
             is_free = self._wild or place is None
@@ -212,6 +212,9 @@ class Mutator:
         return type(value)(number if place.decimals is None else round(number, place.decimals))
 
     def _text(self, text, path):
+        return self._other_text(text, path)[: max(len(text), _MOST_SIGNS)]
+
+    def _other_text(self, text, path):
         place, draw = self._known.places.get(path), self._chance.random()
         if place is not None and place.length == 1:
             return self._chance.choice(_SIGNS[:-1])
@@ -229,10 +232,20 @@ class Mutator:
     def _with_sign(self, text):
         """Insert a sign somewhere, or put it in the place of another, everywhere."""
         sign = self._chance.choice(_SIGNS)
-        if text and self._chance.random() < 0.3:
+        draw = self._chance.random() if text else 1
+        if draw < 0.2:
             return text.replace(self._chance.choice(text), sign)
+        if draw < 0.5:
+            return self._exchanged(text, sign)
         count = self._grown(len(text)) if self._chance.random() < 0.1 else 1
         return self._inserted(text, (sign * count)[: _MOST_SIGNS - len(text)])
+
+    def _exchanged(self, text, sign):
+        """Put another sign in the place of one: the next or previous one, one of the text, or this one."""
+        at = self._chance.randrange(len(text))
+        code = ord(text[at])
+        near = [chr(other) for other in (code - 1, code + 1) if 0 <= other < 128]
+        return text[:at] + self._chance.choice([*near, self._chance.choice(text), sign]) + text[at + 1 :]
 
     # ---- sizes and orders
 
@@ -276,9 +289,10 @@ class Mutator:
         if is_text and size and self._chance.random() < 0.4:
             glue = self._chance.choice(("", *(sign for sign in value if not sign.isalnum())))
             return (value + glue) * (wanted // size) + value[: wanted % size]
+        is_one = self._chance.random() < _ONE_ITEM
         more = [
-            self._chance.choice(value) if is_text and value else self._item(path, kinds)
-            for _ in range(min(wanted - size, _MADE_ITEMS))
+            self._chance.choice(value or "a") if is_text else self._item(path, kinds)
+            for _ in range(1 if is_one else min(wanted - size, _MADE_ITEMS))
         ]
         more = (more * ((wanted - size) // len(more) + 1))[: wanted - size]
         # Who looks at the beginning only is not found by what comes behind what counts.

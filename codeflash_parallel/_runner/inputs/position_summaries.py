@@ -1,12 +1,13 @@
 """What all values of a position have in common: types, signs, fixed lengths, keys, properties. Pure."""
 
-import math
 from collections import namedtuple
 
 from . import value_properties
 from .argument_positions import MAX_ITEMS, NUMBERS, SIZED, is_fields
 from .parameter_expectations import ANSWERS
 
+#: Beyond this a number is one of a kind, like infinity: integers know no end, and floats cannot hold them.
+_LARGEST = 1e300
 #: So many decimal places of floats are looked for.
 _MAX_DECIMALS = 6
 #: Sequences up to so long may have one length for a reason: points, pairs.
@@ -30,7 +31,7 @@ def summary_of(values, many, *, may_be_empty=False):
         many: says whether they come from more than one call.
         may_be_empty: says whether the code itself expects that.
     """
-    numbers = [v for v in values if type(v) in NUMBERS and math.isfinite(v)]
+    numbers = [v for v in values if type(v) in NUMBERS and is_bounded(v)]
     return Summary(
         types=frozenset(map(type, values)),
         low=min(numbers, default=None),
@@ -45,6 +46,11 @@ def summary_of(values, many, *, may_be_empty=False):
         pool=values[:MAX_ITEMS],
         may_be_empty=may_be_empty,
     )
+
+
+def is_bounded(number):
+    """Say whether a number can be calculated with as a float: not infinite, NaN or a huge integer."""
+    return -_LARGEST < number < _LARGEST
 
 
 def with_answers(summary):
@@ -127,7 +133,7 @@ def _broken_container(summary, value):
 
 
 def _broken_number(summary, value):
-    if not math.isfinite(value):
+    if not is_bounded(value):
         return "" if value in summary.pool else "finite"
     if summary.low is None or (value < 0 <= summary.low) or (value > 0 >= summary.high):
         return "sign"

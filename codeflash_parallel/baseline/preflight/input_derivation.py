@@ -209,6 +209,7 @@ def sorted_out(
         "the baseline raises": sum(told.raised for told in drawn.derivations),
         "the baseline is too slow": sum(told.slow for told in drawn.derivations),
         "the baseline disagrees with itself": len(drawn.derived) - len(found),
+        **{f"making them ended with {told.failed}": 1 for told in drawn.derivations if told.failed},
     }
     return DerivedInputs(
         calls=bounded(found),

@@ -132,8 +132,10 @@ class Derivation:
     Attributes:
         raised, slow: inputs that are not kept: the baseline raises what nobody meant, or takes too long.
         seen: length of the longest container or text that was observed.
+        failed: type of the exception that ended making inputs, a defect of ours; empty: none.
     """
 
     raised: int = 0
     slow: int = 0
     seen: int = 0
+    failed: str = ""

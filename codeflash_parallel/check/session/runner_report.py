@@ -206,7 +206,8 @@ def _texts(found: object) -> dict[str, str]:
 
 
 def _derivation(record: Mapping[str, Any]) -> Derivation:
-    return Derivation(**{name: whole_number(record[name]) for name in ("raised", "slow", "seen")})
+    numbers = {name: whole_number(record[name]) for name in ("raised", "slow", "seen")}
+    return Derivation(**numbers, failed=str(record["failed"]))
 
 
 def _tests(passed: list[Mapping[str, Any]], phases: list[Mapping[str, Any]]) -> dict[str, TestOutcome]:

@@ -183,6 +183,13 @@ def test_what_a_race_cannot_be_told(project: Path, values: dict[str, object], sa
     assert said in code_of(read_settings, project, {}, values)
 
 
+def test_what_is_compared_may_be_given_as_plain_text() -> None:
+    assert Settings(compare="values").compare is ComparisonMode.VALUES  # type: ignore[arg-type]
+    assert Settings(compare="pass-fail").compare is ComparisonMode.PASS_FAIL  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="compare must be values or pass-fail, not 'value'"):
+        Settings(compare="value")  # type: ignore[arg-type]
+
+
 def test_a_value_of_any_length_is_told_in_one_line(project: Path) -> None:
     said = code_of(read_settings, project, {}, {"depth": "f" * 100_000})
     assert "depth must be quick or full, not 'ffff" in said

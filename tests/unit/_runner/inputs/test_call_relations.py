@@ -248,6 +248,26 @@ def test_a_number_of_the_code_becomes_the_length_of_what_was_long() -> None:
     assert mutator.mutate(([1],), {}, observed[1], size=10**9) is None
 
 
+def test_one_sign_is_exchanged_for_another_at_one_place() -> None:
+    made = [args[0] for args in inside([call("#fff"), call("#00ff00")])]
+    assert {text for text in made if len(text) == 4 and text[0] == "#"} & {"#fef", "#ffe", "#eff"}
+
+
+def test_lists_grow_by_one_item_repeated() -> None:
+    made = [args[0] for args in inside([call([0, 1, 2, 0, 7, 4], 0), call([5, 0, 3], 0)], count=800)]
+    grown = [items[:25] for items in made if len(items) > 40] + [
+        items[-25:] for items in made if len(items) > 40
+    ]
+    assert any(len(set(items)) == 1 for items in grown)
+
+
+def test_integers_that_no_float_holds_are_left_alone_and_others_change() -> None:
+    huge = 10**400 + 123
+    made = {args[0] for args in inside([call(huge), call(-huge), call(7), call(1200)])}
+    assert len(made - {huge, -huge}) > 20
+    assert {huge + 1, huge * 10} & made == set()
+
+
 @pytest.mark.parametrize("observed", [list(range(3_000)), list(range(2_000)), "ab" * 60_000])
 def test_what_is_as_long_as_may_be_does_not_grow(observed: Any) -> None:
     made = derived([call(observed), call(observed[:20])], count=60)
