@@ -14,7 +14,6 @@ from codeflash_parallel.result.candidate.candidate_model import Candidate, Candi
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
 from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator
 from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
-from codeflash_parallel.run.check_phase.journaled_examiner import JournaledExaminer
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
 from codeflash_parallel.run.check_phase.target_callers import Callers
 from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
@@ -56,7 +55,7 @@ class Rounds:
         self._context, self._account, self._ledger = context, account, account.ledger
         self._changes = drafting.changes
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
-        judging = JournaledExaminer(CandidateExaminer(context), context.journal)
+        judging = CandidateExaminer(context)
         self._admission = RaceAdmission(context.plan, self._ledger, judging, races=account.races)
         self._timed: Workload | None = None
         self._has_twins = False

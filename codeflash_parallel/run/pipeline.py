@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -20,28 +21,36 @@ from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.check.session.runner_session import RunnerConfig
 from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.race.race_record import RunRecord
+from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
-from codeflash_parallel.result.result_model import RunResult
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.run.evaluation_rounds import Rounds
 from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
 from codeflash_parallel.run.intake.candidate_sources import Entries, entered, entering, peek
 from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
 from codeflash_parallel.run.intake.target_names import must_have_named
-from codeflash_parallel.run.providers.provider_requests import Providers, open_providing
+from codeflash_parallel.run.providers.provider_requests import open_providing
+from codeflash_parallel.run.providers.providers import Providers, command_of
 from codeflash_parallel.run.race_phase.ranking_policy_loader import load_policy
 from codeflash_parallel.run.results import result_builder
 from codeflash_parallel.run.results.run_findings import RunFindings
-from codeflash_parallel.run.run_log import RunLog
 from codeflash_parallel.run.setup.baseline_manager import BaselineRequest
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.state.race_mode import RaceMode
 from codeflash_parallel.run.state.run_context import EventAnnouncer, RunContext
-from codeflash_parallel.run.store.journal import Journal
-from codeflash_parallel.run.store.journal_events import Ending
 from codeflash_parallel.run.store.run_folder import save_run
+from codeflash_parallel.run.store.run_state import (
+    SCHEMA,
+    Ending,
+    RunEnd,
+    RunRequest,
+    write_end,
+    write_request,
+)
+from codeflash_parallel.run.store.step_cache import StepCache, StepKind
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.workspace.git.git_client import load_reader
 from codeflash_parallel.workspace.slot_pool import SlotPool
@@ -75,7 +84,7 @@ class Run:
         providers: Providers,
         observers: Sequence[Observer],
         mode: RaceMode,
-        journal: Journal,
+        notes: Sequence[str] = (),
     ) -> None:
         self._around = surroundings
         self._setup = surroundings.setup
@@ -83,12 +92,13 @@ class Run:
         self._run_id = run_id
         self._providers = providers
         self._mode = mode
-        self._journal = journal
+        self._notes = notes
+        self._submitted = 0
+        self._cache = StepCache(self.folder)
         self._ending = Ending.FINISHED
         self._announce = EventAnnouncer.of(observers)
         self._steps = StepReporter(self._announce, run_id)
         self._ledger = Ledger(run_id, self._announce)
-        self._chronicle = RunLog(journal, surroundings, self._ledger, self.folder)
         self._policy = load_policy(self._settings.ranking, self._ledger.warn)
         self._announce.on_dropped = self._ledger.warn
         self._scope = anyio.CancelScope()
@@ -141,18 +151,41 @@ class Run:
     async def _entered(self, source: Source) -> Entries:
         """Enter what is there; what is still being produced is entered as it arrives."""
         there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
-        begun = {
-            "run_id": self._run_id,
-            "races": self._account.races,
-            "refines": self._mode is RaceMode.RACE,
-            "seed": self._account.seed,
-        }
-        await self._chronicle.begin(begun, self._providers, there)
+        await anyio.to_thread.run_sync(write_request, self.folder, self._request(there))
+        for note in self._notes:
+            self._ledger.warn(note)
         if there is not None:
             return there
         if isinstance(source, AsyncIterable):
-            return entering(self._chronicle.enter, source, self._chronicle.all_entered)
-        return entered(self._chronicle.enter, source, self._chronicle.all_entered)
+            return entering(self._enter, source, self._end_source)
+        return entered(self._enter, source, self._end_source)
+
+    def _request(self, there: Sequence[CandidateEntry] | None) -> RunRequest:
+        providers = self._providers.completed(self._settings)
+        return RunRequest(
+            schema=SCHEMA,
+            run_id=self._run_id,
+            version=__version__,
+            repository=str(self._setup.repository.root),
+            project=str(self._setup.repository.project),
+            mode=self._mode.value,
+            seed=self._account.seed,
+            settings=settings_document(self._settings),
+            submissions=tuple(entry.submission for entry in there or ()),
+            is_complete=there is not None,
+            repairer=command_of(providers.repairer),
+            refiner=command_of(providers.refiner),
+        )
+
+    def _enter(self, submission: Submission) -> CandidateEntry:
+        """Enter a candidate that came after the start."""
+        entry = self._ledger.add(submission)
+        self._cache.put(Submission, entry.submission, StepKind.SUBMITTED, self._submitted)
+        self._submitted += 1
+        return entry
+
+    def _end_source(self) -> None:
+        self._cache.put(bool, True, StepKind.SOURCE_END)
 
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
@@ -195,15 +228,29 @@ class Run:
         async with anyio.create_task_group() as group:
             group.start_soon(self._load)
             async with quiet.shared():
-                snapshot = await self._chronicle.snapshot()
+                snapshot = await self._snapshot()
             # In no block: the first candidate may be long in coming, and races of others would wait for it.
             seen, source = await self._seen(source)
             async with quiet.shared():
                 targets = await self._targets(seen, snapshot)
-                pool = await self._around.pool(snapshot, self._chronicle.owner)
+                pool = await self._around.pool(snapshot, self._slots_name())
         for warning in pool.warnings:
             self._ledger.warn(warning)
         return _Ground(snapshot=snapshot, pool=pool, targets=targets, source=source)
+
+    async def _snapshot(self) -> Snapshot:
+        """Freeze the user's tree, unless the run has a snapshot."""
+        known: Snapshot | None = self._cache.get(Snapshot, StepKind.SNAPSHOT)
+        if known is not None:
+            return await self._around.same_snapshot(known, self._ledger.warn)
+        snapshot = await self._around.snapshot()
+        self._cache.put(Snapshot, snapshot, StepKind.SNAPSHOT)
+        return snapshot
+
+    def _slots_name(self) -> str:
+        """Name the run's slots; those that an earlier process of the run kept stay where they are."""
+        names = (f"{self._run_id}.{number}" if number else self._run_id for number in count())
+        return next(name for name in names if not (self._setup.home / "slots" / name).exists())
 
     async def _load(self) -> None:
         """Make ready what the first check needs."""
@@ -223,9 +270,14 @@ class Run:
 
     def _drafting(self, guest: RunnerConfig, ground: _Ground) -> CandidatePreparer:
         standing = self._around.learner.ground(guest, ground.snapshot)
-        prepared = self._chronicle.stand_on(standing)
+        if self._cache.set_ground(standing):
+            self._ledger.warn(
+                "Interpreter, packages, environment or our version have changed: all are judged again."
+            )
         setup = self._setup
-        return CandidatePreparer(setup.mirror, ground.snapshot, ground.targets, setup.interpreter, prepared)
+        return CandidatePreparer(
+            setup.mirror, ground.snapshot, ground.targets, setup.interpreter, self._cache
+        )
 
     async def _known(self, guest: RunnerConfig, ground: _Ground, drafting: CandidatePreparer) -> RunContext:
         """Return what the run knows once the baseline is known."""
@@ -277,22 +329,26 @@ class Run:
             free_bytes=setup.shares.free_bytes,
             cores=setup.shares.cores,
             seed=self._account.seed,
-            recorder=self._chronicle.recorder(self._run_record()),
-            journal=self._journal,
+            cache=self._cache,
             quiet=setup.quiet,
             steps=self._steps,
         )
 
-    def _run_record(self) -> RunRecord:
-        return RunRecord(run_id=self._run_id, seed=self._account.seed, version=__version__)
-
     async def _finish(self, result: RunResult) -> RunResult:
         candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]
+        if self._ending is Ending.FINISHED and any(map(_is_unjudged, result.candidates)):
+            self._ending = Ending.UNJUDGED
+        end = RunEnd(ending=self._ending, code=self._interrupted)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(partial(save_run, self.folder, result, candidates))
-            await self._chronicle.end(self._ending, self._interrupted)
+            await anyio.to_thread.run_sync(write_end, self.folder, end)
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
+
+
+def _is_unjudged(result: CandidateResult) -> bool:
+    """Say whether the machinery failed a candidate: to resume the run is worth a try."""
+    return result.status is CandidateStatus.INFRA or result.code is Code.RACE_NOT_HELD
 
 
 def new_run_id() -> str:
