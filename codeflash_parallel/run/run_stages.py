@@ -1,9 +1,8 @@
-"""Behavioral checks, a race, a profile, refinements: and again while these bring candidates."""
+"""Stages of a run after its preparation: checks, race, profile, refinements; `pipeline` has their order."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
 
 import anyio
 
@@ -25,12 +24,11 @@ from codeflash_parallel.run.race_phase.workload import Workload, choose_workload
 from codeflash_parallel.run.results.run_findings import RunFindings
 from codeflash_parallel.run.setup.baseline_manager import BaselineManager
 from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.race_mode import RaceMode
 from codeflash_parallel.run.state.run_context import RunContext
 
 
-class Rounds:
-    """The rounds of one run.
+class RunStages:
+    """Stages of one run that come again with every round of refinements.
 
     Args:
         account: takes what is found.
@@ -66,27 +64,33 @@ class Rounds:
             context, self._ledger, drafting, judging, self._admission, providing, kills
         )
 
-    async def run(self, source: Entries, mode: RaceMode) -> None:
-        """Judge candidates, and what is made of them, as far as the mode goes."""
-        for number in count():
-            await self._check(source)
-            if self._timed is None or not self._account.newly_passed():
-                return
-            if not number and not self._keep(self._timed.callers):
-                self._timed, self._has_twins = await self._workload(without_callers), False
-            await self._make_twins()
-            await self._hold_race(self._timed)
-            if self._account.finding.not_held or mode is RaceMode.TIME:
-                return
-            source = await self._refined()
-            if not source:
-                return
-
-    async def _check(self, source: Entries) -> None:
+    async def check(self, source: Entries) -> None:
         """Judge the behavior of candidates, and of what repairers make of them."""
         repaired: Entries = source
         while repaired:
             repaired = await self._checked(repaired)
+
+    async def race(self) -> bool:
+        """Race the candidates that have passed; return whether a race was held."""
+        if self._timed is None or not self._account.newly_passed():
+            return False
+        is_first = self._account.finding.ranking is None
+        if is_first and not self._keep(self._timed.callers):
+            self._timed, self._has_twins = await self._workload(without_callers), False
+        await self._make_twins()
+        await self._hold_race(self._timed)
+        return not self._account.finding.not_held
+
+    async def profile(self) -> None:
+        """Profile the baseline and the leader."""
+        with self._account.phase("profile"):
+            self._account.finding = await self._providing.profile(self._account.finding)
+
+    async def refine(self) -> list[CandidateEntry]:
+        """Return the candidates that refiners make of the leaders."""
+        with self._account.phase("refine"):
+            refined = await self._providing.refine(self._account.finding)
+        return [self._ledger.add(submission) for submission in refined]
 
     async def _checked(self, source: Entries) -> Sequence[CandidateEntry]:
         """Judge candidates; return repairs of those that fresh inputs reject.
@@ -200,12 +204,3 @@ class Rounds:
                 tasks.start_soon(self._providing.profile_ahead, entries[0])
             out.update(await self._admission.confirm(entries))
         return out
-
-    async def _refined(self) -> list[CandidateEntry]:
-        """Profile who leads, and return the candidates that are made of them."""
-        account = self._account
-        with account.phase("profile"):
-            account.finding = await self._providing.profile(account.finding)
-        with account.phase("refine"):
-            refined = await self._providing.refine(account.finding)
-        return [self._ledger.add(submission) for submission in refined]
