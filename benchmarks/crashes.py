@@ -5,7 +5,7 @@
 Each kill is a line of STATE; one that is there is not made again. A *stub* is a `check` of eight candidates
 of a project whose tests take microseconds, with a command that repairs; a *real* one is a `check` of the
 demonstration, nine candidates and its own test suite; a *race* is a `run` of the same. One kill in eight
-comes before the run has a journal; half of the others come when the journal has so many lines, drawn evenly,
+comes before the run has begun; half of the others come when so many of its steps are stored, drawn evenly,
 the other half at a moment that is drawn evenly over the time that an undisturbed run takes from then on. A
 run that was over first is drawn again.
 Exits 1 if any kill left a process for a second, changed the repository, lost or repeated a finding, or ended
@@ -36,8 +36,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 from aftermath import picture, processes_of, worktrees_left  # noqa: E402
 from harness import Place, Started, commit_all, copy_tree, make_place, wait_for  # noqa: E402
 
-from codeflash_parallel.run.store.journal_events import Answered, Checked  # noqa: E402
-from codeflash_parallel.run.store.journal_lines import read_lines  # noqa: E402
 from codeflash_parallel.workspace.cleanup import recover  # noqa: E402
 
 #: What the issue promises: nobody is alive after this, and the next start has cleaned up within that.
@@ -141,10 +139,10 @@ def _standing(status: str, code: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """When a run is killed: some seconds after its start, or after its journal has some lines."""
+    """When a run is killed: some seconds after its start, or once some of its files are written."""
 
     after_s: float
-    lines: int
+    files: int
 
 
 def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[str, Any]:
@@ -154,8 +152,8 @@ def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[st
     if ground.asked is not None:
         ground.asked.unlink(missing_ok=True)
     started = place.start(*ground.arguments, "--output-format", "json")
-    if moment.lines:
-        wait_for(lambda: _lines(place.cache, runs_before) >= moment.lines or _is_over(started), LONGEST_S)
+    if moment.files:
+        wait_for(lambda: _files(place.cache, runs_before) >= moment.files or _is_over(started), LONGEST_S)
     started.live_for(moment.after_s)
     if started.process.poll() is not None:
         started.finish()
@@ -166,7 +164,7 @@ def kill(ground: Ground, moment: Moment, expected: Mapping[str, str]) -> dict[st
     errors = started.finish().errors
     seen: dict[str, Any] = {
         "killed_at_s": round(moment.after_s, 2),
-        "lines": moment.lines,
+        "files": moment.files,
         "phase": next((w for w in reversed(errors.split()) if w in PHASES), "start"),
         "gone_s": round(gone_s, 3),
         "survivors": survivors,
@@ -188,12 +186,22 @@ def _is_over(started: Started) -> bool:
 
 
 def _runs(cache: Path) -> set[Path]:
-    return {path.parent for path in cache.glob("*/runs/*/journal.jsonl") if path.stat().st_size}
+    return {path.parent for path in cache.glob("*/runs/*/run.json")}
 
 
-def _lines(cache: Path, besides: set[Path]) -> int:
-    """Return how many lines the journal of a new run has."""
-    return sum((run / "journal.jsonl").read_bytes().count(b"\n") for run in _runs(cache) - besides)
+def _files(cache: Path, besides: set[Path]) -> int:
+    """Return how many files a new run has: its request and its steps."""
+    return sum(1 + len(_steps(run, "")) for run in _runs(cache) - besides)
+
+
+def _steps(run: Path, *kinds: str) -> dict[Path, int]:
+    """Return the stored steps of some kinds and when they were written."""
+    found = [path for path in (run / "steps").rglob("[a-z]*.json") if path.name.startswith(kinds)]
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+#: How the names of stored steps begin.
+CHECKS, ANSWERS, RACES = ("screen-", "rest-", "fresh-", "clean-"), ("repair-", "refinement-"), ("race-",)
 
 
 def _until_gone(cache: Path) -> tuple[float, list[str]]:
@@ -215,29 +223,21 @@ def _cleaned_s(cache: Path) -> float:
 
 
 def _resumed(ground: Ground, run: Path, expected: Mapping[str, str]) -> dict[str, Any]:
-    journal = run / "journal.jsonl"
-    known = read_lines(journal.read_bytes())
-    records = {path.name: path.stat().st_mtime_ns for path in (run / "races").glob("[0-9]*.json")}
+    checks, answers, races = _steps(run, *CHECKS), _steps(run, *ANSWERS), _steps(run, *RACES)
     finished = ground.place.run("resume", run.name, "--output-format", "json", timeout_s=LONGEST_S)
     document = json.loads(finished.stdout or b"{}")
-    after = read_lines(journal.read_bytes())
-    checks = [(e.key, e.look) for e in after.events if isinstance(e, Checked)]
-    answers = [(e.request, e.about) for e in after.events if isinstance(e, Answered)]
-    answered = sum(isinstance(e, Answered) for e in known.events)
-    mine = [(e.key, e.look) for e in known.events if isinstance(e, Checked)]
     return {
         "run": run.name,
         "resumed": True,
         "status": finished.status,
         "error": document.get("error") or ("" if document else finished.errors[-500:]),
-        "torn": len(known.torn),
-        "known_checks": len(mine),
-        "checks": len(checks),
-        "repeated_checks": len(checks) - len(set(checks)),
-        "known_answers": answered,
-        "repeated_answers": len(answers) - len(set(answers)),
-        "known_races": len(records),
-        "repeated_races": _rewritten(run, records),
+        "known_checks": len(checks),
+        "checks": len(_steps(run, *CHECKS)),
+        "repeated_checks": _rewritten(checks),
+        "known_answers": len(answers),
+        "repeated_answers": _rewritten(answers),
+        "known_races": len(races),
+        "repeated_races": _rewritten(races),
         "same_verdicts": verdicts(document) == expected if document else False,
         "difference": _difference(verdicts(document), expected) if document else {},
         "verdict": document.get("verdict"),
@@ -245,9 +245,9 @@ def _resumed(ground: Ground, run: Path, expected: Mapping[str, str]) -> dict[str
     }
 
 
-def _rewritten(run: Path, records: Mapping[str, int]) -> int:
-    paths = {path.name: path.stat().st_mtime_ns for path in (run / "races").glob("[0-9]*.json")}
-    return sum(paths.get(name) != written for name, written in records.items())
+def _rewritten(steps: Mapping[Path, int]) -> int:
+    """Return how many steps have been made again."""
+    return sum(not path.exists() or path.stat().st_mtime_ns != made for path, made in steps.items())
 
 
 def _difference(found: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterat
             first = ground.place.run(*ground.arguments, "--output-format", "json", timeout_s=LONGEST_S)
             spans.append(time.monotonic() - begun)
             starts_s = spans[-1] - json.loads(first.stdout)["timings"]["total"] / 1e3
-            lines = _lines(ground.place.cache, known)
+            files = _files(ground.place.cache, known)
             known = _runs(ground.place.cache)
             document = json.loads(first.stdout)
             found, level = verdicts(document), document["isolation"]
@@ -308,18 +308,18 @@ def kills(kind: str, numbers: Sequence[int], seed: int, ends_s: float) -> Iterat
                 span_s = spans[1]
             seen: dict[str, Any] = {}
             while not seen and time.monotonic() < ends_s:
-                seen = kill(ground, _moment(chance, span_s, starts_s, lines), expected)
+                seen = kill(ground, _moment(chance, span_s, starts_s, files), expected)
             if seen:
                 where = {"kind": kind, "number": number, "isolation": level, "load": os.getloadavg()[0]}
                 yield {**where, **seen}
 
 
-def _moment(chance: random.Random, span_s: float, starts_s: float, lines: int) -> Moment:
+def _moment(chance: random.Random, span_s: float, starts_s: float, files: int) -> Moment:
     if chance.random() < 1 / 8:
-        return Moment(after_s=chance.uniform(0, starts_s), lines=0)
+        return Moment(after_s=chance.uniform(0, starts_s), files=0)
     if chance.random() < 1 / 2:
-        return Moment(after_s=0.0, lines=chance.randint(1, lines))
-    return Moment(after_s=chance.uniform(0, max(0.1, span_s - starts_s)), lines=1)
+        return Moment(after_s=0.0, files=chance.randint(1, files))
+    return Moment(after_s=chance.uniform(0, max(0.1, span_s - starts_s)), files=1)
 
 
 def main() -> int:
@@ -373,7 +373,7 @@ def _summary(done: Sequence[Mapping[str, Any]]) -> int:
             f"other verdicts: {sum(not x['same_verdicts'] for x in lines)}; "
             f"findings known at the kill: {sum(x['known_checks'] for x in resumed)} checks, "
             f"{sum(x['known_answers'] for x in resumed)} answers, {sum(x['known_races'] for x in resumed)} "
-            f"records of races; made twice: {sum(x['repeated_checks'] for x in resumed)}, "
+            f"races; made twice: {sum(x['repeated_checks'] for x in resumed)}, "
             f"{sum(x['repeated_answers'] for x in resumed)}, {sum(x['repeated_races'] for x in resumed)}; "
             f"left behind at the end: {sum(bool(x['left']) for x in lines)}; bad: {sum(map(is_bad, lines))}"
         )

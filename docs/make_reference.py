@@ -85,7 +85,7 @@ known to be equivalent, and some were not judged, because a budget was spent or 
 
 
 _RESUMED = """`resume` ends with the code of the run's result, also when the run was finished already. A run that does
-not exist or that another process is at ends with `2`, a journal that is damaged or of a later version with `4`."""
+not exist or that another process is at ends with `2`, one whose files are damaged or of a later version with `4`."""
 
 _RED = """A baseline that is red ends with `4`. Where it is red because tests do not find a variable of your environment, or a
 file that git ignores, the message names the option that gives it: `--pass-env NAME`, `--include-ignored PATH`."""

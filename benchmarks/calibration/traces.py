@@ -21,7 +21,7 @@ from codeflash_parallel.race.calibration import calibrate
 from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import BASELINE, Arm, RacePlan, RaceStage
 from codeflash_parallel.race.race import HASH_SEEDS
-from codeflash_parallel.race.race_record import RaceRecord, from_json, to_json
+from codeflash_parallel.race.race_record import restored, written
 from codeflash_parallel.race.race_result import Raced
 from codeflash_parallel.race.round import RoundContext, run_round
 from codeflash_parallel.race.statistics.concurrent_calls import may_run_together
@@ -92,17 +92,15 @@ class Traces:
     def add(self, cell: Cell, layout: Layout) -> None:
         """Keep one more layout."""
         stage = layout.raced.plan.stage
-        record = to_json(RaceRecord(stage=stage, outcome=layout.raced))
+        record = written(Raced, layout.raced)
         self._kept(cell, stage).add({"wall_s": layout.wall_s, "load": layout.load, "record": record})
 
     def layouts(self, cell: Cell, stage: RaceStage) -> list[Layout]:
         """Return what was recorded of a cell at one stage."""
         found = []
         for line in self._kept(cell, stage):
-            record = from_json(line["record"])
-            assert isinstance(record, RaceRecord)
-            assert isinstance(record.outcome, Raced)
-            found.append(Layout(raced=record.outcome, wall_s=line["wall_s"], load=line["load"]))
+            raced: Raced = restored(Raced, line["record"])
+            found.append(Layout(raced=raced, wall_s=line["wall_s"], load=line["load"]))
         return found
 
     def _kept(self, cell: Cell, stage: RaceStage) -> Kept:

@@ -35,16 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Go on with a run and report; return the exit code of its result. A finished one is only reported."""
-    from codeflash_parallel.run.store.journal import look_into
+    from codeflash_parallel.run.store.run_state import read_state
 
     with handling_signals(output) as interrupts:
         places = find_places(args)
         run_dir = places.begun_run_dir(args.run_name)
         look_at_reports(args, output)
-        known = look_into(run_dir)
+        state = read_state(run_dir)
         result = (
             _finished(run_dir)
-            if known.is_finished
+            if state.is_finished
             else _resumed(args, output, places, run_dir.name, interrupts)
         )
         try:

@@ -1,4 +1,4 @@
-"""Settings as JSON, and back again: for journals of runs and for jobs of the queue. Light."""
+"""Settings as JSON, and back again: for stored runs and for jobs of the queue. Light."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def settings_document(settings: Settings) -> dict[str, Any]:
     if place.endswith(".py"):
         plain["ranking"] = f"{Path(place).absolute()}{colon}{name}"
     return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}
+
+
+def changed_settings(document: Mapping[str, Any], settings: Settings) -> list[str]:
+    """Return the names of settings that differ from those of a document and may lead to other verdicts."""
+    mine = settings_document(settings)
+    return [name for name in SETTING_NAMES if name not in FREE and mine[name] != document.get(name)]
 
 
 def settings_of(document: Mapping[str, Any], **changed: Any) -> Settings:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
 
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.settings import Executor, Settings
+from codeflash_parallel.config.settings_json import changed_settings
 from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate.candidate_model import Submission
@@ -20,15 +21,14 @@ from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Event, Observer
 from codeflash_parallel.result.result_model import CandidateResult, RunResult
 from codeflash_parallel.run.pipeline import Run, new_run_id
-from codeflash_parallel.run.providers.provider_requests import Providers
+from codeflash_parallel.run.providers.providers import Providers
 from codeflash_parallel.run.results.result_stream import ResultStream
-from codeflash_parallel.run.resumed_journal import kept_in, mode_of, must_have_same_settings, providers_again
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.state.fault_conversion import disk_faults, ungrouped
 from codeflash_parallel.run.state.race_mode import RaceMode
-from codeflash_parallel.run.store.journal import Journal
-from codeflash_parallel.run.store.journal_state import JournalState
+from codeflash_parallel.run.store.run_state import RunState, begun_run, resumed_run
 
+_State = TypeVar("_State")
 Candidates = Iterable[Submission] | AsyncIterable[Submission]
 
 
@@ -121,17 +121,15 @@ class Evaluator:
         around = self._open
         async with self._turn:
             run_id = new_run_id()
-            with disk_faults(around.setup.cache):
-                journal = Journal.begin(around.setup.run_dir(run_id))
-            run = Run(
-                surroundings=around,
-                run_id=run_id,
-                providers=Providers(repairer=repairer, refiner=refiner),
-                observers=observers,
-                mode=race,
-                journal=journal,
-            )
-            return await self._made(run, journal, candidates)
+            with self._stored(begun_run(around.setup.run_dir(run_id))):
+                run = Run(
+                    surroundings=around,
+                    run_id=run_id,
+                    providers=Providers(repairer=repairer, refiner=refiner),
+                    observers=observers,
+                    mode=race,
+                )
+                return await self._made(run, candidates)
 
     @property
     def _is_queued(self) -> bool:
@@ -148,7 +146,7 @@ class Evaluator:
         """Go on with a run that was killed, interrupted or cut short by its wall budget; return its result.
 
         What is finished is not done again: verdicts, answers of providers and races are taken from the run's
-        journal. The snapshot is that of the run, even when the tree has changed since.
+        step cache. The snapshot is that of the run, even when the tree has changed since.
 
         Args:
             run_id: the whole id. The evaluator has the settings of the run (`stored_run`); only what
@@ -166,23 +164,19 @@ class Evaluator:
         if self._is_queued:
             hint = 'Go on with it in this process: executor = "local".'
             raise UsageError("QUEUE_CANNOT_RESUME", "The daemon goes on with no run.", hint)
-        around = self._open
+        around, given = self._open, Providers(repairer=repairer, refiner=refiner)
         async with self._turn:
-            with disk_faults(around.setup.cache):
-                journal = Journal.go_on(around.setup.run_dir(run_id), self._must_fit)
-            assert journal.known is not None
-            begun = journal.known.begun
-            run = Run(
-                surroundings=around,
-                run_id=run_id,
-                providers=providers_again(
-                    Providers(repairer=repairer, refiner=refiner), begun, self._settings
-                ),
-                observers=observers,
-                mode=mode_of(begun),
-                journal=journal,
-            )
-            return await self._made(run, journal, journal.known.submissions)
+            with self._stored(resumed_run(around.setup.run_dir(run_id), self._must_fit)) as state:
+                providers = given.resumed(state.request, self._settings.provider_timeout)
+                run = Run(
+                    surroundings=around,
+                    run_id=run_id,
+                    providers=providers,
+                    observers=observers,
+                    mode=RaceMode(state.request.mode),
+                    notes=(*_notes_on(state), *providers.missing(state.request)),
+                )
+                return await self._made(run, state.submissions)
 
     async def grade(self, candidate: Submission, command: Sequence[str]) -> dict[str, Any]:
         """Return the JSON object that a command of the caller's prints in a slot that holds a candidate.
@@ -207,8 +201,12 @@ class Evaluator:
         if self._run is not None:
             self._run.wait(why)
 
-    def _must_fit(self, known: JournalState) -> None:
-        must_have_same_settings(known, self._settings)
+    def _must_fit(self, state: RunState) -> None:
+        """Refuse to resume a run under settings that may lead to other verdicts."""
+        differing = changed_settings(state.request.settings, self._settings)
+        if differing:
+            message = f"Run {state.request.run_id} has other settings: {', '.join(differing)}."
+            raise UsageError("OTHER_SETTINGS", message, "Take those of the run: `stored_run`.")
 
     @property
     def _open(self) -> EvaluatorResources:
@@ -218,11 +216,17 @@ class Evaluator:
             )
         return self._surroundings
 
-    async def _made(self, run: Run, journal: Journal, candidates: Candidates) -> RunResult:
+    @contextmanager
+    def _stored(self, opened: AbstractContextManager[_State]) -> Iterator[_State]:
+        """Hold a run's folder; faults come out of it as callers see them, and are noted in it."""
+        cache = self._open.setup.cache
+        with disk_faults(cache), opened as state, ungrouped(), disk_faults(cache):
+            yield state
+
+    async def _made(self, run: Run, candidates: Candidates) -> RunResult:
         self._run = run
         try:
-            with kept_in(journal, run.folder), ungrouped(), disk_faults(self._open.setup.cache):
-                return await run.evaluate(candidates)
+            return await run.evaluate(candidates)
         finally:
             self._run = None
 
@@ -263,6 +267,13 @@ class Evaluator:
         """
         if self._run is not None:
             self._run.interrupt(code)
+
+
+def _notes_on(state: RunState) -> Iterator[str]:
+    """Yield what a person should know about a run that is resumed, one sentence each."""
+    if not state.is_complete:
+        yield "The source of candidates had not ended; those that it had not given are not part of the run."
+    yield f"The run goes on: {state.progress} when it ended."
 
 
 def evaluate(

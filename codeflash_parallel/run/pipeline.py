@@ -1,11 +1,11 @@
-"""One run, from candidates to a result: the order of things."""
+"""One run, from candidates to a result: prepare, check, race, profile, refine, report."""
 
 from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import AsyncIterable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,55 +13,37 @@ from pathlib import Path
 import anyio
 
 from codeflash_parallel import __version__
-from codeflash_parallel.baseline.preflight.preflight import PreflightDepth
 from codeflash_parallel.baseline.preflight.step_reporter import StepReporter
-from codeflash_parallel.candidates.target import Target
-from codeflash_parallel.check.check_plan import CheckPlan
 from codeflash_parallel.check.kill_history import Kills
-from codeflash_parallel.check.session.runner_session import RunnerConfig
-from codeflash_parallel.config.settings import ComparisonMode
-from codeflash_parallel.race.race_record import RunRecord
+from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.events import Observer, RunFinished, RunStarted, RunWaits
-from codeflash_parallel.result.result_model import RunResult
-from codeflash_parallel.run.evaluation_rounds import Rounds
-from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
-from codeflash_parallel.run.intake.candidate_sources import Entries, entered, entering, peek
-from codeflash_parallel.run.intake.target_discovery import derived_targets, named_targets
-from codeflash_parallel.run.intake.target_names import must_have_named
-from codeflash_parallel.run.providers.provider_requests import Providers, open_providing
+from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
+from codeflash_parallel.result.result_model import CandidateResult, RunResult
+from codeflash_parallel.run.intake.candidate_sources import Entries, entered, entering
+from codeflash_parallel.run.providers.provider_requests import open_providing
+from codeflash_parallel.run.providers.providers import Providers, command_of
 from codeflash_parallel.run.race_phase.ranking_policy_loader import load_policy
 from codeflash_parallel.run.results import result_builder
 from codeflash_parallel.run.results.run_findings import RunFindings
-from codeflash_parallel.run.run_log import RunLog
-from codeflash_parallel.run.setup.baseline_manager import BaselineRequest
+from codeflash_parallel.run.run_preparation import PreparedRun, RunPreparation
+from codeflash_parallel.run.run_stages import RunStages
 from codeflash_parallel.run.setup.evaluator_resources import EvaluatorResources
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.state.race_mode import RaceMode
-from codeflash_parallel.run.state.run_context import EventAnnouncer, RunContext
-from codeflash_parallel.run.store.journal import Journal
-from codeflash_parallel.run.store.journal_events import Ending
+from codeflash_parallel.run.state.run_context import EventAnnouncer
 from codeflash_parallel.run.store.run_folder import save_run
-from codeflash_parallel.warm.server_fleet import Fleet
-from codeflash_parallel.workspace.git.git_client import load_reader
-from codeflash_parallel.workspace.slot_pool import SlotPool
-from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+from codeflash_parallel.run.store.run_state import (
+    SCHEMA,
+    Ending,
+    RunEnd,
+    RunRequest,
+    write_end,
+    write_request,
+)
+from codeflash_parallel.run.store.step_cache import StepCache, StepKind
 
 Source = AsyncIterable[Submission] | Iterable[Submission]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ground:
-    """What a run stands on.
-
-    Attributes:
-        source: with what was taken from it to find the targets put back.
-    """
-
-    snapshot: Snapshot
-    pool: SlotPool
-    targets: tuple[Target, ...]
-    source: Entries
 
 
 class Run:
@@ -75,7 +57,7 @@ class Run:
         providers: Providers,
         observers: Sequence[Observer],
         mode: RaceMode,
-        journal: Journal,
+        notes: Sequence[str] = (),
     ) -> None:
         self._around = surroundings
         self._setup = surroundings.setup
@@ -83,12 +65,13 @@ class Run:
         self._run_id = run_id
         self._providers = providers
         self._mode = mode
-        self._journal = journal
+        self._notes = notes
+        self._submitted = 0
+        self._cache = StepCache(self.folder)
         self._ending = Ending.FINISHED
         self._announce = EventAnnouncer.of(observers)
         self._steps = StepReporter(self._announce, run_id)
         self._ledger = Ledger(run_id, self._announce)
-        self._chronicle = RunLog(journal, surroundings, self._ledger, self.folder)
         self._policy = load_policy(self._settings.ranking, self._ledger.warn)
         self._announce.on_dropped = self._ledger.warn
         self._scope = anyio.CancelScope()
@@ -138,22 +121,6 @@ class Run:
             return await self._finish(result_builder.interrupted(self._account, self._interrupted))
         return await self._finish(result_builder.judged(self._account))
 
-    async def _entered(self, source: Source) -> Entries:
-        """Enter what is there; what is still being produced is entered as it arrives."""
-        there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
-        begun = {
-            "run_id": self._run_id,
-            "races": self._account.races,
-            "refines": self._mode is RaceMode.RACE,
-            "seed": self._account.seed,
-        }
-        await self._chronicle.begin(begun, self._providers, there)
-        if there is not None:
-            return there
-        if isinstance(source, AsyncIterable):
-            return entering(self._chronicle.enter, source, self._chronicle.all_entered)
-        return entered(self._chronicle.enter, source, self._chronicle.all_entered)
-
     async def _within_budget(self, source: Entries) -> None:
         budget_s = self._settings.wall_budget or float("inf")
         with anyio.move_on_after(budget_s) as scope:
@@ -169,130 +136,87 @@ class Run:
             )
 
     async def _go(self, source: Entries) -> None:
-        with self._account.phase("snapshot"):
-            ground = await self._grounded(source)
-        with self._account.phase("baseline"):
-            guest = self._setup.guest(ground.targets, ground.snapshot, self._account.seed)
-            drafting = self._drafting(guest, ground)
-            context = await self._known(guest, ground, drafting)
-        self._account.context = context
+        """Prepare; then check, race, profile and refine, again while refinements bring candidates."""
+        prepared = await RunPreparation(self._around, self._account, self._cache, self._steps).prepare(source)
+        source = prepared.source
+        async with self._stages(prepared) as stages:
+            while source:
+                await stages.check(source)
+                if not await stages.race() or self._mode is RaceMode.TIME:
+                    return
+                await stages.profile()
+                source = await stages.refine()
+
+    @asynccontextmanager
+    async def _stages(self, prepared: PreparedRun) -> AsyncIterator[RunStages]:
+        context = prepared.context
         async with open_providing(self._providers, context, self._ledger) as providing:
-            rounds = Rounds(
+            yield RunStages(
                 context,
                 self._account,
                 learner=self._around.learner,
-                drafting=drafting,
+                drafting=prepared.drafting,
                 providing=providing,
                 kills=await anyio.to_thread.run_sync(Kills.load, self._setup.home, context.targets),
                 policy=self._policy,
             )
-            await rounds.run(ground.source, self._mode)
 
-    async def _grounded(self, source: Entries) -> _Ground:
-        """Freeze the tree, find the targets and make the slots."""
-        quiet = self._setup.quiet
-        await anyio.to_thread.run_sync(must_have_named, self._setup.repository, self._settings)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._load)
-            async with quiet.shared():
-                snapshot = await self._chronicle.snapshot()
-            # In no block: the first candidate may be long in coming, and races of others would wait for it.
-            seen, source = await self._seen(source)
-            async with quiet.shared():
-                targets = await self._targets(seen, snapshot)
-                pool = await self._around.pool(snapshot, self._chronicle.owner)
-        for warning in pool.warnings:
-            self._ledger.warn(warning)
-        return _Ground(snapshot=snapshot, pool=pool, targets=targets, source=source)
+    # --- what is asked for, and the end ----------------------------------------------------------------
 
-    async def _load(self) -> None:
-        """Make ready what the first check needs."""
-        async with self._setup.quiet.shared(), anyio.create_task_group() as group:
-            group.start_soon(self._around.compile_guest)
-            group.start_soon(anyio.to_thread.run_sync, load_reader)
+    async def _entered(self, source: Source) -> Entries:
+        """Enter what is there; what is still being produced is entered as it arrives."""
+        there = [self._ledger.add(one) for one in source] if isinstance(source, Sequence) else None
+        await anyio.to_thread.run_sync(write_request, self.folder, self._request(there))
+        for note in self._notes:
+            self._ledger.warn(note)
+        if there is not None:
+            return there
+        if isinstance(source, AsyncIterable):
+            return entering(self._enter, source, self._end_source)
+        return entered(self._enter, source, self._end_source)
 
-    async def _seen(self, source: Entries) -> tuple[Sequence[CandidateEntry], Entries]:
-        """Return what the targets are found by, and the source with whatever was taken from it put back."""
-        return ((), source) if self._settings.functions else await peek(source)
-
-    async def _targets(self, seen: Sequence[CandidateEntry], snapshot: Snapshot) -> tuple[Target, ...]:
-        mirror = self._setup.mirror
-        if self._settings.functions:
-            return named_targets(mirror, snapshot, self._settings.functions)
-        return await derived_targets(mirror, snapshot, [entry.submission for entry in seen])
-
-    def _drafting(self, guest: RunnerConfig, ground: _Ground) -> CandidatePreparer:
-        standing = self._around.learner.ground(guest, ground.snapshot)
-        prepared = self._chronicle.stand_on(standing)
-        setup = self._setup
-        return CandidatePreparer(setup.mirror, ground.snapshot, ground.targets, setup.interpreter, prepared)
-
-    async def _known(self, guest: RunnerConfig, ground: _Ground, drafting: CandidatePreparer) -> RunContext:
-        """Return what the run knows once the baseline is known."""
-        async with self._setup.quiet.shared():
-            plan, fleet = await self._baseline(guest, ground, drafting)
-        for warning in plan.baseline.warnings:
-            self._ledger.warn(warning)
-        return self._context(ground, plan, fleet)
-
-    async def _baseline(
-        self, guest: RunnerConfig, ground: _Ground, drafting: CandidatePreparer
-    ) -> tuple[CheckPlan, Fleet]:
-        """Find out what the baseline does, and make candidates of what is there meanwhile."""
-        source, limit = ground.source, self._settings.max_candidates or None
-        there = source[:limit] if isinstance(source, Sequence) else ()
-        demand = BaselineRequest(
-            guest=guest,
-            snapshot=ground.snapshot,
-            pool=ground.pool,
-            candidates=len(there) if isinstance(source, Sequence) else self._setup.shares.slots,
-            depth=self._depth,
-            steps=self._steps,
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(drafting.ahead, there)
-            found = await self._around.learner.baseline(demand)
-            group.cancel_scope.cancel()
-        return found
-
-    @property
-    def _depth(self) -> PreflightDepth:
-        calls = self._account.races or self._settings.compare is ComparisonMode.VALUES
-        return PreflightDepth.CALLS if calls else PreflightDepth.OUTCOMES
-
-    def _context(self, ground: _Ground, plan: CheckPlan, fleet: Fleet) -> RunContext:
-        setup = self._setup
-        return RunContext(
+    def _request(self, there: Sequence[CandidateEntry] | None) -> RunRequest:
+        providers = self._providers.completed(self._settings)
+        return RunRequest(
+            schema=SCHEMA,
             run_id=self._run_id,
-            run_dir=self.folder,
-            settings=self._settings,
-            runner=setup.launcher,
-            mirror=setup.mirror,
-            snapshot=ground.snapshot,
-            pool=ground.pool,
-            interpreter=setup.interpreter,
-            targets=ground.targets,
-            plan=plan,
-            fleet=fleet,
-            free_bytes=setup.shares.free_bytes,
-            cores=setup.shares.cores,
+            version=__version__,
+            repository=str(self._setup.repository.root),
+            project=str(self._setup.repository.project),
+            mode=self._mode.value,
             seed=self._account.seed,
-            recorder=self._chronicle.recorder(self._run_record()),
-            journal=self._journal,
-            quiet=setup.quiet,
-            steps=self._steps,
+            settings=settings_document(self._settings),
+            submissions=tuple(entry.submission for entry in there or ()),
+            is_complete=there is not None,
+            repairer=command_of(providers.repairer),
+            refiner=command_of(providers.refiner),
         )
 
-    def _run_record(self) -> RunRecord:
-        return RunRecord(run_id=self._run_id, seed=self._account.seed, version=__version__)
+    def _enter(self, submission: Submission) -> CandidateEntry:
+        """Enter a candidate that came after the start."""
+        entry = self._ledger.add(submission)
+        self._cache.put(Submission, entry.submission, StepKind.SUBMITTED, self._submitted)
+        self._submitted += 1
+        return entry
+
+    def _end_source(self) -> None:
+        self._cache.put(bool, True, StepKind.SOURCE_END)
 
     async def _finish(self, result: RunResult) -> RunResult:
         candidates = [entry.candidate for entry in self._ledger if entry.candidate is not None]
+        if self._ending is Ending.FINISHED and any(map(_is_unjudged, result.candidates)):
+            self._ending = Ending.UNJUDGED
+        end = RunEnd(ending=self._ending, code=self._interrupted)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(partial(save_run, self.folder, result, candidates))
-            await self._chronicle.end(self._ending, self._interrupted)
+            await anyio.to_thread.run_sync(write_end, self.folder, end)
         self._announce(RunFinished(run_id=self._run_id, result=result))
         return result
+
+
+def _is_unjudged(result: CandidateResult) -> bool:
+    """Say whether the machinery failed a candidate: to resume the run is worth a try."""
+    return result.status is CandidateStatus.INFRA or result.code is Code.RACE_NOT_HELD
 
 
 def new_run_id() -> str:

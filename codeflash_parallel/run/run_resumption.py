@@ -16,7 +16,7 @@ from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import Observer
 from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.store.journal import look_into
+from codeflash_parallel.run.store.run_state import read_state
 from codeflash_parallel.workspace.git.repository import find_repository
 
 
@@ -47,7 +47,7 @@ def stored_run(
 
     Raises:
         UsageError: not a repository, no such run, or `OTHER_SETTINGS`.
-        EnvironmentFault: its journal cannot be read.
+        EnvironmentFault: its files cannot be read.
     """
     other = sorted(changed.keys() - set(FREE))
     if other:
@@ -56,9 +56,9 @@ def stored_run(
     run_dir = cache / found.key / "runs" / run_id
     if not run_id or not run_dir.is_dir():
         raise UsageError("NO_SUCH_RUN", f"There is no run {run_id!r} of this repository.", "See `list`.")
-    begun = look_into(run_dir).begun
-    settings = settings_of(begun.settings, **{**changed, "cache_dir": str(cache)})
-    return StoredRun(run_id=run_id, project=found.root / begun.project, settings=settings)
+    request = read_state(run_dir).request
+    settings = settings_of(request.settings, **{**changed, "cache_dir": str(cache)})
+    return StoredRun(run_id=run_id, project=found.root / request.project, settings=settings)
 
 
 def resume(

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from codeflash_parallel.process.atomic_file import write_atomically
+from codeflash_parallel.process.boot_id import boot_id
 from codeflash_parallel.result.candidate.candidate_model import digest_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, IsolationProbe
@@ -23,7 +24,6 @@ from codeflash_parallel.sandbox.runner_command import PACKAGE
 
 #: A healthy machine needs a fraction of a second for each.
 _PROBE_S = 30.0
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: The highest level that `auto` takes: whoever wants more names it.
 AUTO_UP_TO = IsolationLevel.L2
 #: What is the user's alone, below his home: keys, tokens, passwords.
@@ -78,7 +78,7 @@ class LevelProber:
         if level is IsolationLevel.L0:
             return IsolationProbe(level=level)
         bwrap = find_bwrap() if level is IsolationLevel.L3 else ""
-        named = (level, str(self.interpreter), self.guest_dir.name, bwrap, _boot_id(), str(os.geteuid()))
+        named = (level, str(self.interpreter), self.guest_dir.name, bwrap, boot_id(), str(os.geteuid()))
         if named not in _KNOWN:
             _KNOWN[named] = self._kept(level, bwrap, digest_of(json.dumps(named).encode())[:16])
         return _KNOWN[named]
@@ -142,12 +142,6 @@ def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 # ---- probing
-
-
-def _boot_id() -> str:
-    with suppress(OSError):
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    return ""
 
 
 def _read(found: Mapping[str, str]) -> IsolationProbe:

@@ -9,11 +9,10 @@ import re
 import secrets
 from pathlib import Path
 
+from codeflash_parallel.process.boot_id import boot_id
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.workspace.cache_layout import CacheHome
 from codeflash_parallel.workspace.file_lock import FileLock, try_lock
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SlotOwner:
@@ -79,4 +78,4 @@ def is_free(path: Path) -> bool:
 def _about_us() -> dict[str, str | int]:
     """Say who we are, for people who look into the cache."""
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return {"pid": os.getpid(), "start_time": int(fields[19]), "boot_id": _BOOT_ID.read_text().strip()}
+    return {"pid": os.getpid(), "start_time": int(fields[19]), "boot_id": boot_id()}

@@ -1,8 +1,8 @@
-"""A program that begins a run, or goes on with one, and kills itself with SIGKILL right after some event.
+"""A program that starts a run, or resumes one, and kills itself with SIGKILL right after some step.
 
-Its argument is a JSON object: `project`, `cache`, `run` (empty: begin one), `after` (name of the event's
-class, or `race`: the first race that is recorded), `race` and `asked` (where the providers write down whom
-they were asked about). It prints the verdicts if it comes to its end.
+Its argument is a JSON object: `project`, `cache`, `run` (empty: start one), `after` (beginning of the name of
+the file that is written then), `race` and `asked` (where the providers write down what they were asked
+about). It prints the verdicts if it comes to its end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,9 @@ import anyio
 from projects import FAST_TOTAL, WRONG_TOTAL
 
 from codeflash_parallel import Answer, Evaluator, RaceMode, Replacement, Settings, Submission
-from codeflash_parallel.race.race_record import RaceRecord
 from codeflash_parallel.repair.provider_protocol import RefinementRequest, RepairRequest
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
-from codeflash_parallel.run.store import race_record_store
-from codeflash_parallel.run.store.journal import Journal
+from codeflash_parallel.run.store import run_state, step_cache
 
 #: Of all these runs; in new processes, because servers would only cost time here.
 SETTINGS = {
@@ -65,19 +63,19 @@ class Providers:
 
 
 def kill_after(name: str) -> None:
-    note, write = Journal.note, race_record_store.RaceRecorder._write
+    """Kill this process once a file whose name begins so has been written."""
 
-    def noting(self: Journal, *events: Any) -> None:
-        note(self, *events)
-        if any(type(event).__name__ == name for event in events):
-            os.kill(os.getpid(), signal.SIGKILL)
+    def killing(write: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
+        def writing(path: Path, data: bytes) -> None:
+            write(path, data)
+            if name and path.name.startswith(name):
+                os.kill(os.getpid(), signal.SIGKILL)
 
-    def writing(self: race_record_store.RaceRecorder, records: Any) -> None:
-        write(self, records)
-        if name == "race" and any(isinstance(record, RaceRecord) for record in records):
-            os.kill(os.getpid(), signal.SIGKILL)
+        return writing
 
-    Journal.note, race_record_store.RaceRecorder._write = noting, writing  # type: ignore[method-assign]
+    step_cache.write_atomically = killing(step_cache.write_atomically)  # type: ignore[assignment]
+    step_cache.write_durably = killing(step_cache.write_durably)
+    run_state.write_durably = killing(run_state.write_durably)
 
 
 async def main(what: dict[str, Any]) -> None:

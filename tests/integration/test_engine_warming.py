@@ -20,6 +20,7 @@ from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.run.intake import candidate_preparation
 from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
 from codeflash_parallel.run.state.ledger import Ledger
+from codeflash_parallel.run.store.step_cache import StepCache
 from codeflash_parallel.warm import server_fleet
 
 pytestmark = pytest.mark.engine
@@ -171,7 +172,9 @@ async def test_servers_that_were_started_for_other_files_are_started_again(tmp_p
 
 
 @pytest.mark.anyio
-async def test_a_draft_that_was_made_ahead_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_draft_that_was_made_ahead_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[str] = []
 
     async def materialise(
@@ -185,7 +188,7 @@ async def test_a_draft_that_was_made_ahead_is_not_made_again(monkeypatch: pytest
     ledger = Ledger("run", tell)
     entries = [ledger.add(candidate("a", RIGHT)), ledger.add(candidate("b", WRONG))]
     nothing: Any = SimpleNamespace(read=repr)
-    line = CandidatePreparer(nothing, nothing, (), nothing)
+    line = CandidatePreparer(nothing, nothing, (), nothing, StepCache(tmp_path))
     await line.ahead(entries[:1])
     for entry in entries:
         await line.candidate(entry)

@@ -30,8 +30,7 @@ from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage
 from codeflash_parallel.result.events import CandidateMoved, Event, RunFinished, RunStarted
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Level, Verdict
-from codeflash_parallel.run.resumed_journal import mode_of
-from codeflash_parallel.run.store.journal import look_into
+from codeflash_parallel.run.store.run_state import read_state
 
 pytestmark = pytest.mark.engine
 
@@ -65,10 +64,10 @@ async def test_what_another_run_has_recorded_holds_for_runs_of_another_seed(tmp_
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", RaceMode)
-async def test_how_far_a_run_is_to_go_stands_in_its_journal(shop: Path, mode: RaceMode) -> None:
+async def test_how_far_a_run_is_to_go_is_stored(shop: Path, mode: RaceMode) -> None:
     async with Evaluator(shop / "project", settings(shop)) as evaluator:
         result = await evaluator.evaluate([], race=mode)
-    assert mode_of(look_into(Path(result.run_dir)).begun) is mode
+    assert read_state(Path(result.run_dir)).request.mode == mode
 
 
 @pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""Runs that are killed with SIGKILL after each kind of event, and gone on with until they end."""
+"""Runs that are killed with SIGKILL after each kind of step, and resumed until they end."""
 
 from __future__ import annotations
 
@@ -21,26 +21,17 @@ from codeflash_parallel import Settings, UsageError, resume, stored_run
 from codeflash_parallel.cli.main import main
 from codeflash_parallel.config.settings_json import settings_document
 from codeflash_parallel.result.outcome_codes import CandidateStatus
-from codeflash_parallel.run.store.journal import look_into
-from codeflash_parallel.run.store.journal_events import (
-    SCHEMA,
-    Begun,
-    Checked,
-    Ended,
-    Ending,
-    Snapshotted,
-    SourceEnded,
-    Submitted,
-)
-from codeflash_parallel.run.store.journal_lines import line_of, read_lines
+from codeflash_parallel.run.store.run_state import SCHEMA, RunRequest, read_state, write_request
+from codeflash_parallel.run.store.step_cache import StepCache, StepKind, text_of
 from codeflash_parallel.workspace.cleanup import recover
 from codeflash_parallel.workspace.git.repository import find_repository
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 pytestmark = pytest.mark.engine
 
 HERE = Path(__file__).parent
-#: What a run without a race writes down, in the order in which a run comes to it.
-EVENTS = ("Begun", "Snapshotted", "Grounded", "Prepared", "Checked", "Answered", "Ended")
+#: Files that a run without a race writes, in the order in which a run comes to them.
+WRITTEN = ("run.json", "snapshot-", "prepared-", "first-", "screen-", "repair-", "fresh-", "end.json")
 #: Finds modules as we do, without a variable of the environment: findings depend on those.
 START = """
 import json, runpy, sys
@@ -48,7 +39,7 @@ sys.path[:0], script = json.loads(sys.argv[1]), sys.argv[2]
 sys.argv[1:3] = []
 runpy.run_path(script, run_name="__main__")
 """
-EVENTS_OF_A_RACE = ("race", "Profiled")
+WRITTEN_IN_A_RACE = ("race-", "profile-")
 #: A project whose function is worth a race of half a second.
 EXPECTED = {
     "fast": "undecided NOT_RACED",
@@ -90,8 +81,7 @@ class Killing:
         """Let a run kill itself after an event; return its id."""
         done = self.run(after, run_id)
         assert done.returncode == -signal.SIGKILL, (after, done.stderr.decode())
-        (journal,) = self.cache.glob("*/runs/*/journal.jsonl")
-        return journal.parent.name
+        return self.run_dir.name
 
     @property
     def run_dir(self) -> Path:
@@ -103,20 +93,24 @@ class Killing:
         return (self.folder / "asked").read_text(encoding="utf-8").splitlines()
 
 
-def checks_of(run_dir: Path) -> list[tuple[str, str]]:
-    events = read_lines((run_dir / "journal.jsonl").read_bytes()).events
-    return [(event.key, event.look) for event in events if isinstance(event, Checked)]
+def steps_of(run_dir: Path) -> dict[Path, int]:
+    """Return the stored steps of a run and when they were written."""
+    return {path: path.stat().st_mtime_ns for path in (run_dir / "steps").rglob("[a-z]*.json")}
 
 
-def test_a_run_that_is_killed_after_every_event_ends_as_if_nothing_had_happened(
+def test_a_run_that_is_killed_after_every_kind_of_step_ends_as_if_nothing_had_happened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killing = Killing(tmp_path)
     make_project(killing.project)
     before = picture(killing.project)
     run_id = ""
-    for event in EVENTS:
-        run_id = killing.killed(event, run_id)
+    known: dict[Path, int] = {}
+    for name in WRITTEN:
+        run_id = killing.killed(name, run_id)
+        steps = steps_of(killing.run_dir)
+        assert steps.items() >= known.items(), f"{name}: a step was made twice"
+        known = steps
         assert_same(before, picture(killing.project))
     # Killed after its last word, it is finished; what it says is there.
     monkeypatch.chdir(killing.project)
@@ -127,26 +121,25 @@ def test_a_run_that_is_killed_after_every_event_ends_as_if_nothing_had_happened(
     found = {c["id"]: f"{c['status']} {c['code']}" for c in json.loads(said.out)["candidates"]}
     assert found == EXPECTED
     assert killing.asked == ["wrong"]
-    done = checks_of(killing.run_dir)
-    assert len(done) == len(set(done)) == 5  # two of three have passed, and are compared on fresh inputs, too
-    assert look_into(killing.run_dir).resumed == len(EVENTS) - 1
+    checks = [path.name.partition("-")[0] for path in known if path.name.startswith(("screen-", "fresh-"))]
+    assert sorted(checks) == ["fresh", "fresh", "screen", "screen", "screen"]
     anyio.run(recover, killing.cache)  # what the next start does first
     assert worktrees_left(killing.cache) == []
     assert_same(before, picture(killing.project))
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("event", EVENTS_OF_A_RACE)
-def test_a_race_that_was_held_is_not_held_again(event: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", WRITTEN_IN_A_RACE)
+def test_a_race_that_was_held_is_not_held_again(name: str, tmp_path: Path) -> None:
     slow = SLOW_TOTAL.replace("range(5)", "range(400)")
     killing = Killing(tmp_path, race=True)
     make_project(killing.project, shop__sums_py=slow)
-    run_id = _profiled(killing) if event == "Profiled" else killing.killed(event)
-    records = {path: path.stat().st_mtime_ns for path in killing.run_dir.glob("races/*.json")}
-    assert records
+    run_id = _profiled(killing) if name == "profile-" else killing.killed(name)
+    known = steps_of(killing.run_dir)
+    assert any(path.name.startswith("race-") for path in known)
     done = killing.run("", run_id)
     assert done.returncode == 0, done.stderr.decode()
-    assert {path: path.stat().st_mtime_ns for path in records} == records
+    assert steps_of(killing.run_dir).items() >= known.items()
     found = json.loads(done.stdout)
     assert found["wrong"] == EXPECTED["wrong"]
     assert found["fast"].split()[0] in {"won", "tied", "undecided"}
@@ -157,7 +150,7 @@ def test_a_race_that_was_held_is_not_held_again(event: str, tmp_path: Path) -> N
 def test_a_run_goes_on_with_its_own_snapshot_and_settings(tmp_path: Path) -> None:
     killing = Killing(tmp_path)
     make_project(killing.project)
-    run_id = killing.killed("Checked")
+    run_id = killing.killed("screen-")
     cache = str(killing.cache)
     with pytest.raises(UsageError, match="timeout") as caught:
         stored_run(run_id, killing.project, cache_dir=cache, timeout=3.0)
@@ -180,7 +173,7 @@ def test_a_run_goes_on_with_its_own_snapshot_and_settings(tmp_path: Path) -> Non
 
 def _profiled(killing: Killing) -> str:
     """Let a run kill itself after it has profiled its winner; a machine that is too busy has none."""
-    done = killing.run("Profiled")
+    done = killing.run("profile-")
     if done.returncode == 0:
         pytest.skip(f"no candidate led the race, so that none was profiled: {done.stdout.decode()}")
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
@@ -188,77 +181,63 @@ def _profiled(killing: Killing) -> str:
 
 
 def test_a_snapshot_that_is_gone_is_said(cut_short: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gone = Snapshotted(
-        commit="1" * 40, tree="2" * 40, base="", ignored_left_out=(), protected=(), extra_tests=""
-    )
-    with (cut_short / "journal.jsonl").open("ab") as file:
-        file.write(line_of(gone))
+    gone = Snapshot(commit="1" * 40, tree="2" * 40, base="")
+    StepCache(cut_short).put(Snapshot, gone, StepKind.SNAPSHOT)
     assert main(["resume", "-q"]) == 4
     assert "The snapshot 111111111111 of the run is gone" in capsys.readouterr().err
 
 
 def spoil(run_dir: Path, how: str) -> None:
-    """Do something to a journal."""
-    path = run_dir / "journal.jsonl"
-    data = path.read_bytes()
+    """Do something to the request of a run."""
+    path = run_dir / "run.json"
+    request = read_state(run_dir).request
+    later = text_of(RunRequest, replace(request, schema=99))
     changed: dict[str, bytes] = {
-        "damaged": data.replace(b"Submitted", b"Sublimted", 1),
-        "newer": data.replace(data.splitlines()[0] + b"\n", _of_a_later_version(data)),
-        "finished": data + line_of(Ended(ending=Ending.FINISHED)),
+        "damaged": path.read_bytes().replace(b'"seed":1', b'"seed":2'),
+        "newer": later,
     }
     path.write_bytes(changed[how])
-
-
-def _of_a_later_version(data: bytes) -> bytes:
-    (first, *_rest) = read_lines(data).events
-    return line_of(replace(first, schema=99))  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
     ("how", "status", "words"),
     [
-        ("damaged", 4, "cannot be believed: line 2 is damaged"),
+        ("damaged", 4, "run.json is damaged"),
         ("newer", 4, "schema 99"),
         ("alive", 2, "still going on"),
         ("unknown", 2, "There is no run"),
-        ("gone", 2, "has no journal"),
+        ("gone", 2, "has no run.json"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_said_in_one_line(
     how: str, status: int, words: str, cut_short: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_dir = cut_short
-    journal = run_dir / "journal.jsonl"
-    whole, name, handle = journal.read_bytes(), run_dir.name, -1
+    request = run_dir / "run.json"
+    name, handle = run_dir.name, -1
     if how == "alive":
-        handle = _held(journal)
+        handle = _held(run_dir)
     elif how == "unknown":
         name = "nothing"
     elif how == "gone":
-        journal.rename(run_dir / "elsewhere")
+        request.unlink()
     else:
         spoil(run_dir, how)
     try:
         assert main(["resume", name]) == status
     finally:
-        _undo(journal, whole, handle)
+        if handle >= 0:
+            os.close(handle)
     said = capsys.readouterr()
     assert words in said.err
     assert len([line for line in said.err.splitlines() if line.strip()]) <= 2
     assert said.out == ""
 
 
-def _held(journal: Path) -> int:
-    handle = os.open(journal, os.O_RDWR)
+def _held(run_dir: Path) -> int:
+    handle = os.open(run_dir / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
     return handle
-
-
-def _undo(journal: Path, whole: bytes, handle: int) -> None:
-    if handle >= 0:
-        os.close(handle)
-    (journal.parent / "elsewhere").unlink(missing_ok=True)
-    journal.write_bytes(whole)
 
 
 @pytest.fixture
@@ -269,19 +248,18 @@ def cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CODEFLASH_PARALLEL_CACHE_DIR", str(tmp_path / "cache"))
     run_dir = tmp_path / "cache" / find_repository(project).key / "runs" / "20250101-120000-abcdef"
     run_dir.mkdir(parents=True)
-    begun = Begun(
+    request = RunRequest(
         schema=SCHEMA,
         run_id=run_dir.name,
         version="0.1.0",
         repository=str(project.resolve()),
         project=".",
-        races=True,
+        mode="race",
         seed=1,
-        expected=3,
         settings=settings_document(Settings()),
+        submissions=tuple(submissions()),
     )
-    events = [begun, *(Submitted(submission=one) for one in submissions()), SourceEnded()]
-    (run_dir / "journal.jsonl").write_bytes(b"".join(map(line_of, events)))
+    write_request(run_dir, request)
     return run_dir
 
 
@@ -301,7 +279,7 @@ def test_list_and_show_tell_of_a_run_that_was_killed(
 
 
 def test_a_run_that_goes_on_is_shown_as_such(cut_short: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    handle = _held(cut_short / "journal.jsonl")
+    handle = _held(cut_short)
     try:
         assert main(["list", "--output-format", "json"]) == 0
     finally:

@@ -19,7 +19,7 @@ from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.result.events import CandidateFinished, Observer, RunFinished
 from codeflash_parallel.result.result_model import RunResult
-from codeflash_parallel.run.providers.provider_requests import Providers
+from codeflash_parallel.run.providers.providers import Providers
 from codeflash_parallel.run.store.stored_result import stored_result
 
 #: How far a run goes → what the queue calls it.

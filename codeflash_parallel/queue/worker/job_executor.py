@@ -24,7 +24,7 @@ from codeflash_parallel.result.errors import CodeflashParallelError, Environment
 from codeflash_parallel.result.events import CandidateFinished, Event, PhaseStarted, StepChanged
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.run.evaluator import Evaluator
-from codeflash_parallel.run.providers.provider_requests import Providers
+from codeflash_parallel.run.providers.providers import Providers
 from codeflash_parallel.run.state.fault_conversion import ungrouped
 from codeflash_parallel.run.state.race_mode import RaceMode
 from codeflash_parallel.workspace.git.repository import find_repository

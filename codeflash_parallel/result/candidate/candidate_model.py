@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, NewType
+from typing import NewType
 
 CandidateId = NewType("CandidateId", str)
 
@@ -151,8 +151,18 @@ class Candidate:
     parent: CandidateId | None = None
     explanation: str = ""
 
+    @property
+    def content_key(self) -> str:
+        """The name of the files that it leaves, whatever it is called and wherever it came from."""
+        new = [
+            (edit.path, "" if edit.new is None else digest_of(edit.new), edit.executable)
+            for edit in self.edits
+        ]
+        return name_of(new)
 
-class Unappliable(NamedTuple):
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unappliable:
     """A submission that could not become a candidate.
 
     Attributes:

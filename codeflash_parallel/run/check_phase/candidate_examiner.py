@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import monotonic_ns, time_ns
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -33,11 +33,15 @@ from codeflash_parallel.run.setup.check_concurrency import RECENT, CheckCapacity
 from codeflash_parallel.run.state.fault_conversion import disk_faults
 from codeflash_parallel.run.state.ledger import CandidateEntry, CandidateTimes
 from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.store.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot import SlotBroken, StageConflict
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: How often a candidate is tried when the machinery, not the candidate, fails.
 MAX_ATTEMPTS = 3
+
+#: Stands for the slot of a check that was not made again.
+_NO_SLOT = 0
 
 
 class Examination(Protocol):
@@ -60,6 +64,22 @@ class Examination(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Examined:
+    """What the step cache holds of a check.
+
+    Attributes:
+        time: of the candidate's book, see `CandidateTimes.recorded`.
+        notes, kept_slot, reproduce: of the entry, after the check.
+    """
+
+    outcome: CheckOutcome
+    time: Mapping[str, Any]
+    notes: tuple[str, ...]
+    kept_slot: str
+    reproduce: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Case:
     """A candidate, what is to be done with it, and the book in which its time is written down.
@@ -73,7 +93,8 @@ class _Case:
     entry: CandidateEntry
     examination: Examination
     time: CandidateTimes
-    taken: Callable[[Slot], None]
+    taken: Callable[[int], None]
+    again: Callable[[], None]
     left: int = MAX_ATTEMPTS - 1
     alone: bool = False
     kills: int = 0
@@ -94,34 +115,58 @@ class CandidateExaminer:
         examination: Examination,
         time: CandidateTimes,
         *,
-        taken: Callable[[Slot], None],
+        look: StepKind,
+        taken: Callable[[int], None],
         again: Callable[[], None],
     ) -> CheckOutcome:
-        """Judge one candidate; what the machinery breaks is tried again, what others may have broken alone.
+        """Judge one candidate, unless the step cache has its outcome.
 
         Args:
             entry: the candidate.
             examination: what is done with it.
             time: the candidate's book in which this is written down.
-            taken: called when a slot was taken.
+            look: which check it is.
+            taken: called with the number of the slot that was taken; 0 when none was needed.
             again: called when the candidate has to go back in line.
 
         Raises:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
-        case = _Case(entry, examination, time, taken)
+        cache, content = self._context.cache, entry.staged.content_key
+        known: _Examined | None = cache.get(_Examined, look, content)
+        if known is not None:
+            taken(_NO_SLOT)
+            time.restore(known.time)
+            entry.notes[:] = known.notes
+            entry.kept_slot, entry.reproduce = known.kept_slot, known.reproduce
+            return known.outcome
+        outcome = await self._judged(_Case(entry, examination, time, taken, again))
+        # A busy machine may have made a timeout.
+        if outcome.code is not Code.TIMEOUT and Trait.INFRA not in outcome.code.traits:
+            examined = _Examined(
+                outcome=outcome,
+                time=time.recorded(),
+                notes=tuple(entry.notes),
+                kept_slot=entry.kept_slot,
+                reproduce=entry.reproduce,
+            )
+            cache.put(_Examined, examined, look, content)
+        return outcome
+
+    async def _judged(self, case: _Case) -> CheckOutcome:
+        """Try what the machinery breaks again, and what other candidates may have broken alone."""
         outcome = await self._attempt(case)
         while self._goes_on(case, outcome):
             test = "" if case.alone else self._contested(outcome)
             if test:
-                entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
+                case.entry.notes.append(f"{test} found something taken: the candidate was tried again alone.")
             case = replace(
                 case,
                 left=case.left - 1,
                 alone=case.alone or self._crowded(outcome),
                 kills=case.kills + outcome.killed,
             )
-            again()
+            case.again()
             outcome = await self._attempt(case)
         return outcome
 
@@ -148,7 +193,7 @@ class CandidateExaminer:
             async with self._slot(alone=case.alone) as slot:
                 held_ns = monotonic_ns()
                 time.served(held_ns)
-                case.taken(slot)
+                case.taken(slot.workspace.number)
                 outcome = await self._examined(case, slot)
                 trace = slot.trace
                 done_ns = monotonic_ns()

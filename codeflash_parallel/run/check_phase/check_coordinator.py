@@ -18,13 +18,12 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.kill_history import Kills
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
-    CandidateId,
     Submission,
     Unappliable,
 )
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
-from codeflash_parallel.run.check_phase.journaled_examiner import JournaledExaminer
+from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
 from codeflash_parallel.run.check_phase.screening_check import EvidenceWanted, ScreeningCheck
 from codeflash_parallel.run.check_phase.target_callers import Callers
@@ -32,8 +31,8 @@ from codeflash_parallel.run.intake.candidate_preparation import CandidatePrepare
 from codeflash_parallel.run.intake.candidate_sources import Entries
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.journal_events import Look, key_of, prepared
 from codeflash_parallel.run.store.run_folder import save_diff
+from codeflash_parallel.run.store.step_cache import StepKind
 
 #: Where a candidate is that was not judged yet.
 _NOT_JUDGED = frozenset({Stage.SUBMITTED, Stage.PREPARING, Stage.QUEUED, Stage.CHECKING})
@@ -58,7 +57,7 @@ class CheckCoordinator:
         context: RunContext,
         ledger: Ledger,
         drafting: CandidatePreparer,
-        judging: JournaledExaminer,
+        judging: CandidateExaminer,
         admission: RaceAdmission,
         repairs: Repairs,
         kills: Kills,
@@ -68,11 +67,10 @@ class CheckCoordinator:
         self._drafting = drafting
         self._judging = judging
         self._admission = admission
-        self._journal = context.journal
+        self._cache = context.cache
         self._repairs = repairs
         self._screening = ScreeningCheck(context, ledger, kills, drafting.changes, repairs)
         self._enough = anyio.CancelScope()
-        self._seen: dict[str, CandidateId] = {}
         self._open = 0
         self._closed = anyio.Event()
         self._admitted = 0
@@ -205,7 +203,6 @@ class CheckCoordinator:
         context = self._context
         made = await self._drafting.candidate(entry)
         if isinstance(made, Unappliable):
-            self._journal.note(prepared(key_of(entry.submission), made, ""))
             code = Code(made.code)
             status = (
                 CandidateStatus.REJECTED if code is Code.PATH_NOT_ALLOWED else CandidateStatus.UNAPPLIABLE
@@ -215,7 +212,7 @@ class CheckCoordinator:
         entry.candidate = made
         entry.flags = self._drafting.changes.flags_of(made)
         entry.diff_path = str(save_diff(context.run_dir, made)) if made.edits else ""
-        original = self._duplicate_of(entry, made)
+        original = self._duplicate_of(made)
         if original:
             what = "the baseline" if original == "baseline" else original
             reason = f"It has the same code as {what}."
@@ -226,32 +223,27 @@ class CheckCoordinator:
         self._ledger.move(entry, Step.ENQUEUE)
         entry.time.waits(monotonic_ns())
 
-    def _duplicate_of(self, entry: CandidateEntry, candidate: Candidate) -> str:
+    def _duplicate_of(self, candidate: Candidate) -> str:
         """Return what a candidate repeats; in-flight candidates count, so that none is run twice.
 
-        Who came first is remembered: in a run that goes on, answers of providers come in another order.
+        The first one is in the step cache: answers of providers may come in another order when the run is
+        resumed.
         """
-        key, known = key_of(entry.submission), self._journal.known
-        before = known.prepared.get(key) if known else None
-        original = before.duplicate_of if before else ""
-        original = original or self._repeated_by(candidate)
-        if before is None or before.duplicate_of != original:
-            self._journal.note(prepared(key, candidate, original))
-        return original
-
-    def _repeated_by(self, candidate: Candidate) -> str:
         changes = self._drafting.changes
         if changes.is_none(candidate):
             return "baseline"
-        first = self._seen.setdefault(changes.print_of(candidate), candidate.id)
-        return "" if first == candidate.id else first
+        code = changes.print_of(candidate)
+        first: str | None = self._cache.get(str, StepKind.FIRST, code)
+        if first is None:
+            self._cache.put(str, candidate.id, StepKind.FIRST, code)
+        return "" if first in {None, candidate.id} else str(first)
 
     async def _check(self, entry: CandidateEntry) -> None:
         entry.outcome = await self._judging.judge(
             entry,
             self._screening,
             entry.time,
-            look=Look.SCREEN,
+            look=StepKind.SCREEN,
             taken=lambda number: self._ledger.move(entry, Step.STAGE, number),
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )

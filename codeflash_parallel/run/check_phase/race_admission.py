@@ -32,10 +32,9 @@ from codeflash_parallel.result.candidate.lifecycle import Step
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.run.check_phase.candidate_examiner import Examination
-from codeflash_parallel.run.check_phase.journaled_examiner import JournaledExaminer
+from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer, Examination
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
-from codeflash_parallel.run.store.journal_events import Look
+from codeflash_parallel.run.store.step_cache import StepKind
 from codeflash_parallel.workspace.slot_pool import Slot
 
 #: How many test ids one message names.
@@ -67,7 +66,7 @@ class RaceAdmission:
             process at once, as leaders have to, and not only those that screening left out.
     """
 
-    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: JournaledExaminer, *, races: bool) -> None:
+    def __init__(self, plan: CheckPlan, ledger: Ledger, judging: CandidateExaminer, *, races: bool) -> None:
         self._plan, self._ledger, self._judging, self._races = plan, ledger, judging, races
         self._confirmed: set[str] = set()
         self._looking = anyio.Lock()
@@ -91,7 +90,7 @@ class RaceAdmission:
         Raises:
             EnvironmentFault: no slot is left. Cancelling kills what runs.
         """
-        await _each(partial(self._look, examination=fresh, look=Look.FRESH), entries)
+        await _each(partial(self._look, examination=fresh, look=StepKind.FRESH), entries)
 
     def _reaches_out(self, entry: CandidateEntry) -> bool:
         """Say whether a candidate changes more than bodies of targets: any test may notice that."""
@@ -99,13 +98,13 @@ class RaceAdmission:
         return furthest(entry.staged.edits, ground).point is not ForkPoint.F2
 
     async def _admit(self, entry: CandidateEntry) -> None:
-        look = Look.CLEAN if self._races else Look.REST
+        look = StepKind.CLEAN if self._races else StepKind.REST
         if await self._look(entry, _All(self, _clean if self._races else _rest), look):
             entry.owes_tests = False
             if self._races:
                 self._confirmed.add(entry.id)
 
-    async def _look(self, entry: CandidateEntry, examination: Examination, look: Look) -> bool:
+    async def _look(self, entry: CandidateEntry, examination: Examination, look: StepKind) -> bool:
         """Look at a candidate that has passed once more; return whether it still does."""
         outcome = await self._judging.judge(
             entry,
@@ -116,7 +115,7 @@ class RaceAdmission:
             again=lambda: self._ledger.move(entry, Step.RETURN),
         )
         if outcome.code is Code.OK:
-            entry.outcome = outcome if look is Look.FRESH else entry.outcome
+            entry.outcome = outcome if look is StepKind.FRESH else entry.outcome
             self._ledger.move(entry, Step.PASS)
         elif Trait.INFRA in outcome.code.traits:
             self._ledger.finish(entry, CandidateStatus.INFRA, outcome.code, outcome.reason)
@@ -147,7 +146,7 @@ class RaceAdmission:
             entry,
             _All(self, _clean),
             entry.confirming,
-            look=Look.CLEAN,
+            look=StepKind.CLEAN,
             taken=lambda _number: None,
             again=lambda: None,
         )

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.candidate_changes import Changes
-from codeflash_parallel.result.candidate.candidate_model import Candidate, CandidateId, Unappliable
+from codeflash_parallel.race.race_record import written
+from codeflash_parallel.result.candidate.candidate_model import (
+    Candidate,
+    CandidateId,
+    Submission,
+    Unappliable,
+)
 from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.store.journal_events import Prepared, key_of, made_of
+from codeflash_parallel.run.store.step_cache import StepCache, StepKind
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
 from codeflash_parallel.workspace.snapshot.mirror import Mirror
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
+
+_Made = Candidate | Unappliable
 
 
 class CandidatePreparer:
     """Makes candidates of one run's submissions.
 
     Args:
-        known: what submissions have become already, by their keys; a ref may name something else by now.
+        cache: holds what submissions have become; a ref may name something else by now.
     """
 
     def __init__(
@@ -29,9 +37,9 @@ class CandidatePreparer:
         snapshot: Snapshot,
         targets: Sequence[Target],
         interpreter: Path,
-        known: Mapping[str, Prepared] | None = None,
+        cache: StepCache,
     ) -> None:
-        self._known = known or {}
+        self._cache = cache
         self._mirror, self._snapshot = mirror, snapshot
         self._targets, self._interpreter = targets, interpreter
         self._made: dict[CandidateId, Candidate | Unappliable] = {}
@@ -58,13 +66,14 @@ class CandidatePreparer:
         return self._made[entry.id]
 
     async def _make(self, entry: CandidateEntry) -> Candidate | Unappliable:
-        known = self._known.get(key_of(entry.submission)) if self._known else None
-        made = made_of(known, entry.submission) if known else await self._materialised(entry)
+        submission = entry.submission
+        key = written(Submission, submission)
+        made: Candidate | Unappliable | None = self._cache.get(_Made, StepKind.PREPARED, key)
+        if made is None:
+            made = await materialise(
+                self._mirror, self._snapshot, submission, self._targets, interpreter=self._interpreter
+            )
+            self._cache.put(_Made, made, StepKind.PREPARED, key)
         if isinstance(made, Candidate):
             self.changes.look_at(made)
         return made
-
-    async def _materialised(self, entry: CandidateEntry) -> Candidate | Unappliable:
-        return await materialise(
-            self._mirror, self._snapshot, entry.submission, self._targets, interpreter=self._interpreter
-        )

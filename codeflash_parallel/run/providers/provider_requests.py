@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import anyio
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.profile.line_profiler import ProfileFailure, profile
 from codeflash_parallel.race.plan import BASELINE
-from codeflash_parallel.repair.broker import open_broker
+from codeflash_parallel.repair.broker import Broker, open_broker
 from codeflash_parallel.repair.budget import (
     ProviderSpending,
     RefinementContender,
@@ -23,14 +23,11 @@ from codeflash_parallel.repair.budget import (
     refinement_depth,
     refinement_kind,
 )
-from codeflash_parallel.repair.command_providers import command_refiner, command_repairer
-from codeflash_parallel.repair.provider_answers import Outcome, ProviderFailure
+from codeflash_parallel.repair.provider_answers import Outcome, ProviderAnswers, ProviderFailure
 from codeflash_parallel.repair.provider_protocol import (
     Ancestor,
     Answer,
     RefinementRequest,
-    Refiner,
-    Repairer,
     RepairRequest,
 )
 from codeflash_parallel.result.candidate.candidate_model import (
@@ -42,45 +39,18 @@ from codeflash_parallel.result.candidate.candidate_model import (
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.result_model import Speedup
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.providers.journaled_broker import JournaledBroker
+from codeflash_parallel.run.providers.providers import Providers
 from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.state.run_context import RunContext
-from codeflash_parallel.run.store.journal_events import Profiled
+from codeflash_parallel.run.store.step_cache import StepKind
 
 #: Tracing every line costs a factor of ten to fifty; captured calls beyond these are not profiled.
 _PROFILED_CALLS = 500
 _PROFILE_CPU_S = 60.0
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Providers:
-    """Who answers; the settings' commands where no callable is given."""
-
-    repairer: Repairer | None = None
-    refiner: Refiner | None = None
-
-    @classmethod
-    def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
-        """Return those that two texts name, see `command_repairer`; an empty one names nobody.
-
-        Raises:
-            UsageError: `BAD_COMMAND` when one cannot be run.
-        """
-        return cls(
-            repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,
-            refiner=command_refiner(refine, deadline_s=deadline_s, cwd=cwd) if refine else None,
-        )
-
-    def completed(self, settings: Settings) -> Providers:
-        """Return the providers with those that the settings name."""
-        deadline_s = settings.provider_timeout
-        repairer, refiner = self.repairer, self.refiner
-        if repairer is None and settings.repair_command:
-            repairer = command_repairer(settings.repair_command, deadline_s=deadline_s)
-        if refiner is None and settings.refine_command:
-            refiner = command_refiner(settings.refine_command, deadline_s=deadline_s)
-        return Providers(repairer=repairer, refiner=refiner)
+#: Steps that are requests to providers.
+_REQUESTS = (StepKind.REPAIR, StepKind.REFINEMENT)
 
 
 @asynccontextmanager
@@ -95,16 +65,18 @@ async def open_providing(
         deadline_s=context.settings.provider_timeout,
         warn=ledger.warn,
     ) as broker:
-        yield ProviderRequests(JournaledBroker(broker, context.journal), context, ledger)
+        yield ProviderRequests(broker, context, ledger)
 
 
 class ProviderRequests:
     """Asks for repairs and refinements, and profiles what they need to see. Made by `open_providing`."""
 
-    def __init__(self, broker: JournaledBroker, context: RunContext, ledger: Ledger) -> None:
+    def __init__(self, broker: Broker, context: RunContext, ledger: Ledger) -> None:
         self._broker = broker
         self._context = context
         self._ledger = ledger
+        # Of an earlier process of the run, whose providers may be gone.
+        self._has_answers = {kind for kind in _REQUESTS if context.cache.count(kind)}
         self._spent = ProviderSpending()
         self._profiles: dict[str, LineProfile | None] = {}
         self._ends_s = time.monotonic() + (context.settings.wall_budget or float("inf"))
@@ -116,12 +88,14 @@ class ProviderRequests:
         if entry.outcome is None or not self.wants_evidence(entry, entry.outcome):
             return ()
         self._spent = self._spent.with_repair(_root(entry))
-        outcome = await self._broker.request_repair(self._repair_request(entry))
+        request = self._repair_request(entry)
+        asking = partial(self._broker.request_repair, request)
+        outcome = await self._answered(StepKind.REPAIR, [request], asking)
         return self._submissions(outcome, CandidateOrigin.REPAIR, "repaired")
 
     def wants_evidence(self, entry: CandidateEntry, outcome: CheckOutcome, /) -> bool:
         """Say whether a repair of a candidate with this outcome would be asked for now."""
-        if not self._broker.repairs:
+        if not (self._broker.repairs or StepKind.REPAIR in self._has_answers):
             return False
         permission = may_repair(self._context.settings, self._now(), _root(entry), _evidence(outcome))
         return permission is RequestPermission.GRANTED
@@ -156,6 +130,23 @@ class ProviderRequests:
             self._ledger.warn(outcome.reason)
             return []
         return [_submission(answer, origin, word) for answer in outcome.answers]
+
+    async def _answered(
+        self,
+        kind: StepKind,
+        requests: Sequence[RepairRequest | RefinementRequest],
+        asking: Callable[[], Awaitable[Outcome]],
+    ) -> Outcome:
+        """Return the answer to a request, unless the step cache has it; one that failed is not stored."""
+        cache = self._context.cache
+        about = [name_of(request.candidate, request.diff) for request in requests]
+        known: ProviderAnswers | None = cache.get(ProviderAnswers, kind, about)
+        if known is not None:
+            return known
+        outcome = await asking()
+        if isinstance(outcome, ProviderAnswers):
+            await cache.keep(ProviderAnswers, outcome, kind, about)
+        return outcome
 
     # --- profile ---------------------------------------------------------------------------------------
 
@@ -192,9 +183,9 @@ class ProviderRequests:
         if not context.baseline.costs_ns:
             self._ledger.warn("There is no line profile: none of the targets' calls could be captured.")
             return None
-        key, journal = name_of(name, *prove), context.journal
-        if journal.known and key in journal.known.profiles:
-            return journal.known.profiles[key]
+        known: LineProfile | None = context.cache.get(LineProfile, StepKind.PROFILE, name, prove)
+        if known is not None:
+            return known
         spec = context.guest.spec(
             "profile",
             prove,
@@ -212,21 +203,25 @@ class ProviderRequests:
         if isinstance(found, ProfileFailure):
             self._ledger.warn(f"There is no line profile of {name}. {found.reason}")
             return None
-        journal.note(Profiled(key=key, profile=found))
+        context.cache.put(LineProfile, found, StepKind.PROFILE, name, prove)
         return found
 
     # --- refine ----------------------------------------------------------------------------------------
 
     async def refine(self, finding: RaceFinding) -> list[Submission]:
         """Ask for refinements of the fastest candidates that are ready now, in one batch."""
-        if not self._broker.refines or finding.ranking is None:
+        if not (self._broker.refines or StepKind.REFINEMENT in self._has_answers):
+            return []
+        if finding.ranking is None:
             return []
         chosen = choose_refinements(self._context.settings, self._now(), self._contenders(finding))
         if not chosen:
             return []
         self._spent = self._spent.with_refinements(chosen)
-        requests = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
-        outcome = await self._broker.request_refinement([r for r in requests if r is not None])
+        asked = [await self._refinement_request(self._ledger.get(name), finding) for name in chosen]
+        requests = [request for request in asked if request is not None]
+        asking = partial(self._broker.request_refinement, requests)
+        outcome = await self._answered(StepKind.REFINEMENT, requests, asking)
         return self._submissions(outcome, CandidateOrigin.REFINEMENT, "refined")
 
     def _contenders(self, finding: RaceFinding) -> list[RefinementContender]:

@@ -11,7 +11,7 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.process.host_lock.benchmark_token import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
-from codeflash_parallel.race.race_record import RaceRecord
+from codeflash_parallel.race.race_record import written
 from codeflash_parallel.race.race_result import AFTERWARDS, Disqualification, Raced, RaceOutcome
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
@@ -30,6 +30,7 @@ from codeflash_parallel.run.race_phase.race_terms import RaceTerms
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
 from codeflash_parallel.run.state.run_context import RunContext
+from codeflash_parallel.run.store.step_cache import StepKind
 from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 
 #: Candidates that race at once. Each is a process with its inputs and has its turn in every round.
@@ -110,7 +111,6 @@ class _Races:
     def __init__(self, context: RunContext, ledger: Ledger, terms: RaceTerms, before: RaceFinding) -> None:
         self._context, self._ledger, self._terms, self._plan = context, ledger, terms, terms.plan
         self._before = before
-        self._random = draws(context.seed, len(before.outcomes))
         self.races = list(before.races)
         self.confirmations: list[RaceOutcome] = []
 
@@ -148,18 +148,18 @@ class _Races:
             self._move(entries, Step.MEASURE)
 
     async def _held(self, entries: Sequence[CandidateEntry], plan: RacePlan) -> RaceOutcome:
-        """Hold one race and record it; one that an earlier process of this run has held is over."""
-        known = self._context.recorder.held(plan, [entry.id for entry in entries])
-        outcome: RaceOutcome
-        if known is None:
-            outcome = await _race(
-                self._context, self._terms.workload, entries, plan, self._random, self._ledger.raced
-            )
-        else:
-            outcome = known
-            held = len(self._before.confirmations) + len(self.races) + len(self.confirmations) + 1
-            self._random = draws(self._context.seed, held)
-        await self._context.recorder.add(RaceRecord(stage=plan.stage, outcome=outcome))
+        """Hold one race, unless the step cache has it; one that could not be held is not stored."""
+        context = self._context
+        number = len(self._before.confirmations) + len(self.races) + len(self.confirmations)
+        arms = [(entry.id, entry.staged.content_key) for entry in entries]
+        key = (context.seed, number, written(RacePlan, plan), arms)
+        known: Raced | None = context.cache.get(Raced, StepKind.RACE, *key)
+        if known is not None:
+            return known
+        random, progress = draws(context.seed, number), self._ledger.raced
+        outcome = await _race(context, self._terms.workload, entries, plan, random, progress)
+        if isinstance(outcome, Raced):
+            await context.cache.keep(Raced, outcome, StepKind.RACE, *key)
         return outcome
 
     def _move(self, entries: Sequence[CandidateEntry], step: Step) -> None:
@@ -189,9 +189,9 @@ class _Races:
         return kept(self._before, self.races, self.confirmations)
 
 
-def draws(seed: int, held: int) -> Random:
-    """Return the source of orders, cores and hash seeds of a run's races after so many have been held."""
-    return Random(f"{seed} {held}")  # noqa: S311 - no secret
+def draws(seed: int, number: int) -> Random:
+    """Return the source of orders, cores and hash seeds of a run's race, by its number."""
+    return Random(f"{seed} {number}")  # noqa: S311 - no secret
 
 
 def kept(

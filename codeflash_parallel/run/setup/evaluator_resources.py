@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import identity
 from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock, NoHostLock
 from codeflash_parallel.process.launcher.launcher import open_launcher
+from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
 from codeflash_parallel.run.setup.baseline_manager import BaselineManager
 from codeflash_parallel.run.setup.evaluator_setup import Setup, set_up
@@ -84,6 +85,25 @@ class EvaluatorResources:
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the user's tree (or of the base that was asked for)."""
         return await self.setup.mirror.snapshot(self.setup.snapshot_request)
+
+    async def same_snapshot(self, wanted: Snapshot, warn: Callable[[str], None]) -> Snapshot:
+        """Return the snapshot that a run had. The user's tree may have changed since; then that is said.
+
+        Raises:
+            EnvironmentFault: `SNAPSHOT_GONE`: the mirror has lost it, and the tree is another one now.
+        """
+        with suppress(UsageError, EnvironmentFault):  # a base that is gone
+            if (await self.snapshot()).commit == wanted.commit:
+                return wanted
+        if not await self.setup.mirror.holds(wanted):
+            raise EnvironmentFault(
+                "SNAPSHOT_GONE",
+                f"The snapshot {wanted.commit[:12]} of the run is gone, and the tree is another one now.",
+                "Evaluate again.",
+            )
+        self.setup.mirror.adopt(wanted, self.setup.snapshot_request)
+        warn(f"The tree has changed since the run began: it goes on with snapshot {wanted.commit[:12]}.")
+        return wanted
 
     async def pool(self, snapshot: Snapshot, run_id: str) -> SlotPool:
         """Return slots that hold a snapshot: those of the last call, if it and the variables are the same."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.result.candidate.candidate_model import (
@@ -63,6 +64,17 @@ class CandidateTimes:
         self.isolation_ns += outcome.isolation_ns
         for step, ms in outcome.timings_ms.items():
             self.steps_ms[step] += ms
+
+    def recorded(self) -> dict[str, Any]:
+        """Return all of it, as JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def restore(self, recorded: Mapping[str, Any]) -> None:
+        """Take over what `recorded` gave in another process; nothing is waited for."""
+        for name, value in recorded.items():
+            setattr(self, name, value)
+        self.steps_ms = defaultdict(float, self.steps_ms)
+        self.since_ns = 0
 
     @property
     def overhead_ms(self) -> float:

@@ -16,8 +16,7 @@ from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock
 from codeflash_parallel.result.candidate.candidate_model import Candidate
 from codeflash_parallel.result.events import Event, Observer
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, ProcessRunner
-from codeflash_parallel.run.store.journal import Journal
-from codeflash_parallel.run.store.race_record_store import RaceRecorder
+from codeflash_parallel.run.store.step_cache import StepCache
 from codeflash_parallel.warm.server_fleet import Fleet
 from codeflash_parallel.workspace.slot_pool import SlotPool
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, Snapshot
@@ -32,8 +31,7 @@ class RunContext:
         fleet: the slots' warm servers.
         free_bytes: what all checks and servers together may hold.
         cores: cores' worth of CPU time that may be used.
-        recorder: keeps what races measure.
-        journal: keeps everything else that was found out.
+        cache: results of the run's steps.
         quiet: keeps checks, of other processes too, away from what is timed.
         steps: tells what is done at the moment.
     """
@@ -52,8 +50,7 @@ class RunContext:
     free_bytes: int
     cores: float
     seed: int
-    recorder: RaceRecorder
-    journal: Journal
+    cache: StepCache
     quiet: HostLock
     steps: StepReporter
 

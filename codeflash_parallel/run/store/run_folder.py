@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.process.atomic_file import write_atomically, write_durably
+from codeflash_parallel.race.race_record import restored, written
 from codeflash_parallel.result.candidate.candidate_model import Candidate, Edit
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.result.result_model import RunFault, RunResult
-from codeflash_parallel.run.store.journal import NAME as JOURNAL
-from codeflash_parallel.run.store.journal import is_alive, look_into
-from codeflash_parallel.run.store.journal_events import StoredEdit, edit_of, stored_edit
-from codeflash_parallel.run.store.journal_state import JournalState
+from codeflash_parallel.run.store.run_state import REQUEST, RunState, is_alive, read_state
+from codeflash_parallel.run.store.step_cache import StepCache, StepKind
+from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
 
 #: Names a user may give instead of a run's id.
 LAST = "last"
@@ -34,18 +33,18 @@ def save_diff(run_dir: Path, candidate: Candidate) -> Path:
 
 def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) -> None:
     """Write a run's document and its candidates' edits, each file whole or not at all."""
-    edits = {c.id: [asdict(stored_edit(edit)) for edit in c.edits] for c in candidates}
+    edits = {c.id: written(tuple[Edit, ...], c.edits) for c in candidates}
     write_durably(run_dir / "edits.json", json.dumps(edits).encode())
     write_durably(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
 
 
 def load_document(run_dir: Path) -> dict[str, Any]:
-    """Return the document of a stored run; of one that was killed, or goes on, what its journal says.
+    """Return the document of a stored run; of one that was killed, or goes on, what its other files say.
 
     Raises:
         EnvironmentFault: `BAD_RUN`: it is not there or cannot be read.
     """
-    if not (run_dir / "result.json").exists() and (run_dir / JOURNAL).exists():
+    if not (run_dir / "result.json").exists() and (run_dir / REQUEST).exists():
         return document(_unfinished(run_dir))
     loaded: dict[str, Any] = _read(run_dir / "result.json")
     return loaded
@@ -53,33 +52,30 @@ def load_document(run_dir: Path) -> dict[str, Any]:
 
 def _unfinished(run_dir: Path) -> RunResult:
     """Return what is known of a run that has no result."""
-    known = look_into(run_dir)
+    state = read_state(run_dir)
+    snapshot: Snapshot | None = StepCache(run_dir).get(Snapshot, StepKind.SNAPSHOT)
     return RunResult(
         run_id=run_dir.name,
         complete=False,
-        error=_why_unfinished(run_dir, known),
-        compare=str(known.begun.settings.get("compare", "values")),
-        snapshot=known.snapshot.commit if known.snapshot else "",
-        base=known.snapshot.base if known.snapshot else "",
-        seed=known.begun.seed,
-        repository=known.begun.repository,
+        error=_why_unfinished(run_dir, state),
+        compare=str(state.request.settings.get("compare", "values")),
+        snapshot=snapshot.commit if snapshot else "",
+        base=snapshot.base if snapshot else "",
+        seed=state.request.seed,
+        repository=state.request.repository,
         run_dir=str(run_dir),
-        summary=_progress(known),
+        summary=f"{state.progress}.",
     )
 
 
-def _why_unfinished(run_dir: Path, known: JournalState) -> RunFault:
+def _why_unfinished(run_dir: Path, state: RunState) -> RunFault:
     hint = f"`codeflash-parallel resume {run_dir.name}` goes on with it."
     if is_alive(run_dir):
         return RunFault(family="interrupted", code="RUNNING", message="The run is still going on.")
-    if known.ended is not None and known.ended.code:
-        return RunFault(family="environment", code=known.ended.code, message=known.ended.message, hint=hint)
-    message = f"The run was killed: {_progress(known)}"
+    if state.end is not None and state.end.code:
+        return RunFault(family="environment", code=state.end.code, message=state.end.message, hint=hint)
+    message = f"The run was killed: {state.progress}."
     return RunFault(family="interrupted", code="KILLED", message=message, hint=hint)
-
-
-def _progress(known: JournalState) -> str:
-    return f"{known.judged} of {len(known.submissions)} candidates had been checked."
 
 
 def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
@@ -95,7 +91,8 @@ def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
             f"Run {run_dir.name} has no applicable candidate {candidate!r}.",
             f"It has: {', '.join(sorted(stored)) or 'none'}.",
         )
-    return tuple(edit_of(StoredEdit(**edit)) for edit in stored[candidate])
+    edits: tuple[Edit, ...] = restored(tuple[Edit, ...], stored[candidate])
+    return edits
 
 
 def list_runs(cache: Path, repository: Path) -> list[dict[str, Any]]:

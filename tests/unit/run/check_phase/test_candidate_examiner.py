@@ -19,6 +19,7 @@ from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,
     CandidateOrigin,
+    Edit,
     PatchText,
     Submission,
 )
@@ -27,10 +28,12 @@ from codeflash_parallel.result.outcome_codes import Code
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.candidate_examiner import MAX_ATTEMPTS, CandidateExaminer
 from codeflash_parallel.run.state.ledger import CandidateEntry
+from codeflash_parallel.run.store.step_cache import StepCache, StepKind
 from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 
 SECOND = 10**9
 OK = CheckOutcome(code=Code.OK, reason="")
+FAILED = CheckOutcome(code=Code.TESTS_FAILED, reason="wrong")
 BROKEN = CheckOutcome(code=Code.INFRA_SLOT, reason="it broke")
 STARVED = CheckOutcome(code=Code.TIMEOUT, reason="slow", starved=True)
 
@@ -38,6 +41,7 @@ STARVED = CheckOutcome(code=Code.TIMEOUT, reason="slow", starved=True)
 class Slot:
     def __init__(self, number: int, folder: Path) -> None:
         self.number, self.folder, self.broken = number, folder, ""
+        self.workspace = SimpleNamespace(number=number)
         self.staged: list[object] = []
         self.trace = SlotResidue()
 
@@ -91,6 +95,19 @@ class Examination:
         raise AssertionError("a slot is kept")
 
 
+class Forgetful:
+    """A step cache in which nothing is found; `stored` has what was put there."""
+
+    def __init__(self) -> None:
+        self.stored: list[Any] = []
+
+    def get(self, *_key: object) -> None:
+        """Nothing is known."""
+
+    def put(self, _result: object, value: object, *_key: object) -> None:
+        self.stored.append(value)
+
+
 def context(
     pool: Pool, *, cores: float = 8, wall_s: float = 1.0, cpu_s: float = 1.0, rss_bytes: int = 0
 ) -> Any:
@@ -108,6 +125,7 @@ def context(
         fleet=SimpleNamespace(bytes_of_a_slot=100 << 20, dismiss=dismiss),
         settings=SimpleNamespace(keep_slots=False),
         quiet=NoHostLock(),
+        cache=Forgetful(),
     )
 
 
@@ -127,6 +145,7 @@ async def judge(
         one,
         examination,
         one.time,
+        look=StepKind.SCREEN,
         taken=lambda slot: seen.append("taken"),
         again=lambda: seen.append("again"),
     )
@@ -300,3 +319,50 @@ async def test_time_is_counted_over_all_attempts(tmp_path: Path) -> None:
     assert one.time.tests_ns == 2 * SECOND
     assert one.time.by_step()["calls"] == 2000.0
     assert one.time.held_ns > one.time.stage_ns > 0
+
+
+# --- what is stored --------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_finding_is_not_made_again_and_its_times_are_restored(tmp_path: Path) -> None:
+    pool, first, second = Pool(2, tmp_path), entry("a"), entry("b")
+    surroundings = context(pool)
+    surroundings.cache = StepCache(tmp_path)
+    wrong = replace(measured(Code.TESTS_FAILED), notes=("n",))
+    first.notes.append("before")
+    assert await judge(CandidateExaminer(surroundings), first, Examination(wrong)) == wrong
+
+    told: list[str] = []
+    assert await judge(CandidateExaminer(surroundings), second, Examination(OK), told) == wrong
+
+    assert (told, pool.alone, second.attempts) == (["taken"], 0, 0)
+    assert second.time == first.time
+    assert second.notes == ["before"]
+
+
+@pytest.mark.anyio
+async def test_an_outcome_of_other_content_or_of_another_look_does_not_count(tmp_path: Path) -> None:
+    surroundings = context(Pool(1, tmp_path))
+    surroundings.cache = StepCache(tmp_path)
+    judging, one, other = CandidateExaminer(surroundings), entry(), entry()
+    other.candidate = replace(other.staged, edits=(Edit(path="p", old_digest=None, new=b"x"),))
+    assert await judge(judging, one, Examination(OK)) == OK
+    assert (await judge(judging, other, Examination(FAILED))).code is Code.TESTS_FAILED
+    clean = await judging.judge(
+        one, Examination(FAILED), one.confirming,
+        look=StepKind.CLEAN, taken=lambda _slot: None, again=lambda: None,
+    )  # fmt: skip
+    assert clean.code is Code.TESTS_FAILED
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "code", [Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED, Code.TIMEOUT]
+)
+async def test_faults_of_the_machinery_and_timeouts_are_not_stored(tmp_path: Path, code: Code) -> None:
+    surroundings = context(Pool(1, tmp_path))
+    await judge(CandidateExaminer(surroundings), entry(), Examination(CheckOutcome(code=code, reason="")))
+    assert surroundings.cache.stored == []
+    await judge(CandidateExaminer(surroundings), entry(), Examination(FAILED))
+    assert [one.outcome for one in surroundings.cache.stored] == [FAILED]

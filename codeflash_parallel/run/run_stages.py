@@ -1,9 +1,8 @@
-"""Behavioral checks, a race, a profile, refinements: and again while these bring candidates."""
+"""Stages of a run after its preparation: checks, race, profile, refinements; `pipeline` has their order."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
 
 import anyio
 
@@ -14,7 +13,6 @@ from codeflash_parallel.result.candidate.candidate_model import Candidate, Candi
 from codeflash_parallel.run.check_phase.candidate_examiner import CandidateExaminer
 from codeflash_parallel.run.check_phase.check_coordinator import CheckCoordinator
 from codeflash_parallel.run.check_phase.fresh_inputs import FreshInputs
-from codeflash_parallel.run.check_phase.journaled_examiner import JournaledExaminer
 from codeflash_parallel.run.check_phase.race_admission import RaceAdmission
 from codeflash_parallel.run.check_phase.target_callers import Callers
 from codeflash_parallel.run.intake.candidate_preparation import CandidatePreparer
@@ -26,12 +24,11 @@ from codeflash_parallel.run.race_phase.workload import Workload, choose_workload
 from codeflash_parallel.run.results.run_findings import RunFindings
 from codeflash_parallel.run.setup.baseline_manager import BaselineManager
 from codeflash_parallel.run.state.ledger import CandidateEntry
-from codeflash_parallel.run.state.race_mode import RaceMode
 from codeflash_parallel.run.state.run_context import RunContext
 
 
-class Rounds:
-    """The rounds of one run.
+class RunStages:
+    """Stages of one run that come again with every round of refinements.
 
     Args:
         account: takes what is found.
@@ -56,7 +53,7 @@ class Rounds:
         self._context, self._account, self._ledger = context, account, account.ledger
         self._changes = drafting.changes
         self._learner, self._providing, self._kills, self._policy = learner, providing, kills, policy
-        judging = JournaledExaminer(CandidateExaminer(context), context.journal)
+        judging = CandidateExaminer(context)
         self._admission = RaceAdmission(context.plan, self._ledger, judging, races=account.races)
         self._timed: Workload | None = None
         self._has_twins = False
@@ -67,27 +64,33 @@ class Rounds:
             context, self._ledger, drafting, judging, self._admission, providing, kills
         )
 
-    async def run(self, source: Entries, mode: RaceMode) -> None:
-        """Judge candidates, and what is made of them, as far as the mode goes."""
-        for number in count():
-            await self._check(source)
-            if self._timed is None or not self._account.newly_passed():
-                return
-            if not number and not self._keep(self._timed.callers):
-                self._timed, self._has_twins = await self._workload(without_callers), False
-            await self._make_twins()
-            await self._hold_race(self._timed)
-            if self._account.finding.not_held or mode is RaceMode.TIME:
-                return
-            source = await self._refined()
-            if not source:
-                return
-
-    async def _check(self, source: Entries) -> None:
+    async def check(self, source: Entries) -> None:
         """Judge the behavior of candidates, and of what repairers make of them."""
         repaired: Entries = source
         while repaired:
             repaired = await self._checked(repaired)
+
+    async def race(self) -> bool:
+        """Race the candidates that have passed; return whether a race was held."""
+        if self._timed is None or not self._account.newly_passed():
+            return False
+        is_first = self._account.finding.ranking is None
+        if is_first and not self._keep(self._timed.callers):
+            self._timed, self._has_twins = await self._workload(without_callers), False
+        await self._make_twins()
+        await self._hold_race(self._timed)
+        return not self._account.finding.not_held
+
+    async def profile(self) -> None:
+        """Profile the baseline and the leader."""
+        with self._account.phase("profile"):
+            self._account.finding = await self._providing.profile(self._account.finding)
+
+    async def refine(self) -> list[CandidateEntry]:
+        """Return the candidates that refiners make of the leaders."""
+        with self._account.phase("refine"):
+            refined = await self._providing.refine(self._account.finding)
+        return [self._ledger.add(submission) for submission in refined]
 
     async def _checked(self, source: Entries) -> Sequence[CandidateEntry]:
         """Judge candidates; return repairs of those that fresh inputs reject.
@@ -201,12 +204,3 @@ class Rounds:
                 tasks.start_soon(self._providing.profile_ahead, entries[0])
             out.update(await self._admission.confirm(entries))
         return out
-
-    async def _refined(self) -> list[CandidateEntry]:
-        """Profile who leads, and return the candidates that are made of them."""
-        account = self._account
-        with account.phase("profile"):
-            account.finding = await self._providing.profile(account.finding)
-        with account.phase("refine"):
-            refined = await self._providing.refine(account.finding)
-        return [self._ledger.add(submission) for submission in refined]

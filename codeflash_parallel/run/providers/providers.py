@@ -1,0 +1,78 @@
+"""Providers of a run: the callables that are given, else the commands of the settings."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from codeflash_parallel.config.settings import Settings
+from codeflash_parallel.repair.command_providers import (
+    CommandProvider,
+    CommandRefiner,
+    CommandRepairer,
+    command_refiner,
+    command_repairer,
+)
+from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
+from codeflash_parallel.run.store.run_state import ProviderCommand, RunRequest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Providers:
+    """Who answers; the settings' commands where no callable is given."""
+
+    repairer: Repairer | None = None
+    refiner: Refiner | None = None
+
+    @classmethod
+    def of(cls, repair: str, refine: str, *, deadline_s: float, cwd: str = "") -> Providers:
+        """Return those that two texts name, see `command_repairer`; an empty one names nobody.
+
+        Raises:
+            UsageError: `BAD_COMMAND` when one cannot be run.
+        """
+        return cls(
+            repairer=command_repairer(repair, deadline_s=deadline_s, cwd=cwd) if repair else None,
+            refiner=command_refiner(refine, deadline_s=deadline_s, cwd=cwd) if refine else None,
+        )
+
+    def completed(self, settings: Settings) -> Providers:
+        """Return the providers with those that the settings name."""
+        deadline_s = settings.provider_timeout
+        repairer, refiner = self.repairer, self.refiner
+        if repairer is None and settings.repair_command:
+            repairer = command_repairer(settings.repair_command, deadline_s=deadline_s)
+        if refiner is None and settings.refine_command:
+            refiner = command_refiner(settings.refine_command, deadline_s=deadline_s)
+        return Providers(repairer=repairer, refiner=refiner)
+
+    def resumed(self, request: RunRequest, deadline_s: float) -> Providers:
+        """Return the providers with the commands that a run had."""
+        repairer, refiner = self.repairer, self.refiner
+        if repairer is None and request.repairer and request.repairer.argv:
+            repairer = CommandRepairer(**asdict(request.repairer), deadline_s=deadline_s)
+        if refiner is None and request.refiner and request.refiner.argv:
+            refiner = CommandRefiner(**asdict(request.refiner), deadline_s=deadline_s)
+        return Providers(repairer=repairer, refiner=refiner)
+
+    def missing(self, request: RunRequest) -> list[str]:
+        """Return one sentence for each provider that a run had and that is not there any more."""
+        both = (
+            ("repairer", request.repairer, self.repairer),
+            ("refiner", request.refiner, self.refiner),
+        )
+        return [
+            f"The run had a {name} that is a callable; it is not given now, and asked nothing more."
+            for name, had, has in both
+            if had is not None and has is None
+        ]
+
+
+def command_of(provider: object) -> ProviderCommand | None:
+    """Return what finds a provider again."""
+    if provider is None:
+        return None
+    if not isinstance(provider, CommandProvider):
+        return ProviderCommand()
+    return ProviderCommand(argv=provider.argv, cwd=str(Path(provider.cwd or os.curdir).resolve()))
