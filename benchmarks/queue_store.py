@@ -76,12 +76,12 @@ def depth(folder: Path, jobs: int) -> Iterator[dict[str, Any]]:
 def fill(folder: Path, jobs: int) -> None:
     """Submit many jobs in few transactions: a fourth of them one submitter's, the others' thirty-two's."""
     with Store.open(folder, QueueSettings(max_queue_size=0)) as store:
-        database, admission = store._database, store._admission  # noqa: SLF001 - one by one takes minutes
+        database, lifecycle = store._database, store._lifecycle  # noqa: SLF001 - one by one takes minutes
         for begin in range(0, jobs, 5000):
-            with database.changing(now()) as clock:
+            with database.changing(now()) as now_ms:
                 for n in range(begin, min(jobs, begin + 5000)):
                     wanted = request(f"k{n}", f"s{n % 32}" if n % 4 else "flood", "x" * 300)
-                    admission.admit(wanted, clock.at(now()), now())
+                    lifecycle.admit(wanted, now_ms, now())
 
 
 def timed(act: Callable[[], object]) -> float:

@@ -10,9 +10,9 @@ import pytest
 from mounts import mounting, small_disk, why_no_mounts
 from queue_lab import SetClock, open_lab
 
-from codeflash_parallel.queue.database import network_filesystem
 from codeflash_parallel.queue.errors import NetworkFileSystem
 from codeflash_parallel.queue.jobs import JobState
+from codeflash_parallel.queue.store import database
 
 HERE = Path(__file__).resolve().parent
 
@@ -109,7 +109,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         asked.append(folder)
         return "nfs4"
 
-    monkeypatch.setattr(network_filesystem, "file_system_of", name_of)
+    monkeypatch.setattr(database, "file_system_of", name_of)
     with pytest.raises(NetworkFileSystem, match="nfs4"):
         open_lab(tmp_path / "queue").__enter__()
     assert asked == [tmp_path / "queue"]
@@ -117,10 +117,10 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_kernel_says_what_a_folder_lies_on(tmp_path: Path):
-    assert network_filesystem.file_system_of(Path("/proc")) == "proc"
+    assert database.file_system_of(Path("/proc")) == "proc"
     if why := why_no_mounts(tmp_path):
         pytest.skip(why)
-    code = f"from codeflash_parallel.queue.database.network_filesystem import file_system_of as f; from pathlib import Path; print(f(Path({str(tmp_path)!r})))"
+    code = f"from codeflash_parallel.queue.store.database import file_system_of as f; from pathlib import Path; print(f(Path({str(tmp_path)!r})))"
     command = [*mounting([small_disk(tmp_path, "size=64k")]), sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "tmpfs"
 

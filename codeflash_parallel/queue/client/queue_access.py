@@ -93,11 +93,11 @@ class QueueAccess:
         return DaemonConnection.open(self.folder)
 
     def _directly(self, act: Callable[[Store], Any]) -> Any:
-        from codeflash_parallel.queue.database.file_setup import must_be_there
+        from codeflash_parallel.queue.store.database import must_exist
 
         with self._lock:
             if self._opened is None:
-                must_be_there(self.folder)
+                must_exist(self.folder)
             return act(self._store())
 
     def _written(self, act: Callable[[Store], Any]) -> Any:

@@ -21,10 +21,10 @@ from codeflash_parallel.queue.daemon.request_handler import RequestHandler
 from codeflash_parallel.queue.daemon.result_files import ResultFiles
 from codeflash_parallel.queue.daemon.store_threads import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import WorkerPool
-from codeflash_parallel.queue.database.connection import understood
 from codeflash_parallel.queue.protocol.messages import DaemonInfo
 from codeflash_parallel.queue.protocol.socket_path import SOCKET_NAME
 from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.database import understood
 from codeflash_parallel.queue.store.store import DatabaseFileCheck, Store
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.run.state.fault_conversion import first_of

@@ -178,7 +178,9 @@ class RequestHandler:
     async def _status(self, job_id: JobId) -> JobStatus:
         busy = bool(token_holder())
         found = await self._desk.do(
-            lambda store, now: JobStatus(job=store.job(job_id), place=store.place(job_id, now, busy))
+            lambda store, now: JobStatus(
+                job=store.job(job_id), place=store.place(job_id, now, token_busy=busy)
+            )
         )
         said = self._manager.progress_of(job_id)
         return found._replace(job=found.job._replace(progress=said)) if said else found

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from codeflash_parallel.queue.database.connection import Database
 from codeflash_parallel.queue.jobs import JobState
 from codeflash_parallel.queue.metrics import QueueHealth, spread
+from codeflash_parallel.queue.store.database import Database
 
 #: Durations are those of the newest so many jobs.
 _RECENT = 1000
