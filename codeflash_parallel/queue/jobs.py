@@ -213,6 +213,13 @@ class Job(NamedTuple):
     suspect: bool = False
 
 
+class JobStatus(NamedTuple):
+    """A job and its place."""
+
+    job: Job
+    place: QueuePlace
+
+
 class Receipt(NamedTuple):
     """What `submit` answers: the job, new or already known by its key, and where it stands."""
 

@@ -23,7 +23,7 @@ from codeflash_parallel.report.queue.phrases import job_words
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.client.sync_client import EvalQueueClient
-    from codeflash_parallel.queue.protocol.messages import JobStatus
+    from codeflash_parallel.queue.jobs import JobStatus
 
 #: States of which a row says more than the row itself holds: a place, or a verdict.
 _TOLD = frozenset({JobState.QUEUED, JobState.DONE})
@@ -157,8 +157,7 @@ def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobV
 
 def views_of(client: EvalQueueClient, args: argparse.Namespace) -> list[JobView]:
     """Return the jobs that the options choose: those that run, those that wait in their order, the others."""
-    from codeflash_parallel.queue.jobs import QueuePlace, WaitReason
-    from codeflash_parallel.queue.protocol.messages import JobStatus
+    from codeflash_parallel.queue.jobs import JobStatus, QueuePlace, WaitReason
 
     submitter = submitter_of(args.submitter, os.environ) if args.mine else args.submitter
     states = [JobState(state) for state in args.states]

@@ -222,6 +222,11 @@ class Store:
             rows = job_rows.find_all(self._database, states, submitter, run, limit)
             return tuple(map(job_rows.job_of, rows))
 
+    def listed(self, states: Collection[JobState], submitter: str, run: str, limit: int) -> tuple[Job, ...]:
+        """Return jobs as `jobs` does, without their payloads and results."""
+        found = self.jobs(states=states, submitter=submitter, run=run, limit=limit)
+        return tuple(job._replace(payload="", result="") for job in found)
+
     def place(self, job_id: str, now: Instant, *, token_busy: bool = False) -> QueuePlace:
         """Return the place of a job; position 0 if it is not queued."""
         with self._database.reading_unless(self._sweep.is_due, now) as now_ms:

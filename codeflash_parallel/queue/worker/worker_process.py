@@ -21,7 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.queue.jobs import JobKind
-from codeflash_parallel.queue.protocol.wire_format import error_document
+from codeflash_parallel.queue.protocol import error_document
 from codeflash_parallel.queue.worker.channel import WorkerChannel
 from codeflash_parallel.queue.worker.fault_attribution import FaultOwner, blame, has_verdicts, machine_fault
 from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result

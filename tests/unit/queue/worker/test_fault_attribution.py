@@ -1,12 +1,9 @@
-"""What decides in the daemon: whose fault, whether a worker gets on."""
+"""Whose fault an error is."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from codeflash_parallel.queue.daemon.worker_liveness import WorkerSample, gets_on, lives
 from codeflash_parallel.queue.worker.fault_attribution import FaultOwner, blame, machine_fault
 from codeflash_parallel.result.errors import (
     CodeflashParallelError,
@@ -43,35 +40,3 @@ def test_what_the_machine_has_failed_is_no_verdict(code: Code) -> None:
 def test_verdicts_are_no_faults() -> None:
     assert machine_fault({"candidates": [{"code": "TESTS_FAILED"}, {"code": "NOT_RACED"}]}) == ""
     assert machine_fault({}) == ""
-
-
-SEEN = WorkerSample(answers=5, told=3, cpu_s=10.0)
-
-
-@pytest.mark.parametrize(
-    ("now", "on"),
-    [
-        (SEEN, False),
-        (replace(SEEN, cpu_s=10.001), False),
-        (replace(SEEN, cpu_s=9.0), False),
-        (replace(SEEN, answers=6), False),
-        (replace(SEEN, told=4), True),
-        (replace(SEEN, cpu_s=10.5), True),
-        (replace(SEEN, waits=True), True),
-    ],
-)
-def test_to_live_is_not_to_get_on(now: WorkerSample, on: bool) -> None:
-    assert gets_on(SEEN, now) is on
-
-
-@pytest.mark.parametrize(
-    ("now", "alive"),
-    [
-        (SEEN, False),
-        (replace(SEEN, told=9, cpu_s=99.0), False),
-        (replace(SEEN, answers=6), True),
-        (replace(SEEN, answers=6, stopped=True), False),
-    ],
-)
-def test_who_does_not_answer_does_not_live(now: WorkerSample, alive: bool) -> None:
-    assert lives(SEEN, now) is alive

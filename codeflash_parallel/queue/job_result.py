@@ -1,4 +1,4 @@
-"""What has become of a job, as its submitter gets it; and how a failed one is asked for again. Pure."""
+"""The result of a job as its submitter gets it, and the repetition of a failed one. Pure."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def error_in(job: Job) -> CodeflashParallelError | None:
     data = json.loads(job.result).get("error") if job.result else None
     if not data:
         return None
-    from codeflash_parallel.queue.protocol.wire_format import (
-        error_of,  # most have none, and it loads all calls
-    )
+    from codeflash_parallel.queue.protocol import error_of  # most have none, and it loads all calls
 
     return error_of(data)
 
