@@ -1,4 +1,4 @@
-"""The clock of the queue."""
+"""The machine's clocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codeflash_parallel.queue.jobs import Instant
 
 
 def now() -> Instant:
-    """Return the present moment, by a clock that nobody can step and by the one on the wall."""
+    """Return the present moment by the boot clock and by the wall clock."""
     return Instant(wall_s=time.time(), boot_s=time.clock_gettime(time.CLOCK_BOOTTIME), boot_id=_boot_id())
 
 

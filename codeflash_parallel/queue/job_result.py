@@ -11,10 +11,10 @@ from codeflash_parallel.queue.jobs import Instant, Job, JobRequest, JobState, Re
 from codeflash_parallel.result.candidate.candidate_model import digest_of
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
-#: States that a job does not leave by itself.
+#: States that end a job.
 FINAL: Final = frozenset(JobState) - {JobState.QUEUED, JobState.RUNNING}
 
-#: Ends without a result → code, what happened, what to do.
+#: Final states without a result → code, what happened, what to do.
 _WITHOUT_RESULT: Mapping[JobState, tuple[str, str, str]] = {
     JobState.CANCELLED: ("JOB_CANCELLED", "was cancelled", "Submit it again if it is still wanted."),
     JobState.EXPIRED: ("JOB_EXPIRED", "waited for longer than a job may", "Submit it again."),
@@ -24,15 +24,15 @@ _WITHOUT_RESULT: Mapping[JobState, tuple[str, str, str]] = {
 
 
 class JobEnded(EnvironmentFault):
-    """A job came to an end without a result.
+    """A job ended without a result.
 
     Args:
         job: as it is now.
 
     Attributes:
         job_id, state: of the job.
-        fault: why it failed last; empty if it never did.
-        last_output: the end of what its last failed attempt printed.
+        fault: its last fault; empty if it had none.
+        last_output: end of the output of its last failed attempt.
     """
 
     def __init__(self, job: Job) -> None:
@@ -83,11 +83,10 @@ class JobSink(Protocol):
 
 
 def submit_anew(store: JobSink, request: JobRequest, now: Instant) -> Receipt:
-    """Submit a job; where the same was asked before and ended with an error, it is tried again.
+    """Submit a job; if an equal job ended with an error, submit it again under a new key.
 
-    A verdict holds for its key. An error does not: the tree it was submitted for is there again, the missing
-    package has been installed. The next attempt has a key that follows from the last one's job, so that those
-    who ask for it at the same time share it.
+    A verdict holds for its key, an error does not: a missing package may have been installed since. The new
+    key follows from the last job, so that clients that submit it at the same time share one job.
 
     Raises:
         Refused: the queue does not take it.

@@ -13,7 +13,7 @@ jobs have ended, and nothing starts beside it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
@@ -187,10 +187,18 @@ def pick(inputs: PolicyInputs, kinds: Iterable[JobKind], ending: int = 0) -> Nex
         return None
     if inputs.strategy is not Strategy.FAIR:
         return NextLane(lane=lane)
+    held = set(inputs.lanes) - set(lanes)
+    shares = {its.share for its in held} - {its.share for its in lanes}
+    mates = {its.submitter for its in held if its.share == lane.share}
+    mates -= {its.submitter for its in lanes if its.share == lane.share}
+    share_vtime = inputs.shares[lane.share].vtime
+    vtime = inputs.submitters[lane.share, lane.submitter].vtime
     return NextLane(
         lane=lane,
-        passed_shares=_passed_shares(inputs, lanes, lane.share),
-        passed_submitters=_passed_submitters(inputs, lanes, lane),
+        passed_shares=tuple(sorted(its for its in shares if inputs.shares[its].vtime < share_vtime)),
+        passed_submitters=tuple(
+            sorted(its for its in mates if inputs.submitters[lane.share, its].vtime < vtime)
+        ),
     )
 
 
@@ -206,19 +214,6 @@ def _order(lane: Lane, inputs: PolicyInputs) -> tuple[int, ...]:
             return (lane.turn,)
         case Strategy.PRIORITY:
             return (lane.urgency_ms, lane.turn)
-
-
-def _passed_shares(inputs: PolicyInputs, lanes: Sequence[Lane], chosen: str) -> tuple[str, ...]:
-    vtime = inputs.shares[chosen].vtime
-    waiting = {lane.share for lane in inputs.lanes} - {lane.share for lane in lanes}
-    return tuple(sorted(share for share in waiting if inputs.shares[share].vtime < vtime))
-
-
-def _passed_submitters(inputs: PolicyInputs, lanes: Sequence[Lane], chosen: Lane) -> tuple[str, ...]:
-    served = {lane.submitter for lane in lanes if lane.share == chosen.share}
-    vtime = inputs.submitters[chosen.share, chosen.submitter].vtime
-    waiting = {lane.submitter for lane in inputs.lanes if lane.share == chosen.share} - served
-    return tuple(sorted(who for who in waiting if inputs.submitters[chosen.share, who].vtime < vtime))
 
 
 def position(inputs: PolicyInputs, share: str, submitter: str, before: int) -> int:

@@ -11,9 +11,9 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import anyio
 
-from codeflash_parallel.queue.client.sync_client import EvalQueueClient, JobFuture
+from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 from codeflash_parallel.queue.job_result import FINAL, result_of
-from codeflash_parallel.queue.jobs import Job, JobId, JobState, JobStatus, Receipt
+from codeflash_parallel.queue.jobs import Job, JobId, JobRequest, JobState, JobStatus, Receipt
 from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.queue.queue_settings import QueueSettings
 
@@ -32,19 +32,6 @@ def _awaitable(
     @wraps(method)
     async def call(self: AsyncEvalQueueClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return await anyio.to_thread.run_sync(partial(method, self.client, *args, **kwargs))
-
-    return call
-
-
-def _future(
-    method: Callable[Concatenate[EvalQueueClient, _P], JobFuture],
-) -> Callable[Concatenate[AsyncEvalQueueClient, _P], Coroutine[Any, Any, AsyncJobFuture]]:
-    """Return a method of the client that returns a future."""
-
-    @wraps(method)
-    async def call(self: AsyncEvalQueueClient, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncJobFuture:
-        future = await anyio.to_thread.run_sync(partial(method, self.client, *args, **kwargs))
-        return AsyncJobFuture(client=self, receipt=future.receipt)
 
     return call
 
@@ -71,9 +58,21 @@ class AsyncEvalQueueClient:
     ) -> None:
         await anyio.to_thread.run_sync(self.client.close)
 
-    submit = _future(EvalQueueClient.submit)
-    submit_new = _future(EvalQueueClient.submit_new)
-    job = _future(EvalQueueClient.job)
+    async def submit(self, request: JobRequest) -> AsyncJobFuture:
+        """Submit a job and return its future, which can be awaited; see `EvalQueueClient.submit`."""
+        return AsyncJobFuture(client=self, receipt=(await self._submit(request)).receipt)
+
+    async def submit_new(self, request: JobRequest) -> AsyncJobFuture:
+        """Submit a job unless an equal one has been answered; see `EvalQueueClient.submit_new`."""
+        return AsyncJobFuture(client=self, receipt=(await self._submit_new(request)).receipt)
+
+    async def job(self, job_id: str) -> AsyncJobFuture:
+        """Return the future of a job that was submitted earlier."""
+        return AsyncJobFuture(client=self, receipt=(await self._job(job_id)).receipt)
+
+    _submit = _awaitable(EvalQueueClient.submit)
+    _submit_new = _awaitable(EvalQueueClient.submit_new)
+    _job = _awaitable(EvalQueueClient.job)
     status = _awaitable(EvalQueueClient.status)
     list = _awaitable(EvalQueueClient.list)
     dead = _awaitable(EvalQueueClient.dead)

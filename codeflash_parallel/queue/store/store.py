@@ -18,8 +18,7 @@ from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store import job_rows
 from codeflash_parallel.queue.store.accounts import Accounts
 from codeflash_parallel.queue.store.database import Database, DatabaseFileCheck, open_database
-from codeflash_parallel.queue.store.expiry import DAEMON_DIED, ExpirySweep
-from codeflash_parallel.queue.store.job_lifecycle import JobLifecycle
+from codeflash_parallel.queue.store.job_lifecycle import DAEMON_DIED, JobLifecycle
 from codeflash_parallel.queue.store.policy_inputs import PolicyInputReader
 from codeflash_parallel.result.errors import UsageError
 
@@ -41,7 +40,6 @@ class Store:
         self._database = database
         self._accounts = Accounts(database, settings.weights)
         self._lifecycle = JobLifecycle(database, self._accounts, settings)
-        self._sweep = ExpirySweep(database, self._lifecycle, settings)
         self._inputs = PolicyInputReader(database, self._accounts, settings, self.slots)
 
     @classmethod
@@ -67,7 +65,7 @@ class Store:
             Refused: nothing has been changed.
         """
         with self._database.changing(now) as now_ms:
-            self._sweep.all(now_ms)
+            self._lifecycle.sweep(now_ms)
             known = job_rows.find_key(self._database, request.key)
             job_id = known["job_id"] if known else self._lifecycle.admit(request, now_ms, now)
         # Other processes may write again while the place is computed.
@@ -83,7 +81,7 @@ class Store:
             ending: number of its jobs that have ended for the queue, but whose processes may still exist.
         """
         with self._database.changing(now) as now_ms:
-            self._sweep.all(now_ms)
+            self._lifecycle.sweep(now_ms)
             inputs = self._inputs.read(now_ms)
             picked = pick(inputs, kinds, ending)
             if picked is None:
@@ -154,7 +152,7 @@ class Store:
             `QUEUED`, or `DEAD` when the attempts are used up.
         """
         with self._report(job_id, fence, now) as (row, now_ms):
-            return self._sweep.take_back(row, now_ms, DAEMON_DIED)
+            return self._lifecycle.take_back(row, now_ms, DAEMON_DIED)
 
     def release(self, job_id: str, fence: int, now: Instant) -> None:
         """Send a job back to its place in the queue; the attempt is neither counted nor charged."""
@@ -229,20 +227,20 @@ class Store:
 
     def place(self, job_id: str, now: Instant, *, token_busy: bool = False) -> QueuePlace:
         """Return the place of a job; position 0 if it is not queued."""
-        with self._database.reading_unless(self._sweep.is_due, now) as now_ms:
-            self._sweep.all(now_ms)
+        with self._database.reading_unless(self._lifecycle.is_due, now) as now_ms:
+            self._lifecycle.sweep(now_ms)
             return self._inputs.place(job_rows.find(self._database, job_id), now_ms, token_busy=token_busy)
 
     def sweep(self, now: Instant) -> int:
         """Apply to waiting jobs what is due by time; return the number of sweeps that found something due."""
-        with self._database.reading_unless(self._sweep.is_due, now) as now_ms:
-            self._sweep.waiting(now_ms)
-        return self._sweep.times
+        with self._database.reading_unless(self._lifecycle.is_due, now) as now_ms:
+            self._lifecycle.sweep_waiting(now_ms)
+        return self._lifecycle.sweeps
 
     def next_change(self, now: Instant) -> float | None:
         """Return the seconds until something becomes due by time; `None` if nothing will."""
         with self._database.reading(now) as now_ms:
-            then_ms = self._sweep.next_change_ms(now_ms)
+            then_ms = self._lifecycle.next_change_ms(now_ms)
             return None if then_ms is None else max(0.0, (then_ms - now_ms) / 1000)
 
     def health(self, now: Instant) -> QueueHealth:

@@ -1,4 +1,4 @@
-"""Whose fault it is that a job did not come to a verdict. Pure."""
+"""Whose fault it is that a job has no verdict. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from codeflash_parallel.result.outcome_codes import Code
 
 
 class FaultOwner(StrEnum):
-    """Whom an error is charged to."""
+    """Owner of an error."""
 
-    #: The job's: trying again leads to the same, so the error is its result.
+    #: The job's: another attempt would fail too, so the error is its result.
     JOB = "job"
-    #: The machine's: it is tried again after a pause, and nobody is charged.
+    #: The machine's: the job is tried again after a pause, and not charged.
     MACHINE = "machine"
     #: Ours: the attempt counts as crashed.
     US = "us"
@@ -30,14 +30,14 @@ _PASSING: Final = frozenset(
     }
 )
 
-#: Codes of a candidate's result that say something about the machine, and nothing about the candidate.
+#: Codes of candidates that are faults of the machine.
 _OF_THE_MACHINE: Final = frozenset(
     {Code.INFRA_SLOT, Code.INFRA_DISK, Code.INFRA_MEMORY, Code.INFRA_KILLED, Code.RACE_NOT_HELD}
 )
 
 
 def blame(error: CodeflashParallelError) -> FaultOwner:
-    """Say whom an error is charged to."""
+    """Return the owner of an error."""
     if isinstance(error, InternalError):
         return FaultOwner.US
     passing = isinstance(error, EnvironmentFault) and error.code in _PASSING
@@ -45,12 +45,12 @@ def blame(error: CodeflashParallelError) -> FaultOwner:
 
 
 def machine_fault(document: Mapping[str, Any]) -> str:
-    """Return the code of the first candidate that the machine has failed; empty: it has failed none."""
+    """Return the first code that is a fault of the machine; empty if none is."""
     codes = (candidate.get("code", "") for candidate in document.get("candidates", ()))
     return next((code for code in codes if code in _OF_THE_MACHINE), "")
 
 
 def has_verdicts(document: Mapping[str, Any]) -> bool:
-    """Say whether the machine has failed some candidates only: the others' verdicts are not to be lost."""
+    """Return whether some candidates have verdicts that must not be lost."""
     codes = [candidate.get("code", "") for candidate in document.get("candidates", ())]
     return Code.RACE_NOT_HELD not in codes and any(code not in _OF_THE_MACHINE for code in codes)

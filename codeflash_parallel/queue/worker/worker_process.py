@@ -1,8 +1,9 @@
-"""The worker process: performs what the daemon hands it, and says what goes on. Ends when the daemon does.
+"""The worker process: executes the daemon's jobs and reports progress. It ends when the daemon does.
 
-Messages from the daemon: `job` (an assignment), `ask` (answer, if you live) and `stop` (break the job off).
-Messages to it: `ready`, `answer`, `begun`, `progress` (with `waits`: nothing can go on now), and at the end
-of a job one of `done` (its result), `faulted` (the machine's fault) and `stopped`.
+Messages from the daemon: `job` (an assignment), `ask` (to be answered by `answer`) and `stop` (break the job
+off). Messages to the daemon: `ready`, `answer`, `begun`, `progress` (with `waits`: it waits for its turn on
+this machine), and at the end of a job one of `done` (its result), `faulted` (the machine's fault) and
+`stopped`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from codeflash_parallel.queue.worker.fault_attribution import FaultOwner, blame,
 from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result
 from codeflash_parallel.result.errors import CodeflashParallelError
 
-#: An evaluator that nobody has asked for anything for so long is closed: it holds slots and servers.
+#: An evaluator that has been idle for so long is closed: it holds slots and servers.
 _IDLE_S = 300.0
 
 
@@ -86,7 +87,7 @@ class _Worker:
             end = await self._end_of(assignment)
         self._unwanted.discard(self._claim)
         if self._job.cancelled_caught:
-            await self._performer.close()  # and with it whatever was in the middle of something
+            await self._performer.close()  # it may be in the middle of something
             end = {"t": "stopped"}
         self._say(**end)
 
@@ -114,7 +115,7 @@ class _Worker:
     # --- what goes on ----------------------------------------------------------------------------------
 
     def _tell(self, what: str) -> None:
-        # What one check says ends no wait of another one: a long one would count as stuck.
+        # A message of one check does not end the wait of another: a long wait would count as stuck.
         self._say("progress", text=what, waits=self._is_waiting)
 
     def _waits(self, why: str) -> None:
@@ -125,7 +126,7 @@ class _Worker:
         self._outbox.send_nowait({"t": t, **fields})
 
     async def _send(self, outbox: MemoryObjectReceiveStream[Message]) -> None:
-        with suppress(ConnectionError):  # the daemon is gone: whoever reads the channel sees it, too
+        with suppress(ConnectionError):  # the daemon is gone: `run` ends too
             async for message in outbox:
                 await self._channel.send(message)
 
