@@ -32,8 +32,7 @@ from queue_crashes import ALL, crashed, kills, moments, request, why_no_strace
 from queue_load import load, percentiles
 from simulated_queue import Arrival, SimulatedQueue, drawn_arrivals, serve
 
-from codeflash_parallel.queue.clock import now
-from codeflash_parallel.queue.jobs import JobState, Strategy
+from codeflash_parallel.queue.jobs import JobState, Strategy, now
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 

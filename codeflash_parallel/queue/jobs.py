@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple, NewType
 
 #: Id of a job within its queue.
@@ -140,6 +143,16 @@ class Instant(NamedTuple):
         if self.boot_id == earlier.boot_id:
             return max(0.0, self.boot_s - earlier.boot_s)
         return max(0.0, self.wall_s - earlier.wall_s)
+
+
+def now() -> Instant:
+    """Return the present moment by the boot clock and by the wall clock."""
+    return Instant(wall_s=time.time(), boot_s=time.clock_gettime(time.CLOCK_BOOTTIME), boot_id=_boot_id())
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

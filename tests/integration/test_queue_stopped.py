@@ -23,7 +23,7 @@ def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: 
         except Exception as error:
             print(error.code, flush=True)
     """
-    from codeflash_parallel.queue.clock import now
+    from codeflash_parallel.queue.jobs import now
 
     with open_lab(tmp_path, now, lease=0.2, heartbeat=0.1) as lab:
         lab.submit()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeflash_parallel.cli import options
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.pyproject import find_table, must_be_there
 from codeflash_parallel.config.settings_reader import read_settings
@@ -148,7 +149,7 @@ def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterat
 
 def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobView:
     """Return a job as it is shown."""
-    from codeflash_parallel.queue.clock import now
+    from codeflash_parallel.queue.jobs import now
 
     return JobView(
         job=status.job, place=status.place, age_s=now().since(status.job.submitted), newness=newness
@@ -190,3 +191,24 @@ def write_jobs(output: Output, views: Sequence[JobView], daemon: str, say: Calla
         output.write(say())
     else:
         output.write_values(queue_document(views, daemon=daemon))
+
+
+def act_on_jobs(
+    args: argparse.Namespace, output: Output, act: Callable[[EvalQueueClient, str], object]
+) -> int:
+    """Do something to one job after the other; the first that refuses it ends the command.
+
+    Nothing is done to any of them while one is not known at all: a slip of the pen.
+
+    Raises:
+        UsageError, EnvironmentFault: what the queue says.
+    """
+    with open_queue(args) as client:
+        for job_id in args.jobs:
+            client.status(job_id)
+        for job_id in args.jobs:
+            act(client, job_id)
+        views = [view_of(client.status(job_id)) for job_id in args.jobs]
+        daemon = daemon_of(client)
+    write_jobs(output, views, daemon, lambda: jobs_words(views))
+    return ExitCode.OK

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from codeflash_parallel.queue.clock import now
 from codeflash_parallel.queue.errors import Duplicate
 from codeflash_parallel.queue.job_result import FINAL, result_of, submit_anew
 from codeflash_parallel.queue.jobs import (
@@ -23,6 +22,7 @@ from codeflash_parallel.queue.jobs import (
     QueuePlace,
     Receipt,
     WaitReason,
+    now,
 )
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault

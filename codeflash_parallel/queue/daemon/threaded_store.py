@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import anyio
 
-from codeflash_parallel.queue.clock import now
-from codeflash_parallel.queue.jobs import Instant
+from codeflash_parallel.queue.jobs import Instant, now
 from codeflash_parallel.queue.store.store import Store
 
 _T = TypeVar("_T")
