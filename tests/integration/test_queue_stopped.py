@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,7 +64,32 @@ def test_a_process_that_dies_within_a_transaction_leaves_nothing_of_it(tmp_path:
     assert "half" not in history.submitted.values()
 
 
+def test_a_process_that_is_stopped_while_it_has_the_turn_holds_the_others_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("codeflash_parallel.queue.store.database._TURN_S", 0.05)
+    script = f"""
+import fcntl, sys
+with open({str(tmp_path / "turns")!r}, "w") as turns:
+    fcntl.flock(turns, fcntl.LOCK_EX)
+    print("mine", flush=True)
+    sys.stdin.readline()
+"""
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder,
+        open_lab(tmp_path) as lab,
+    ):
+        assert said(holder) == "mine"
+        holder.send_signal(signal.SIGSTOP)
+        lab.submit()
+        assert len(lab.store.jobs()) == 1
+        holder.send_signal(signal.SIGKILL)
+
+
 def test_the_file_held_by_one_that_is_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("codeflash_parallel.queue.store.database._TURN_S", 0.05)
     monkeypatch.setattr("codeflash_parallel.queue.store.database._BUSY_S", 0.05)
     body = """
         with lab.store._database.changing(now()):

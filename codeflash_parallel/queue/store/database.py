@@ -29,11 +29,13 @@ from codeflash_parallel.result.errors import CodeflashParallelError
 
 NAME = "queue.sqlite3"
 
-#: A transaction takes milliseconds; a process that holds the file for longer is stopped.
-_BUSY_S = 12.0
+#: A transaction takes milliseconds. A process that holds its turn for longer is stopped; the others pass it.
+_TURN_S = 2.0
+#: After that SQLite waits; a process that is stopped inside a transaction holds the file.
+_BUSY_S = 10.0
 #: Opening takes milliseconds; a full check of a large file takes seconds.
 _OPENING_S = 60.0
-_RETRY_S = 0.002
+_RETRY_S = 0.001
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -88,7 +90,8 @@ class Database:
         Raises:
             EnvironmentFault: disk full, file busy or damaged; nothing has been changed.
         """
-        with self._lock, understood(self.folder):
+        # SQLite's own waiters sleep longer and longer: of 32 that write at once, some would starve.
+        with self._lock, understood(self.folder), _locked(self.folder / "turns", _TURN_S):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._follow_boot(now)
@@ -212,7 +215,9 @@ def open_database(folder: Path, check: DatabaseFileCheck) -> Iterator[Database]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (name := file_system_of(folder)) in _NETWORK:
             raise NetworkFileSystem(folder, name)
-        with _opening_lock(folder / "opening.lock"):
+        with _locked(folder / "opening.lock", _OPENING_S) as is_ours:
+            if not is_ours:
+                raise QueueBusy(folder, _OPENING_S)
             connection = _checked_connection(folder / NAME, check)
     database = Database(folder, connection)
     try:
@@ -222,19 +227,19 @@ def open_database(folder: Path, check: DatabaseFileCheck) -> Iterator[Database]:
 
 
 @contextmanager
-def _opening_lock(path: Path) -> Iterator[None]:
-    """Let one process at a time create or check the file."""
+def _locked(path: Path, longest_s: float) -> Iterator[bool]:
+    """Hold the lock of a file inside the block; yield false if another process held it for so long."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + _OPENING_S
-        while True:
+        deadline = time.monotonic() + longest_s
+        is_ours = False
+        while not is_ours and time.monotonic() < deadline:
             with suppress(BlockingIOError):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            if time.monotonic() > deadline:
-                raise QueueBusy(path.parent, _OPENING_S)
-            time.sleep(_RETRY_S)
-        yield
+                is_ours = True
+            if not is_ours:
+                time.sleep(_RETRY_S)
+        yield is_ours
     finally:
         os.close(handle)
 
@@ -316,7 +321,7 @@ def _meaning(error: OSError | sqlite3.DatabaseError, folder: Path) -> CodeflashP
         case sqlite3.SQLITE_FULL:
             return QueueDiskFull(folder)
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return QueueBusy(folder, _BUSY_S)
+            return QueueBusy(folder, _TURN_S + _BUSY_S)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return QueueDamaged(folder / NAME, str(error))
         case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
