@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from codeflash_parallel.queue.jobs import Instant, Job, JobRequest, JobState, Receipt
 from codeflash_parallel.result.candidate.candidate_model import digest_of
@@ -74,25 +74,22 @@ def error_in(job: Job) -> CodeflashParallelError | None:
     return error_of(data)
 
 
-class JobSink(Protocol):
-    """Takes jobs: the store."""
-
-    def submit(self, request: JobRequest, now: Instant, /) -> Receipt:
-        """Take a job, or return the one that has its key."""
-        ...
-
-
-def submit_anew(store: JobSink, request: JobRequest, now: Instant) -> Receipt:
+def submit_anew(
+    submit: Callable[[JobRequest, Instant], Receipt], request: JobRequest, now: Instant
+) -> Receipt:
     """Submit a job; if an equal job ended with an error, submit it again under a new key.
 
     A verdict holds for its key, an error does not: a missing package may have been installed since. The new
     key follows from the last job, so that clients that submit it at the same time share one job.
 
+    Args:
+        submit: takes a job, or returns the one with its key.
+
     Raises:
         Refused: the queue does not take it.
     """
-    receipt = store.submit(request, now)
+    receipt = submit(request, now)
     while not receipt.is_new and receipt.job.state is JobState.DONE and error_in(receipt.job) is not None:
         key = digest_of(f"{receipt.job.key} {receipt.job.job_id}".encode())
-        receipt = store.submit(replace(request, key=key), now)
+        receipt = submit(replace(request, key=key), now)
     return receipt

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -138,18 +137,10 @@ class Request(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonHeartbeat:
-    """The call goes on."""
-
-
 class DaemonAnswer(NamedTuple):
     """The end of a call."""
 
     value: Any
-
-
-Reply = DaemonHeartbeat | JobEvent | DaemonAnswer
 
 
 # --- lines -----------------------------------------------------------------------------------------------
@@ -205,8 +196,8 @@ def error_line(error: CodeflashParallelError) -> bytes:
     return _line({"error": error_document(error)})
 
 
-def read_reply(line: bytes, request: Request) -> Reply:
-    """Return the reply of a line to a call.
+def read_reply(line: bytes, request: Request) -> JobEvent | DaemonAnswer | None:
+    """Return the reply of a line to a call; `None` for an `alive` line.
 
     Raises:
         CodeflashParallelError: the one that the daemon raised, of the same class.
@@ -215,7 +206,7 @@ def read_reply(line: bytes, request: Request) -> Reply:
     try:
         match json.loads(line):
             case {"alive": _}:
-                return DaemonHeartbeat()
+                return None
             case {"event": event}:
                 told: JobEvent = from_plain(JobEvent, event)
                 return told

@@ -15,9 +15,7 @@ from codeflash_parallel.queue.protocol import (
     MAX_LINE,
     STALLED_S,
     DaemonAnswer,
-    DaemonHeartbeat,
     JobEvent,
-    Reply,
     Request,
     read_reply,
     request_line,
@@ -104,13 +102,13 @@ class DaemonConnection:
     def _replies(self, request: Request) -> Iterator[JobEvent | DaemonAnswer]:
         try:
             self._socket.sendall(request_line(request))
-            reply: Reply = DaemonHeartbeat()
+            reply = None
             while not isinstance(reply, DaemonAnswer):
                 line = self._lines.readline(MAX_LINE)
                 if not line.endswith(b"\n"):
                     raise ConnectionResetError(f"the daemon of {self._folder} has gone away")
                 reply = read_reply(line, request)
-                if not isinstance(reply, DaemonHeartbeat):
+                if reply is not None:
                     yield reply
         except TimeoutError as error:
             raise _stalled(self._folder) from error

@@ -96,7 +96,7 @@ class EvalQueueClient:
         """
 
         def directly(store: Store) -> Receipt:
-            receipt = submit_anew(store, request, now())
+            receipt = submit_anew(store.submit, request, now())
             return receipt._replace(place=_without_daemon(receipt.place))
 
         receipt: Receipt = self._call("submit", {"request": request}, directly, writes=True, creates=True)

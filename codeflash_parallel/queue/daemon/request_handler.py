@@ -127,7 +127,7 @@ class RequestHandler:
     async def _submit(self, request: JobRequest) -> Receipt:
         if missing := uncovered(request.pass_env, self._pass_env):
             raise VariablesNotPassed(missing)
-        receipt = await self._store.do(lambda store, now: submit_anew(store, request, now))
+        receipt = await self._store.do(lambda store, now: submit_anew(store.submit, request, now))
         await self._dispatcher.submitted()
         return receipt
 
