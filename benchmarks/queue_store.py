@@ -132,8 +132,8 @@ def fairness(seeds: int) -> dict[str, Any]:
 
 def bound(seeds: int) -> dict[str, Any]:
     """Return how close waiting comes to its bound, over so many histories."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit"))
-    from test_scheduling_policy import excess
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit" / "queue"))
+    from test_policy import excess
 
     worst = 0.0
     for seed in range(seeds):

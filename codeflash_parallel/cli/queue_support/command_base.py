@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
@@ -19,8 +19,9 @@ from codeflash_parallel.config.sources import Tables
 from codeflash_parallel.config.submitter_identity import submitter_of, why_not_name
 from codeflash_parallel.queue.jobs import JobState, Receipt
 from codeflash_parallel.queue.settings_reader import read_queue_settings
-from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document
+from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document, refusal_document
 from codeflash_parallel.report.queue.phrases import job_words
+from codeflash_parallel.result.errors import CodeflashParallelError
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.client.sync_client import EvalQueueClient
@@ -145,6 +146,26 @@ def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterat
     rules = read_queue_settings(project, os.environ, {}, found).settings
     with EvalQueueClient(queue_folder(settings), rules) as client:
         yield client
+
+
+# --- answers ---------------------------------------------------------------------------------------------
+
+
+class QueueOutput(Output):
+    """Output of the `queue` commands: errors have the form of the queue's document, with their figures."""
+
+    def write_error_document(self, error: CodeflashParallelError) -> None:
+        """Write the document of an error."""
+        self.write_values(refusal_document(error, figures_of(error)))
+
+
+def figures_of(error: CodeflashParallelError) -> dict[str, Any]:
+    """Return the figures of an error: `retry_after_s`, `limit` and the like."""
+    return {
+        name: value
+        for name, value in vars(error).items()
+        if name not in {"code", "message", "hint"} and isinstance(value, str | int | float)
+    }
 
 
 def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobView:

@@ -16,8 +16,7 @@ from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
-from codeflash_parallel.cli.queue_support.command_base import name_of, positive, span
-from codeflash_parallel.cli.queue_support.queue_output import figures_of
+from codeflash_parallel.cli.queue_support.command_base import figures_of, name_of, positive, span
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
