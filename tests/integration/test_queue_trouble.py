@@ -159,3 +159,17 @@ def test_after_a_start_of_the_machine_its_jobs_come_back_at_once_and_time_has_go
         now(later_s=DAY_S - 3590.0)
         assert lab.store.place(running.job_id, now()).position == 0
         assert lab.state(running) == JobState.EXPIRED
+
+
+def test_a_wall_clock_that_is_behind_after_a_start_of_the_machine_does_not_turn_time_back(tmp_path: Path):
+    now = SetClock()
+    with open_lab(tmp_path, now, rate_limit=1) as lab:
+        lab.submit("a")
+        lab.complete(lab.claimed())
+        lab.submit("a")
+        assert lab.claim() is None
+    now = SetClock(boot_s=3.0, wall_s=0.0, boot_id="second start")
+    with open_lab(tmp_path, now, rate_limit=1) as lab:
+        assert lab.claim() is None
+        now(later_s=61.0)
+        assert lab.claim() is not None

@@ -131,15 +131,21 @@ class Database:
 
     def now_ms(self, now: Instant) -> int:
         """Return the queue's clock."""
-        boot_id, offset_ms = self._connection.execute("SELECT boot_id, offset_ms FROM queue").fetchone()
-        return (offset_ms if boot_id == now.boot_id else _offset_ms(now)) + round(now.boot_s * 1000)
+        return self._offset_ms(now) + round(now.boot_s * 1000)
+
+    def _offset_ms(self, now: Instant) -> int:
+        """Return the offset of the queue's clock to the boot clock; never before the last submission."""
+        boot_id, offset_ms, queued_ms = self.rows("SELECT boot_id, offset_ms, queued_ms FROM queue")[0]
+        if boot_id == now.boot_id:
+            return int(offset_ms)
+        return int(max(round(now.wall_s * 1000), queued_ms) - round(now.boot_s * 1000))
 
     def _follow_boot(self, now: Instant) -> None:
         """Set the clock's offset after a boot of the machine; no worker survives one: all leases end."""
-        boot_id = self._connection.execute("SELECT boot_id FROM queue").fetchone()[0]
+        boot_id = self.rows("SELECT boot_id FROM queue")[0][0]
         if boot_id == now.boot_id:
             return
-        self.execute("UPDATE queue SET boot_id = ?, offset_ms = ?", (now.boot_id, _offset_ms(now)))
+        self.execute("UPDATE queue SET boot_id = ?, offset_ms = ?", (now.boot_id, self._offset_ms(now)))
         if boot_id:
             self.execute("UPDATE jobs SET lease_ms = 0 WHERE state = 'running'")
 
@@ -169,10 +175,6 @@ class Database:
         """Update columns of a job."""
         sets = ", ".join(f"{name} = ?" for name in columns)
         self.execute(f"UPDATE jobs SET {sets} WHERE number = ?", (*columns.values(), number))  # noqa: S608 - our names
-
-
-def _offset_ms(now: Instant) -> int:
-    return round(now.wall_s * 1000) - round(now.boot_s * 1000)
 
 
 def connect(path: Path) -> sqlite3.Connection:
