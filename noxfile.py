@@ -344,7 +344,7 @@ def queue_store(session: nox.Session) -> None:
     options, rest = parser.parse_known_args(session.posargs)
     with tempfile.TemporaryDirectory(prefix="queue-store-") as folder:
         python(session, "benchmarks/queue_store.py", options.file or str(Path(folder) / "state.jsonl"), *rest)
-    models = ("tests/unit/queue/policy/test_scheduling_policy.py", "tests/integration/test_queue_model.py")
+    models = ("tests/unit/queue/test_policy.py", "tests/integration/test_queue_model.py")
     pytest(session, *models, CODEFLASH_PARALLEL_TIMES=options.times)
 
 

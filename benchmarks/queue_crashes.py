@@ -21,11 +21,17 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from linearizable import check_history, record_history  # noqa: E402
 
-from codeflash_parallel.queue.clock import now  # noqa: E402
 from codeflash_parallel.queue.errors import LeaseLost  # noqa: E402
-from codeflash_parallel.queue.jobs import JobKind, JobRequest, JobState  # noqa: E402
+from codeflash_parallel.queue.jobs import (  # noqa: E402
+    Job,
+    JobKind,
+    JobRequest,
+    JobState,
+    now,
+)
 from codeflash_parallel.queue.queue_settings import QueueSettings  # noqa: E402
-from codeflash_parallel.queue.store.store import DatabaseFileCheck, Store  # noqa: E402
+from codeflash_parallel.queue.store.database import DatabaseFileCheck  # noqa: E402
+from codeflash_parallel.queue.store.store import Store  # noqa: E402
 
 ALL = frozenset(JobKind)
 #: What a job does in the campaign of kills.
@@ -198,16 +204,21 @@ def act(operation: str, store: Store) -> None:
     elif operation == "claim":
         store.claim("v", now(), kinds=ALL)
     else:
-        job = store.by_key("runs")
+        job = found(store, "runs")
         assert job is not None
         store.complete(job.job_id, job.fence, "result", now(), cpu_s=1.0, wall_s=1.0)
+
+
+def found(store: Store, key: str) -> Job | None:
+    """Return the job with a key."""
+    return next((job for job in store.jobs() if job.key == key), None)
 
 
 def effect(operation: str, store: Store) -> bool:
     """Say whether the operation has been done."""
     if operation == "submit":
-        return store.by_key("new") is not None
-    job = store.by_key("waits" if operation == "claim" else "runs")
+        return found(store, "new") is not None
+    job = found(store, "waits" if operation == "claim" else "runs")
     assert job is not None
     wanted = (JobState.RUNNING, "") if operation == "claim" else (JobState.DONE, "result")
     return (job.state, job.result) == wanted

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from queue_crashes import ALL, check_history, forked, record_history, request
 
-from codeflash_parallel.queue.clock import now
+from codeflash_parallel.queue.jobs import now
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 

@@ -32,8 +32,7 @@ from queue_crashes import ALL, crashed, kills, moments, request, why_no_strace
 from queue_load import load, percentiles
 from simulated_queue import Arrival, SimulatedQueue, drawn_arrivals, serve
 
-from codeflash_parallel.queue.clock import now
-from codeflash_parallel.queue.jobs import JobState, Strategy
+from codeflash_parallel.queue.jobs import JobState, Strategy, now
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 
@@ -76,12 +75,12 @@ def depth(folder: Path, jobs: int) -> Iterator[dict[str, Any]]:
 def fill(folder: Path, jobs: int) -> None:
     """Submit many jobs in few transactions: a fourth of them one submitter's, the others' thirty-two's."""
     with Store.open(folder, QueueSettings(max_queue_size=0)) as store:
-        database, admission = store._database, store._admission  # noqa: SLF001 - one by one takes minutes
+        database, lifecycle = store._database, store._lifecycle  # noqa: SLF001 - one by one takes minutes
         for begin in range(0, jobs, 5000):
-            with database.changing(now()) as clock:
+            with database.changing(now()) as now_ms:
                 for n in range(begin, min(jobs, begin + 5000)):
                     wanted = request(f"k{n}", f"s{n % 32}" if n % 4 else "flood", "x" * 300)
-                    admission.admit(wanted, clock.at(now()), now())
+                    lifecycle.admit(wanted, now_ms, now())
 
 
 def timed(act: Callable[[], object]) -> float:
@@ -133,8 +132,8 @@ def fairness(seeds: int) -> dict[str, Any]:
 
 def bound(seeds: int) -> dict[str, Any]:
     """Return how close waiting comes to its bound, over so many histories."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit"))
-    from test_scheduling_policy import excess
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "unit" / "queue"))
+    from test_policy import excess
 
     worst = 0.0
     for seed in range(seeds):

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from codeflash_parallel.queue.errors import SubmitterLimit as SubmitterLimit
     from codeflash_parallel.queue.errors import UnknownJob as UnknownJob
     from codeflash_parallel.queue.errors import UnknownKind as UnknownKind
+    from codeflash_parallel.queue.job_result import JobEnded as JobEnded
     from codeflash_parallel.queue.jobs import Budget as Budget
     from codeflash_parallel.queue.jobs import JobKind as JobKind
     from codeflash_parallel.queue.jobs import JobState as JobState
     from codeflash_parallel.queue.jobs import Priority as Priority
-    from codeflash_parallel.queue.protocol.job_result import JobEnded as JobEnded
     from codeflash_parallel.queue.submission.job_builder import job_request as job_request
     from codeflash_parallel.repair.provider_protocol import Answer as Answer
     from codeflash_parallel.repair.provider_protocol import RefinementRequest as RefinementRequest
@@ -61,7 +61,7 @@ _HOMES = {
     "job_request": "queue.submission.job_builder",
     "AsyncEvalQueueClient": "queue.client.async_client",
     "EvalQueueClient": "queue.client.sync_client",
-    "JobEnded": "queue.protocol.job_result",
+    "JobEnded": "queue.job_result",
     **dict.fromkeys(
         (
             *("BudgetSpent", "Duplicate", "QueueFull", "RateLimited", "Refused"),

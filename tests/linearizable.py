@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codeflash_parallel.queue.database.connection import NAME
+from codeflash_parallel.queue.store.database import NAME
 
 FINAL = {"done", "cancelled", "expired", "dropped", "dead"}
 

@@ -18,7 +18,7 @@ from codeflash_parallel.queue.jobs import (
     WaitReason,
 )
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol.messages import DaemonInfo, WorkerInfo
+from codeflash_parallel.queue.protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.report.queue.json_document import (
     JobView,
     Newness,

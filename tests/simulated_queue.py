@@ -13,14 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from codeflash_parallel.queue.jobs import JobKind, Priority, Strategy
-from codeflash_parallel.queue.policy.position import WaitingJob, lanes_before, others_before
-from codeflash_parallel.queue.policy.scheduling_policy import (
+from codeflash_parallel.queue.policy import (
     FIRST_GUESS_US,
     ConcurrencyLimits,
     CostAccount,
     Lane,
     PolicyInputs,
+    held_back,
     pick,
+    position,
     ticks,
     urgency_of,
 )
@@ -193,20 +194,18 @@ class SimulatedQueue:
         self.submitters[entry.share, entry.submitter].vtime += inner
 
     def position(self, entry: Entry) -> int:
-        picture = self.picture()
-        job = WaitingJob(
-            share=entry.share,
-            submitter=entry.submitter,
-            kind=entry.kind,
-            priority=entry.priority,
-            turn=entry.number,
-            urgency_ms=entry.urgency_ms,
-        )
-        own = 0
-        for lane, urgency_ms in lanes_before(picture, job):
-            its = self.waiting[lane.share, lane.submitter, lane.kind, lane.priority]
-            own += sum((e.urgency_ms, e.number) < (urgency_ms, entry.number) for e in its)
-        return 1 + own + others_before(picture, job, own)
+        inputs = self.picture()
+        before = 0
+        for lane, entries in self.waiting.items():
+            is_own = lane[:2] == (entry.share, entry.submitter)
+            is_shut = held_back(lane[1], lane[2], inputs) and lane[1:3] != (entry.submitter, entry.kind)
+            if (is_own or self.strategy is not Strategy.FAIR) and not is_shut:
+                before += sum(self._key(e) < self._key(entry) for e in entries)
+        return position(inputs, entry.share, entry.submitter, before)
+
+    def _key(self, entry: Entry) -> tuple[int, int]:
+        urgency_ms = 0 if self.strategy is Strategy.FIFO else entry.urgency_ms
+        return urgency_ms, entry.number
 
 
 def _come_back(mine: Figures, others: list[int], known: list[Figures], turn: int) -> None:

@@ -73,7 +73,7 @@ def _output_for(arguments: Sequence[str]) -> Output:
     """Return the place of the result: `queue result` gives a run, the others of the queue an answer."""
     match arguments:
         case ["queue", name, *_] if name != "result":
-            from codeflash_parallel.cli.queue_support.queue_output import QueueOutput
+            from codeflash_parallel.cli.queue_support.command_base import QueueOutput
 
             return QueueOutput.found_in(arguments)
         case _:

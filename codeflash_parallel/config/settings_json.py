@@ -33,7 +33,7 @@ def settings_document(settings: Settings) -> dict[str, Any]:
 def changed_settings(document: Mapping[str, Any], settings: Settings) -> list[str]:
     """Return the names of settings that differ from those of a document and may lead to other verdicts."""
     mine = settings_document(settings)
-    return [name for name in SETTING_NAMES if name not in FREE and mine[name] != document.get(name)]
+    return [name for name in SETTINGS if name not in FREE and mine[name] != document.get(name)]
 
 
 def settings_of(document: Mapping[str, Any], **changed: Any) -> Settings:

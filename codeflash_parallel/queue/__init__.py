@@ -1,7 +1,6 @@
-"""The evaluation queue: jobs, settings, errors, clock and metrics that all its sub-rooms share.
+"""The evaluation queue: jobs, policy, protocol, settings, errors and metrics that its sub-rooms share.
 
 Offers: `client.sync_client.EvalQueueClient`, `client.async_client.AsyncEvalQueueClient`,
 `daemon.daemon.serve`, `settings_reader`.
-Imports: `run` and the rooms below it; sub-rooms in this order: daemon, worker, submission, client,
-protocol, store, database, policy.
+Imports: `run` and the rooms below it; sub-rooms in this order: daemon, worker, submission, client, store.
 """

@@ -1,25 +1,25 @@
-"""What the queue refuses, and why.
+"""Errors of the queue.
 
 CodeflashParallelError
 ├── UsageError
-│   ├── Refused            a job is not taken, or not known
-│   │   ├── QueueFull          QUEUE_FULL        as many wait as may
-│   │   ├── SubmitterLimit     SUBMITTER_LIMIT   as many of its submitter wait as may
-│   │   ├── RateLimited        RATE_LIMITED      it would expire before its submitter's rate lets it start
-│   │   ├── BudgetSpent        BUDGET_SPENT      its run may spend no more
-│   │   ├── UnknownKind        UNKNOWN_KIND
-│   │   ├── UnknownJob         UNKNOWN_JOB
-│   │   ├── VariablesNotPassed NOT_PASSED        it asks for variables that the daemon does not pass on
-│   │   ├── NoQueue            NO_QUEUE          there is no queue to look at; submitting makes one
-│   │   └── Duplicate          DUPLICATE         its verdict is there already (only the client raises it)
-│   └── LeaseLost          LEASE_LOST        somebody else has the job, or nobody
+│   ├── Refused               a job is not taken, or not known
+│   │   ├── QueueFull            QUEUE_FULL        the limit of waiting jobs is reached
+│   │   ├── SubmitterLimit       SUBMITTER_LIMIT   its submitter's limit of waiting jobs is reached
+│   │   ├── RateLimited          RATE_LIMITED      it would expire before its submitter's rate lets it start
+│   │   ├── BudgetSpent          BUDGET_SPENT      its run may spend no more
+│   │   ├── UnknownKind          UNKNOWN_KIND
+│   │   ├── UnknownJob           UNKNOWN_JOB
+│   │   ├── VariablesNotPassed   NOT_PASSED        it asks for variables that the daemon does not pass on
+│   │   ├── NoQueue              NO_QUEUE          there is no queue to look at; submitting creates one
+│   │   └── Duplicate            DUPLICATE         its verdict is there already (only the client raises it)
+│   └── LeaseLost             LEASE_LOST        another worker has the job, or none
 └── EnvironmentFault
-    ├── OtherQueueVersion  OTHER_QUEUE_VERSION   another version has written the file
-    ├── NetworkFileSystem  NETWORK_FILE_SYSTEM   locks do not hold there
-    ├── QueueUnfit         QUEUE_UNFIT           its folder cannot be made, read or written
-    ├── QueueDiskFull      QUEUE_DISK_FULL
-    ├── QueueBusy          QUEUE_BUSY            another process holds the file, and does nothing
-    └── QueueDamaged       QUEUE_DAMAGED         the file is damaged
+    ├── OtherQueueVersion     OTHER_QUEUE_VERSION   another version has written the file
+    ├── NetworkFileSystem     NETWORK_FILE_SYSTEM   locks do not hold there
+    ├── QueueUnfit            QUEUE_UNFIT           its folder cannot be made, read or written
+    ├── QueueDiskFull         QUEUE_DISK_FULL
+    ├── QueueBusy             QUEUE_BUSY            another process holds the file, and does nothing
+    └── QueueDamaged          QUEUE_DAMAGED         the file is damaged
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from codeflash_parallel.queue.jobs import Job, JobKind
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 
-class Refused(UsageError):  # noqa: N818 - the plan of record names it so
+class Refused(UsageError):  # noqa: N818 - reads well where it is caught
     """A job is not taken, or not known."""
 
 
 class QueueFull(Refused):
-    """As many jobs wait as may."""
+    """The limit of waiting jobs is reached."""
 
     def __init__(self, limit: int) -> None:
         super().__init__("QUEUE_FULL", f"The queue holds {limit} jobs and takes no more.", "Try again later.")
@@ -45,7 +45,7 @@ class QueueFull(Refused):
 
 
 class SubmitterLimit(Refused):
-    """As many jobs of a submitter wait as may."""
+    """A submitter's limit of waiting jobs is reached."""
 
     def __init__(self, submitter: str, limit: int) -> None:
         super().__init__(
@@ -114,7 +114,7 @@ class UnknownJob(Refused):
 
 
 class NoQueue(Refused):
-    """There is no queue in a folder; who looks at one makes none."""
+    """There is no queue in a folder; only submitting and pausing create one."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -129,17 +129,17 @@ class VariablesNotPassed(Refused):
     """A job asks for environment variables that the daemon does not pass on."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        said = ", ".join(names)
+        joined = ", ".join(names)
         super().__init__(
             "NOT_PASSED",
-            f"The daemon does not pass on {said}: candidates see its environment, not that of who hands in.",
+            f"The daemon does not pass on {joined}: candidates see its environment, not the submitter's.",
             f"Start it where that is set, with --pass-env {names[0]}, or ask without.",
         )
-        self.names = said
+        self.names = joined
 
 
 class Duplicate(Refused):
-    """A job with the same key has its verdict already."""
+    """An equal job has its verdict already."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(
@@ -149,7 +149,7 @@ class Duplicate(Refused):
 
 
 class LeaseLost(UsageError):  # noqa: N818
-    """Who reports about a job does not hold it any more; nothing has been changed."""
+    """A worker reports about a job that it does not hold any more; nothing has been changed."""
 
     def __init__(self, job_id: str, fence: int) -> None:
         super().__init__("LEASE_LOST", f"Claim {fence} of job {job_id} has been lost.")
@@ -182,7 +182,7 @@ class NetworkFileSystem(EnvironmentFault):
 
 
 class QueueUnfit(EnvironmentFault):
-    """The folder of a queue, or a file in it, is not what it has to be, or not ours to use."""
+    """The folder of a queue, or a file in it, cannot be used."""
 
     def __init__(self, folder: Path, why: str) -> None:
         super().__init__(
@@ -194,25 +194,25 @@ class QueueUnfit(EnvironmentFault):
 
 
 def queue_unfit(folder: Path, error: Exception) -> QueueUnfit:
-    """Return what an error of the file system or of SQLite says about a queue."""
+    """Return an error of the file system or of SQLite as the queue's."""
     return QueueUnfit(folder, _why_unfit(folder, error))
 
 
 def _why_unfit(folder: Path, error: Exception) -> str:
-    """Return what is in the way: what is no folder says so better than the error about what lies below it."""
+    """Return what is wrong: a path that is no folder is named before an error about a path below."""
     if not isinstance(error, OSError):
         return str(error)
     place = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
-    if place.is_symlink() and not os.path.exists(place):  # noqa: PTH110 - a loop is none either
+    if place.is_symlink() and not os.path.exists(place):  # noqa: PTH110 - handles loops
         return f"{place} is a link that leads nowhere"
-    if os.path.lexists(place) and not os.path.isdir(place):  # noqa: PTH112 - nor is what we may not see
+    if os.path.lexists(place) and not os.path.isdir(place):  # noqa: PTH112 - handles missing rights
         return f"{place} is not a folder"
     where = f"{error.filename}: " if error.filename not in {None, str(folder)} else ""
     return f"{where}{error.strerror}"
 
 
 class QueueDiskFull(EnvironmentFault):
-    """The disk is full; what was acknowledged is kept, what was asked for has not been done."""
+    """The disk is full; acknowledged jobs are kept, the call has not been done."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("QUEUE_DISK_FULL", f"The disk of {folder} is full.", "Make room, then try again.")

@@ -1,15 +1,18 @@
-"""Jobs of the evaluation queue: what is submitted, what is kept of it, and why it was refused."""
+"""Jobs of the evaluation queue: requests, states, places and receipts."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple, NewType
 
-#: Names a job for as long as its queue exists.
+#: Id of a job within its queue.
 JobId = NewType("JobId", str)
 
-#: Grows with every claim of a job; who completes a job must hold the newest one.
+#: Number of a claim of a job; only the newest claim may complete it.
 Fence = NewType("Fence", int)
 
 
@@ -27,17 +30,17 @@ class JobKind(StrEnum):
 
 
 class JobState(StrEnum):
-    """Where a job stands. All but the first two are final; only a dead job can be sent back to the queue."""
+    """State of a job. All but the first two are final; only a dead job can be sent back to the queue."""
 
     #: Waits for its turn, or for its next attempt.
     QUEUED = "queued"
     #: A worker holds its lease.
     RUNNING = "running"
-    #: It has its one result.
+    #: It has a result.
     DONE = "done"
     #: Its submitter, or an operator, has cancelled it.
     CANCELLED = "cancelled"
-    #: It waited for longer than a job may.
+    #: It waited for longer than `queue_timeout`.
     EXPIRED = "expired"
     #: A newer job took its place in a full queue (`drop-oldest`).
     DROPPED = "dropped"
@@ -46,7 +49,7 @@ class JobState(StrEnum):
 
 
 class Priority(StrEnum):
-    """How urgent a job is; the first is the most urgent."""
+    """Urgency of a job; the first is the most urgent."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -56,9 +59,9 @@ class Priority(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Who is next."""
+    """Rule that decides which job is next."""
 
-    #: The run, and in it the submitter, that has had the least time for its weight.
+    #: That of the run, and in it the submitter, with the least CPU time for its weight.
     FAIR = "fair"
     #: The job that has waited longest.
     FIFO = "fifo"
@@ -67,7 +70,7 @@ class Strategy(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What becomes of a job for which a full queue has no room."""
+    """What a full queue does with a new job."""
 
     #: It is refused.
     REJECT = "reject"
@@ -76,37 +79,37 @@ class Overflow(StrEnum):
 
 
 class WaitReason(StrEnum):
-    """Why a job that is queued does not run; the value is what a person is told."""
+    """Why a queued job does not run; the value is the text for people."""
 
     #: It is next.
     NEXT = "it is next"
-    #: Others are before it.
+    #: Other jobs are before it.
     TURN = "other jobs are before it"
-    #: As many jobs run as may.
+    #: The limit of running jobs is reached.
     SLOTS = "all slots are busy"
-    #: Its submitter has as many running as it may.
+    #: Its submitter's limit of running jobs is reached.
     SUBMITTER = "your limit of running jobs is reached"
-    #: As many jobs of its kind run as may.
+    #: Its kind's limit of running jobs is reached.
     KIND = "the limit of running jobs of its kind is reached"
     #: Its submitter's rate does not allow another start yet.
     RATE = "your rate limit is reached"
-    #: It was asked to start later.
+    #: Its start time has not come.
     LATER = "it is to start later"
     #: It failed for a reason of the machine, and is tried again after a pause.
     BACKOFF = "it is tried again after a pause"
-    #: One that may have killed a daemon runs, or waits until nothing else does.
+    #: A job that may have killed a daemon runs alone, or waits to do so.
     ALONE = "a job that may have killed a daemon has to run alone"
     #: The queue is paused.
     PAUSED = "the queue is paused"
     #: Another race has the machine.
     TOKEN = "the benchmark token is taken"  # noqa: S105 - not a password
-    #: Nobody takes jobs.
+    #: No daemon runs.
     NO_DAEMON = "no daemon is running"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What a run may spend on its jobs; 0 means no limit.
+    """Limits of a run; 0 means no limit.
 
     Args:
         cpu_s: CPU seconds of its jobs, as measured.
@@ -142,18 +145,28 @@ class Instant(NamedTuple):
         return max(0.0, self.wall_s - earlier.wall_s)
 
 
+def now() -> Instant:
+    """Return the present moment by the boot clock and by the wall clock."""
+    return Instant(wall_s=time.time(), boot_s=time.clock_gettime(time.CLOCK_BOOTTIME), boot_id=_boot_id())
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
-    """What a submitter hands in.
+    """A job as it is submitted.
 
     Args:
         key: hexadecimal digest of snapshot, edits, settings and evaluator version: equal keys, one result.
-        payload: JSON text; what a worker of the kind needs.
-        submitter: who asks.
-        run: which of the runs that share the machine it belongs to; empty: the submitter is a run by itself.
-        start_after_s: not to start before so many seconds have passed.
+        payload: JSON text for the worker.
+        submitter: name of the submitter.
+        run: name of its run; empty: the submitter is a run by itself.
+        start_after_s: seconds before it may start.
         budget: of the run; the first one that a run states holds.
-        pass_env: names and patterns of variables that candidates shall see; the values are the daemon's.
+        pass_env: names and patterns of the daemon's variables that candidates see.
     """
 
     kind: JobKind
@@ -168,7 +181,7 @@ class JobRequest:
 
 
 class QueuePlace(NamedTuple):
-    """Where a queued job stands, by the rule that schedules.
+    """Place of a job in the order of claims.
 
     Args:
         position: 1 is next; 0 for a job that is not queued.
@@ -181,14 +194,14 @@ class QueuePlace(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What the queue knows of a job.
+    """A job.
 
     Args:
         number: of its insertion; among equals the lower one is first.
         result: JSON text; empty while there is none.
-        fault: why it failed last, or why it was refused; empty if it never did.
-        last_output: the end of what its last failed attempt printed.
-        suspect: a daemon died while it ran; until it has its result, it runs with nobody beside it.
+        fault: its last fault; empty if it had none.
+        last_output: end of the output of its last failed attempt.
+        suspect: a daemon died while it ran; until it has its result, it runs alone.
     """
 
     job_id: JobId
@@ -213,8 +226,15 @@ class Job(NamedTuple):
     suspect: bool = False
 
 
+class JobStatus(NamedTuple):
+    """A job and its place."""
+
+    job: Job
+    place: QueuePlace
+
+
 class Receipt(NamedTuple):
-    """What `submit` answers: the job, new or already known by its key, and where it stands."""
+    """Answer to `submit`: the job, new or known by its key, and its place."""
 
     job: Job
     place: QueuePlace

@@ -1,4 +1,4 @@
-"""Figures of a queue, and how a monitoring system reads them. Pure."""
+"""Figures of a queue, and their Prometheus text format. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codeflash_parallel.queue.jobs import JobState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DurationSummary:
-    """Of a number of durations, in seconds; negative where there are none."""
+    """Percentiles of durations in seconds; negative if there are none."""
 
     count: int = 0
     p50_s: float = -1.0
@@ -21,7 +21,7 @@ class DurationSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueHealth:
-    """How a queue does; everything comes from its rows.
+    """Figures of a queue, counted from its rows.
 
     Attributes:
         depth: jobs that wait, those included that may not start yet.
@@ -51,7 +51,7 @@ class QueueHealth:
 
 
 def spread(seconds: Sequence[float]) -> DurationSummary:
-    """Return median and 95th percentile of durations: the least that so many of them do not exceed."""
+    """Return median and 95th percentile of durations (nearest rank)."""
     if not seconds:
         return DurationSummary()
     ordered = sorted(seconds)
@@ -111,7 +111,7 @@ def _samples(health: QueueHealth, name: str) -> list[tuple[Mapping[str, str], fl
 
 
 def _figure(value: float) -> str:
-    """Return every digit: a counter that is rounded stands still."""
+    """Return all digits: a rounded counter would stand still."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 

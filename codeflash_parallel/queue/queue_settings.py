@@ -21,6 +21,9 @@ def _setting(default: Any, help_text: str) -> Any:
 #: No weights, and no limits of kinds.
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+#: Name of the daemon's socket in the queue's folder.
+SOCKET_NAME = "daemon.socket"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSettings:

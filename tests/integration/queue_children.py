@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from queue_lab import open_lab
-from codeflash_parallel.queue.clock import now
+from codeflash_parallel.queue.jobs import now
 with open_lab(Path(sys.argv[1]), now) as lab:
 {body}
 """

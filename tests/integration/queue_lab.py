@@ -11,7 +11,8 @@ from typing import Any
 
 from codeflash_parallel.queue.jobs import Budget, Instant, Job, JobKind, JobRequest, JobState
 from codeflash_parallel.queue.queue_settings import QueueSettings
-from codeflash_parallel.queue.store.store import DatabaseFileCheck, Store
+from codeflash_parallel.queue.store.database import DatabaseFileCheck
+from codeflash_parallel.queue.store.store import Store
 
 ALL = frozenset(JobKind)
 

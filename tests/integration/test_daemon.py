@@ -31,7 +31,7 @@ from codeflash_parallel import (
     UsageError,
 )
 from codeflash_parallel.queue.jobs import WaitReason
-from codeflash_parallel.queue.protocol.wire_format import STALLED_S
+from codeflash_parallel.queue.protocol import STALLED_S
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 pytestmark = pytest.mark.slow

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -15,7 +12,7 @@ import pytest
 
 from codeflash_parallel.queue.client.sync_client import EvalQueueClient
 from codeflash_parallel.queue.daemon import daemon
-from codeflash_parallel.queue.daemon.daemon import PARTS, Daemon, ServeOptions, open_daemon
+from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
 from codeflash_parallel.queue.errors import QueueDamaged
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
@@ -51,24 +48,31 @@ def descriptors() -> set[str]:
     return {name for name in names if "/queue" in name}
 
 
-@pytest.mark.parametrize("number", range(len(PARTS)), ids=[part.__name__ for part in PARTS])
-async def test_each_part_that_fails(
-    options: ServeOptions, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    @asynccontextmanager
-    async def fails(_daemon: Daemon) -> AsyncIterator[None]:
-        raise OSError(errno.EMFILE, "no more")
-        yield
+PARTS = (
+    "host_quiet", "_own_folder", "_daemon_lock", "Store", "ResultFiles", "_recovered_cache", "open_worker_pool",
+    "_listening", "Dispatcher", "RequestHandler",
+)  # fmt: skip
 
-    monkeypatch.setattr(daemon, "PARTS", (*PARTS[:number], fails, *PARTS[number + 1 :]))
-    with pytest.raises(OSError, match="no more"):
-        async with open_daemon(options):
-            pytest.fail("it started")
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_each_part_that_fails(
+    options: ServeOptions, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fails(*_arguments: object) -> None:
+        raise RuntimeError("no more")
+
+    with monkeypatch.context() as patched:
+        if part == "Store":
+            patched.setattr(daemon.Store, "open", fails)
+        else:
+            patched.setattr(daemon, part, fails)
+        with pytest.raises(RuntimeError, match="no more"):
+            async with open_daemon(options):
+                pytest.fail("it started")
     assert not (options.folder / "daemon.socket").exists()
     assert not is_subreaper()
     assert descriptors() == set()
 
-    monkeypatch.setattr(daemon, "PARTS", PARTS)
     async with open_daemon(options):
         assert (options.folder / "daemon.socket").is_socket()
         assert is_subreaper()

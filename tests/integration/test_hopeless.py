@@ -10,7 +10,7 @@ from projects import make_project
 
 from codeflash_parallel import GitRef, JobKind, PatchText, Settings, Submission, UsageError, job_request
 from codeflash_parallel.queue.jobs import JobRequest
-from codeflash_parallel.queue.submission.applicability import InapplicableJob
+from codeflash_parallel.queue.submission.job_builder import InapplicableJob
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, Content
 
 #: As the last lines of a file that is there.

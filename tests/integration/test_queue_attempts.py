@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from queue_lab import open_lab
 
-from codeflash_parallel.queue.database.connection import NAME, connect
 from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import JobState, WaitReason
+from codeflash_parallel.queue.store.database import NAME, connect
 from codeflash_parallel.result.errors import UsageError
 
 HOUR_S = 3600.0
@@ -56,7 +56,7 @@ def test_faults_of_the_machine_have_a_budget_of_their_own_pauses_and_no_price(tm
 def vtimes(folder: Path) -> list[tuple[object, ...]]:
     connection = connect(folder / NAME)
     try:
-        return [tuple(row) for row in connection.execute("SELECT share, vtime FROM shares ORDER BY share")]
+        return [tuple(row) for row in connection.execute("SELECT * FROM accounts")]
     finally:
         connection.close()
 

@@ -10,7 +10,7 @@ from queue_lab import open_lab, request
 
 from codeflash_parallel import AsyncEvalQueueClient, EnvironmentFault, EvalQueueClient, Settings, UsageError
 from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
-from codeflash_parallel.queue.database.connection import NAME
+from codeflash_parallel.queue.store.database import NAME
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

@@ -19,10 +19,9 @@ from queue_lab import ALL, Lab, SetClock, open_lab
 from simulated_queue import Entry, SimulatedQueue
 from simulated_store import Model, ModelJob
 
-from codeflash_parallel.queue.database import schema
-from codeflash_parallel.queue.database.file_setup import DatabaseFileCheck
 from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import Job, JobKind, JobRequest, JobState, Priority, Strategy
+from codeflash_parallel.queue.store.database import DatabaseFileCheck
 from codeflash_parallel.result.errors import UsageError
 
 SLOTS = 3
@@ -179,14 +178,10 @@ class QueueMachine(RuleBasedStateMachine):
         assert told == expected
 
     @invariant()
-    def counts_are_those_of_the_rows(self) -> None:
-        assert self.lab.store._database.number(schema.MISCOUNTED) == 0
-
-    @invariant()
     def positions_are_one_to_n(self) -> None:
         waiting = self.lab.store.jobs(states={JobState.QUEUED})
         places = [
-            self.lab.store._placing.place(self._row(job), 0).position
+            self.lab.store._inputs.place(self._row(job), 0).position
             for job in waiting
             if self._row(job)["ready"]
         ]

@@ -12,7 +12,6 @@ from linearizable import check_history, record_history
 from queue_children import child, said
 from queue_lab import open_lab
 
-from codeflash_parallel.queue.database.write_turn import turn
 from codeflash_parallel.queue.errors import QueueBusy
 
 
@@ -26,7 +25,7 @@ def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: 
         except Exception as error:
             print(error.code, flush=True)
     """
-    from codeflash_parallel.queue.clock import now
+    from codeflash_parallel.queue.jobs import now
 
     with open_lab(tmp_path, now, lease=0.2, heartbeat=0.1) as lab:
         lab.submit()
@@ -45,8 +44,8 @@ def test_a_worker_stopped_beyond_its_lease_is_refused_when_it_goes_on(tmp_path: 
 
 def test_a_process_that_dies_within_a_transaction_leaves_nothing_of_it(tmp_path: Path):
     body = """
-        with lab.store._database.changing(now()) as clock:
-            lab.store._admission._insert(__import__("queue_lab").request("half"), "alone a", 5, now())
+        with lab.store._database.changing(now()):
+            lab.store._lifecycle.insert(__import__("queue_lab").request("half"), "alone a", 5, now())
             print("inside", flush=True)
             sys.stdin.readline()
     """
@@ -65,32 +64,33 @@ def test_a_process_that_dies_within_a_transaction_leaves_nothing_of_it(tmp_path:
     assert "half" not in history.submitted.values()
 
 
-def test_one_that_is_stopped_in_the_line_holds_nobody_up_for_long(tmp_path: Path):
+def test_a_process_that_is_stopped_while_it_has_the_turn_holds_the_others_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("codeflash_parallel.queue.store.database._TURN_S", 0.05)
     script = f"""
-import sys
-from pathlib import Path
-from codeflash_parallel.queue.database.write_turn import turn
-with turn(Path({str(tmp_path / "turns")!r}), 5.0):
+import fcntl, sys
+with open({str(tmp_path / "turns")!r}, "w") as turns:
+    fcntl.flock(turns, fcntl.LOCK_EX)
     print("mine", flush=True)
     sys.stdin.readline()
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder,
+        open_lab(tmp_path) as lab,
+    ):
         assert said(holder) == "mine"
         holder.send_signal(signal.SIGSTOP)
-        passed = False
-        with turn(tmp_path / "turns", 0.05):
-            passed = True
-        assert passed
+        lab.submit()
+        assert len(lab.store.jobs()) == 1
         holder.send_signal(signal.SIGKILL)
-    with turn(tmp_path / "turns", 60.0):
-        pass
 
 
 def test_the_file_held_by_one_that_is_stopped_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codeflash_parallel.queue.database.connection.TURN_S", 0.05)
-    monkeypatch.setattr("codeflash_parallel.queue.database.connection._BUSY_S", 0.05)
+    monkeypatch.setattr("codeflash_parallel.queue.store.database._TURN_S", 0.05)
+    monkeypatch.setattr("codeflash_parallel.queue.store.database._BUSY_S", 0.05)
     body = """
         with lab.store._database.changing(now()):
             print("inside", flush=True)

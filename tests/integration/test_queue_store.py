@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from pathlib import Path
 
 import pytest
 from queue_lab import SetClock, open_lab, request
 
-from codeflash_parallel.queue.database.connection import NAME, connect
 from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.jobs import JobState, Priority
 from codeflash_parallel.queue.queue_settings import QueueSettings
+from codeflash_parallel.queue.store.database import NAME, connect
 from codeflash_parallel.queue.store.store import Store
 
 
@@ -27,7 +26,7 @@ def test_a_job_goes_in_is_claimed_and_gets_its_result(tmp_path: Path):
         lab.complete(claimed, '{"x": 2}', cpu_s=3.0)
         done = lab.store.job(job.job_id)
         assert (done.state, done.result, done.cpu_s, done.wall_s) == (JobState.DONE, '{"x": 2}', 3.0, 3.0)
-        assert lab.store.by_key(job.key) == done
+        assert lab.submit(key=job.key) == done
         assert lab.claim() is None
 
 
@@ -108,7 +107,6 @@ def test_a_job_that_is_not_there_is_told(tmp_path: Path):
                 ask()
         with pytest.raises(UnknownJob):
             lab.store.job("7-\udcff")  # as the command line gives what is no UTF-8
-        assert lab.store.by_key("nothing") is None
 
 
 # Keys
@@ -161,17 +159,3 @@ def test_threads_may_share_a_store(tmp_path: Path):
 def test_slots_default_to_what_the_machine_bears(tmp_path: Path):
     with Store.open(tmp_path, QueueSettings()) as store:
         assert store.slots >= 1
-
-
-def test_the_counts_of_lanes_are_those_of_the_rows(tmp_path: Path):
-    with open_lab(tmp_path) as lab:
-        for who in "aab":
-            lab.submit(who)
-        lab.complete(lab.claimed())
-        lab.submit(start_after_s=5.0)
-        lab.claimed()
-    connection = sqlite3.connect(tmp_path / NAME)
-    with connection:
-        counted = connection.execute("SELECT SUM(queued), SUM(ready), SUM(running) FROM lanes").fetchone()
-        assert counted == (2, 1, 1)
-    connection.close()

@@ -10,9 +10,9 @@ import pytest
 from mounts import mounting, small_disk, why_no_mounts
 from queue_lab import SetClock, open_lab
 
-from codeflash_parallel.queue.database import network_filesystem
 from codeflash_parallel.queue.errors import NetworkFileSystem
 from codeflash_parallel.queue.jobs import JobState
+from codeflash_parallel.queue.store import database
 
 HERE = Path(__file__).resolve().parent
 
@@ -109,7 +109,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         asked.append(folder)
         return "nfs4"
 
-    monkeypatch.setattr(network_filesystem, "file_system_of", name_of)
+    monkeypatch.setattr(database, "file_system_of", name_of)
     with pytest.raises(NetworkFileSystem, match="nfs4"):
         open_lab(tmp_path / "queue").__enter__()
     assert asked == [tmp_path / "queue"]
@@ -117,10 +117,10 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_kernel_says_what_a_folder_lies_on(tmp_path: Path):
-    assert network_filesystem.file_system_of(Path("/proc")) == "proc"
+    assert database.file_system_of(Path("/proc")) == "proc"
     if why := why_no_mounts(tmp_path):
         pytest.skip(why)
-    code = f"from codeflash_parallel.queue.database.network_filesystem import file_system_of as f; from pathlib import Path; print(f(Path({str(tmp_path)!r})))"
+    code = f"from codeflash_parallel.queue.store.database import file_system_of as f; from pathlib import Path; print(f(Path({str(tmp_path)!r})))"
     command = [*mounting([small_disk(tmp_path, "size=64k")]), sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "tmpfs"
 
@@ -159,3 +159,17 @@ def test_after_a_start_of_the_machine_its_jobs_come_back_at_once_and_time_has_go
         now(later_s=DAY_S - 3590.0)
         assert lab.store.place(running.job_id, now()).position == 0
         assert lab.state(running) == JobState.EXPIRED
+
+
+def test_a_wall_clock_that_is_behind_after_a_start_of_the_machine_does_not_turn_time_back(tmp_path: Path):
+    now = SetClock()
+    with open_lab(tmp_path, now, rate_limit=1) as lab:
+        lab.submit("a")
+        lab.complete(lab.claimed())
+        lab.submit("a")
+        assert lab.claim() is None
+    now = SetClock(boot_s=3.0, wall_s=0.0, boot_id="second start")
+    with open_lab(tmp_path, now, rate_limit=1) as lab:
+        assert lab.claim() is None
+        now(later_s=61.0)
+        assert lab.claim() is not None

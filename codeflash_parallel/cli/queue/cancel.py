@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 
 from codeflash_parallel.cli.output import Output
-from codeflash_parallel.cli.queue_support.job_actions import act_on_jobs, add_arguments
+from codeflash_parallel.cli.queue_support.command_base import act_on_jobs, add_common, add_jobs
 
-__all__ = ["add_arguments", "run"]
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the jobs."""
+    add_jobs(parser)
+    add_common(parser)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

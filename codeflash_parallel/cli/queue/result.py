@@ -51,7 +51,7 @@ def report_job(job: Job, output: Output, *, verbose: bool = False, timings: bool
     """
     from codeflash_parallel.cli.run_support.evaluation import report
     from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
-    from codeflash_parallel.queue.protocol.job_result import JobEnded, error_in
+    from codeflash_parallel.queue.job_result import JobEnded, error_in
 
     if job.state != JobState.DONE:
         raise JobEnded(job)

@@ -126,8 +126,7 @@ def _submissions(args: argparse.Namespace) -> list[Submission]:
 
 
 def _request(args: argparse.Namespace, submissions: Sequence[Submission], tables: Tables) -> JobRequest:
-    from codeflash_parallel.queue.submission.applicability import InapplicableJob
-    from codeflash_parallel.queue.submission.job_builder import job_request
+    from codeflash_parallel.queue.submission.job_builder import InapplicableJob, job_request
 
     return job_request(
         JobKind(args.kind),

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeflash_parallel.cli import options
+from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.pyproject import find_table, must_be_there
 from codeflash_parallel.config.settings_reader import read_settings
@@ -18,12 +19,13 @@ from codeflash_parallel.config.sources import Tables
 from codeflash_parallel.config.submitter_identity import submitter_of, why_not_name
 from codeflash_parallel.queue.jobs import JobState, Receipt
 from codeflash_parallel.queue.settings_reader import read_queue_settings
-from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document
+from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document, refusal_document
 from codeflash_parallel.report.queue.phrases import job_words
+from codeflash_parallel.result.errors import CodeflashParallelError
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.client.sync_client import EvalQueueClient
-    from codeflash_parallel.queue.protocol.messages import JobStatus
+    from codeflash_parallel.queue.jobs import JobStatus
 
 #: States of which a row says more than the row itself holds: a place, or a verdict.
 _TOLD = frozenset({JobState.QUEUED, JobState.DONE})
@@ -146,9 +148,29 @@ def open_queue(args: argparse.Namespace, tables: Tables | None = None) -> Iterat
         yield client
 
 
+# --- answers ---------------------------------------------------------------------------------------------
+
+
+class QueueOutput(Output):
+    """Output of the `queue` commands: errors have the form of the queue's document, with their figures."""
+
+    def write_error_document(self, error: CodeflashParallelError) -> None:
+        """Write the document of an error."""
+        self.write_values(refusal_document(error, figures_of(error)))
+
+
+def figures_of(error: CodeflashParallelError) -> dict[str, Any]:
+    """Return the figures of an error: `retry_after_s`, `limit` and the like."""
+    return {
+        name: value
+        for name, value in vars(error).items()
+        if name not in {"code", "message", "hint"} and isinstance(value, str | int | float)
+    }
+
+
 def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobView:
     """Return a job as it is shown."""
-    from codeflash_parallel.queue.clock import now
+    from codeflash_parallel.queue.jobs import now
 
     return JobView(
         job=status.job, place=status.place, age_s=now().since(status.job.submitted), newness=newness
@@ -157,8 +179,7 @@ def view_of(status: JobStatus | Receipt, newness: Newness = Newness.NEW) -> JobV
 
 def views_of(client: EvalQueueClient, args: argparse.Namespace) -> list[JobView]:
     """Return the jobs that the options choose: those that run, those that wait in their order, the others."""
-    from codeflash_parallel.queue.jobs import QueuePlace, WaitReason
-    from codeflash_parallel.queue.protocol.messages import JobStatus
+    from codeflash_parallel.queue.jobs import JobStatus, QueuePlace, WaitReason
 
     submitter = submitter_of(args.submitter, os.environ) if args.mine else args.submitter
     states = [JobState(state) for state in args.states]
@@ -191,3 +212,24 @@ def write_jobs(output: Output, views: Sequence[JobView], daemon: str, say: Calla
         output.write(say())
     else:
         output.write_values(queue_document(views, daemon=daemon))
+
+
+def act_on_jobs(
+    args: argparse.Namespace, output: Output, act: Callable[[EvalQueueClient, str], object]
+) -> int:
+    """Do something to one job after the other; the first that refuses it ends the command.
+
+    Nothing is done to any of them while one is not known at all: a slip of the pen.
+
+    Raises:
+        UsageError, EnvironmentFault: what the queue says.
+    """
+    with open_queue(args) as client:
+        for job_id in args.jobs:
+            client.status(job_id)
+        for job_id in args.jobs:
+            act(client, job_id)
+        views = [view_of(client.status(job_id)) for job_id in args.jobs]
+        daemon = daemon_of(client)
+    write_jobs(output, views, daemon, lambda: jobs_words(views))
+    return ExitCode.OK

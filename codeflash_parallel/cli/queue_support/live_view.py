@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from codeflash_parallel.queue.client.sync_client import EvalQueueClient
     from codeflash_parallel.queue.metrics import QueueHealth
-    from codeflash_parallel.queue.protocol.messages import DaemonInfo
+    from codeflash_parallel.queue.protocol import DaemonInfo
 
 #: Seconds from one look to the next; a view is read by people.
 PAUSE_S = 1.0

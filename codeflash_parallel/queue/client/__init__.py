@@ -1,5 +1,5 @@
-"""Clients of the queue: through the daemon, or on the store where there is no daemon.
+"""Clients of the queue: through the daemon, or on the store if no daemon runs.
 
-Offers: `sync_client.EvalQueueClient`, `async_client.AsyncEvalQueueClient`, `job_future.JobFuture`.
-Imports: `queue.protocol`, `queue.store`, `queue`, `result`.
+Offers: `sync_client.EvalQueueClient`, `async_client.AsyncEvalQueueClient`.
+Imports: `queue` (protocol, job_result, jobs, settings), `queue.store`, `result`.
 """

@@ -1,4 +1,4 @@
-"""One job from its claim to its end: its worker, its lease, its time, its cost."""
+"""One job from its claim to its end: its worker, lease, time and cost."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from typing import Any, assert_never
 
 import anyio
 
-from codeflash_parallel.queue.daemon import worker_processes
-from codeflash_parallel.queue.daemon.store_threads import ThreadedStore
-from codeflash_parallel.queue.daemon.worker_liveness import STUCK_S, gets_on, lives
+from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import Ending, Worker, WorkerDeath, WorkerPool
 from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import Instant, Job
-from codeflash_parallel.queue.protocol.wire_format import error_document
+from codeflash_parallel.queue.protocol import error_document
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 from codeflash_parallel.queue.worker.job_executor import Assignment, error_result
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
-#: How often what could not be written to the store is tried again: its disk was full, say.
-_AGAIN_S = 1.0
-#: For how long. The lease runs out then, and the job is done once more.
-_TELLING_S = 120.0
-#: A worker that was told to break off has so long before it is killed: it puts its slots in order.
+#: Seconds between attempts to write an end to a store that cannot be written, as on a full disk.
+_RETRY_S = 1.0
+#: For how long. Then the lease runs out, and the job is done once more.
+_REPORT_S = 120.0
+#: A worker that was told to break off has so long to put its slots in order before it is killed.
 _STOP_S = 15.0
-#: Somebody waits for the end of a cancelled job. It takes some 0.1 s, unless the worker is stuck; one that is
-#: killed costs a new one, and what it leaves is removed by that.
+#: A client waits for the end of a cancelled job. It takes 0.1 s unless the worker is stuck; killing costs a
+#: new worker, which removes what the old one leaves.
 _CANCEL_S = 0.5
+#: A worker that lives, and has neither sent a message nor used CPU time for so long, is stuck. The processes
+#: that it starts have shorter deadlines of their own: a candidate that hangs does not count as stuck.
+_STUCK_S = 900.0
 
 
 class AbortReason(StrEnum):
@@ -41,35 +42,35 @@ class AbortReason(StrEnum):
     CANCELLED = "cancelled"
     #: The daemon is to end.
     DRAINED = "drained"
-    #: It has had all its time.
+    #: Its `job_timeout` is over.
     TIMEOUT = "timeout"
     #: Its worker lives and does nothing.
     STALLED = "stalled"
-    #: Its lease is somebody else's by now.
+    #: Its lease has been lost.
     LOST = "lost"
 
 
-#: Reasons that leave the worker a moment, and how long that is.
+#: Reasons for which the worker is asked first, and how long it has.
 _GENTLE = {AbortReason.CANCELLED: _CANCEL_S, AbortReason.DRAINED: _STOP_S, AbortReason.TIMEOUT: _STOP_S}
 
 
 @dataclass(slots=True)
 class JobSupervisor:
-    """A job that runs. Invariant: the store hears of its end at most once, under its fence.
+    """A running job. Invariant: the store is told its end at most once, with its fence.
 
     Args:
-        on_progress: called with every word of its worker.
+        on_progress: called with every message of its worker.
 
     Attributes:
-        worker: who performs it; `None` before and where none could be started.
+        worker: performs it; `None` before it starts, or if none could be started.
         lease_at: when its lease was renewed, by the monotonic clock.
     """
 
     job: Job
-    crew: WorkerPool
-    desk: ThreadedStore
+    workers: WorkerPool
+    store: ThreadedStore
     settings: QueueSettings
-    on_progress: Callable[[Job], None]
+    on_progress: Callable[[], None]
     worker: Worker | None = None
     lease_at: float = field(default_factory=time.monotonic)
     _over: anyio.Event = field(default_factory=anyio.Event)
@@ -80,74 +81,78 @@ class JobSupervisor:
     _cpu_before_s: float = 0.0
 
     async def run(self, slots: int) -> None:
-        """Have the job performed, and tell the store how it ended. Cancelling kills it and tells nobody."""
+        """Have the job performed, and tell the store its end. Cancellation kills it and tells nothing."""
         try:
-            ending = await self._performed(slots)
+            ending = await self._perform(slots)
             with anyio.CancelScope(shield=True):
                 await self._settle(ending)
         finally:
             self._over.set()
 
     async def break_off(self, why: AbortReason) -> None:
-        """End the job; nothing of it runs any more, and the store knows, when this returns."""
+        """End the job; none of its processes runs, and the store knows, when this returns."""
         self._break(why)
         await self._over.wait()
 
     # --- performing ------------------------------------------------------------------------------------
 
-    async def _performed(self, slots: int) -> Ending | EnvironmentFault:
+    async def _perform(self, slots: int) -> Ending | EnvironmentFault:
+        warm_for = _warm_key(self.job)
         try:
-            self.worker = worker = self.crew.hire(warm_key(self.job))
+            self.worker = worker = self.workers.hire(warm_for)
         except EnvironmentFault as fault:
             return fault
-        worker.begin(self.job.job_id)
-        self._cpu_before_s = worker_processes.cpu_s(worker.pid)
+        worker.job_id = self.job.job_id
+        self._cpu_before_s = worker.cpu_s
         assignment = Assignment(
             job_id=self.job.job_id,
             fence=self.job.fence,
             kind=self.job.kind,
             payload=self.job.payload,
             slots=slots,
-            sharers=self.desk.slots,
+            sharers=self.store.slots,
         )
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._keep_lease, worker)
                 group.start_soon(self._keep_time)
-                group.start_soon(self._be_ready_to_break, worker, assignment)
-                ending = await worker.perform(assignment, lambda: self.on_progress(self.job))
+                group.start_soon(self._stop_when_broken, worker, assignment)
+                ending = await worker.perform(assignment, self.on_progress)
                 group.cancel_scope.cancel()
         except BaseException:
-            await self.crew.dismiss(worker)
+            await self.workers.kill(worker)
             raise
         else:
             return ending
         finally:
-            self._cpu_s = max(self._cpu_s, worker_processes.cpu_s(worker.pid) - self._cpu_before_s)
-            worker.end(warm_key(self.job))
+            self._measure(worker.cpu_s)
+            worker.release(warm_for)
             if not worker.is_alive:
-                await self.crew.dismiss(worker)
+                await self.workers.kill(worker)
+
+    def _measure(self, cpu_s: float) -> None:
+        self._cpu_s = max(self._cpu_s, cpu_s - self._cpu_before_s)
 
     async def _keep_lease(self, worker: Worker) -> None:
-        """Renew the lease as long as the worker gets on; without that the job is broken off."""
-        seen, moved_at = worker.sign(), time.monotonic()
+        """Renew the lease while the worker makes progress; break the job off otherwise."""
+        before, progress_at = worker.sample(), time.monotonic()
         while True:
             await worker.ask()
             await anyio.sleep(self.settings.heartbeat)
-            now = worker.sign()
-            self._cpu_s = max(self._cpu_s, now.cpu_s - self._cpu_before_s)
-            if gets_on(seen, now):
-                moved_at = time.monotonic()
-            if lives(seen, now) and time.monotonic() - moved_at < STUCK_S:
+            now = worker.sample()
+            self._measure(now.cpu_s)
+            if now.progressed_since(before):
+                progress_at = time.monotonic()
+            if now.lives_since(before) and time.monotonic() - progress_at < _STUCK_S:
                 await self._renew(worker.progress)
             elif time.monotonic() - self.lease_at >= self.settings.lease - self.settings.heartbeat / 2:
-                self._break(AbortReason.STALLED)  # before anybody else may claim it
-            seen = now
+                self._break(AbortReason.STALLED)  # before another daemon may claim it
+            before = now
 
     async def _renew(self, progress: str) -> None:
         job = self.job
         try:
-            await self.desk.do(lambda store, now: store.heartbeat(job.job_id, job.fence, progress, now))
+            await self.store.do(lambda store, now: store.heartbeat(job.job_id, job.fence, progress, now))
             self.lease_at = time.monotonic()
         except LeaseLost:
             self._break(AbortReason.LOST)
@@ -163,25 +168,27 @@ class JobSupervisor:
         self._why = self._why or why
         self._breaking.set()
 
-    async def _be_ready_to_break(self, worker: Worker, assignment: Assignment) -> None:
-        """Have the worker break off when it is time; one that does not, or cannot, is killed."""
+    async def _stop_when_broken(self, worker: Worker, assignment: Assignment) -> None:
+        """Have the worker break off when it is time; kill one that does not, or cannot."""
         await self._breaking.wait()
         if self._why in _GENTLE:
             await worker.stop(assignment)
             await anyio.sleep(_GENTLE[self._why])
-        await self.crew.dismiss(worker)
+        await self.workers.kill(worker)
 
     # --- the end ---------------------------------------------------------------------------------------
 
     async def _settle(self, ending: Ending | EnvironmentFault) -> None:
         """Tell the store how the job has ended."""
         match ending:
-            case {"t": "done", "result": result}:  # in spite of everything
+            case {"t": "done", "result": result}:  # although it may have been broken off
                 await self._complete(result)
             case _ if self._why is not None:
                 await self._settle_broken(self._why, ending)
             case {"t": "faulted", "result": result} if self._is_last:
-                await self._complete(result)  # one that always fails does not cost the others theirs
+                await self._complete(
+                    result
+                )  # one candidate that always fails does not cost the others theirs
             case {"t": "faulted", "fault": fault, "message": message}:
                 await self._fail(fault, message, machinery=True)
             case WorkerDeath(begun=begun, how=how, last_output=output):
@@ -211,53 +218,45 @@ class JobSupervisor:
     async def _complete(self, result: Mapping[str, Any]) -> None:
         job, cpu_s, wall_s = self.job, self._cpu_s, self._wall_s
         text = json.dumps({**result, "cpu_s": cpu_s})
-        await self._tell(
+        await self._report(
             lambda store, now: store.complete(job.job_id, job.fence, text, now, cpu_s=cpu_s, wall_s=wall_s)
         )
 
     async def _fail(self, fault: str, last_output: str, *, machinery: bool) -> None:
+        said = {"fault": fault, "machinery": machinery, "last_output": last_output}
         job, cpu_s, wall_s = self.job, self._cpu_s, self._wall_s
-        await self._tell(
-            lambda store, now: store.fail(
-                job.job_id,
-                job.fence,
-                now,
-                fault=fault,
-                machinery=machinery,
-                last_output=last_output,
-                cpu_s=cpu_s,
-                wall_s=wall_s,
-            )
+        await self._report(
+            lambda store, now: store.fail(job.job_id, job.fence, now, **said, cpu_s=cpu_s, wall_s=wall_s)  # type: ignore[arg-type]
         )
 
     async def _release(self) -> None:
         job = self.job
-        await self._tell(lambda store, now: store.release(job.job_id, job.fence, now))
+        await self._report(lambda store, now: store.release(job.job_id, job.fence, now))
 
     @property
     def _is_last(self) -> bool:
-        """Whether one more fault of the machine makes a dead job of this one."""
+        """Whether one more fault of the machine makes the job a dead one."""
         return self.job.machinery_faults + 1 >= self.settings.max_attempts
 
     @property
     def _wall_s(self) -> float:
         return time.monotonic() - self._begun
 
-    async def _tell(self, act: Callable[[Store, Instant], Any]) -> None:
-        """Write to the store, again and again where that does not work: a result is not to be lost."""
-        with anyio.move_on_after(_TELLING_S):
+    async def _report(self, act: Callable[[Store, Instant], Any]) -> None:
+        """Write to the store, and try again where that does not work: a result must not be lost."""
+        with anyio.move_on_after(_REPORT_S):
             while True:
                 try:
-                    await self.desk.do(act)
-                except LeaseLost:  # cancelled meanwhile, or somebody else's
+                    await self.store.do(act)
+                except LeaseLost:  # cancelled meanwhile, or claimed by another worker
                     return
                 except EnvironmentFault:
-                    await anyio.sleep(_AGAIN_S)
+                    await anyio.sleep(_RETRY_S)
                 else:
                     return
 
 
-def warm_key(job: Job) -> str:
+def _warm_key(job: Job) -> str:
     """Return what a worker's open evaluator has to be for: repository and settings of the job."""
     try:
         payload = json.loads(job.payload)

@@ -1,4 +1,4 @@
-"""The daemon's workers: processes that are started when they are needed, kept warm, and killed as trees."""
+"""The daemon's workers: processes that are started on demand, kept warm, and killed with all descendants."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import anyio
 
 import codeflash_parallel
+from codeflash_parallel.process import process_table
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.process.process_table import ProcessEntry
-from codeflash_parallel.queue.daemon import worker_processes
-from codeflash_parallel.queue.daemon.worker_liveness import WorkerSample
+from codeflash_parallel.process.supervisor.spawner import adopt_no_more_orphans, adopt_orphans
 from codeflash_parallel.queue.worker.channel import WorkerChannel
 from codeflash_parallel.queue.worker.job_executor import Assignment
 from codeflash_parallel.result.errors import EnvironmentFault
@@ -32,10 +33,43 @@ _START = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
     "from codeflash_parallel.queue.worker.worker_process import main; main(sys.argv[1:])"
 )
-#: How much of what a worker said last is kept when it dies.
+#: Bytes of a worker's last output that are kept when it dies.
 _LAST_BYTES = 4096
-#: How long a worker that has closed its channel may take to end.
+#: Seconds that a worker that has closed its channel may take to end.
 _END_S = 15.0
+#: A worker's launcher kills its jobs by itself once the worker is gone, which takes it 2 s at most.
+_GRACE_S = 3.0
+#: After that, orphans are killed for so many seconds.
+_KILL_S = 5.0
+_LOOK_S = 0.02
+#: Less CPU time than this between two samples is no progress: an idle event loop uses as much.
+_LEAST_CPU_S: Final = 0.02
+
+
+class WorkerSample(NamedTuple):
+    """State of a worker at one moment.
+
+    Attributes:
+        answers: number of answers of its event loop.
+        messages: number of its progress messages.
+        cpu_s: of its whole process tree since it started.
+        waits: it has said that it waits for its turn on this machine.
+        stopped: it cannot run (SIGSTOP, a debugger).
+    """
+
+    answers: int
+    messages: int
+    cpu_s: float
+    waits: bool = False
+    stopped: bool = False
+
+    def lives_since(self, before: WorkerSample) -> bool:
+        """Return whether it can run and its event loop has turned since an earlier sample."""
+        return not self.stopped and self.answers != before.answers
+
+    def progressed_since(self, before: WorkerSample) -> bool:
+        """Return whether something has been done since an earlier sample, or cannot be done now."""
+        return self.waits or self.messages != before.messages or self.cpu_s - before.cpu_s >= _LEAST_CPU_S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,20 +85,18 @@ class WorkerDeath:
     last_output: str
 
 
-#: How a job ended in its worker: what it said last, or its death.
+#: How a job ended in its worker: its last message, or its death.
 Ending = Message | WorkerDeath
 
 
 @dataclass(slots=True)
 class Worker:
-    """One worker process. Made by `WorkerPool.hire`.
+    """One worker process, made by `WorkerPool.hire`.
 
     Attributes:
-        warm_for: repository and settings of its open evaluator; empty: none.
-        progress: what it said last.
-        told: how many times it has said that something happened.
-        answers: how many times it has answered us.
-        waits: it waits for its turn on this machine.
+        warm_for: repository and settings of its open evaluator; empty if none.
+        progress: its last message.
+        used_s: when it was last used, by the monotonic clock.
     """
 
     popen: subprocess.Popen[bytes]
@@ -73,10 +105,10 @@ class Worker:
     warm_for: str = ""
     job_id: str = ""
     progress: str = ""
-    told: int = 0
-    answers: int = 0
-    waits: bool = False
     used_s: float = field(default_factory=time.monotonic)
+    _messages: int = 0
+    _answers: int = 0
+    _waits: bool = False
 
     @property
     def pid(self) -> int:
@@ -85,7 +117,7 @@ class Worker:
 
     @property
     def repository(self) -> str:
-        """What its open evaluator is for; empty: it has none."""
+        """Repository of its open evaluator; empty if none."""
         return str(json.loads(self.warm_for)[0]) if self.warm_for else ""
 
     @property
@@ -93,17 +125,17 @@ class Worker:
         """Whether it can be given a job."""
         return self.popen.poll() is None
 
-    def begin(self, job_id: str) -> None:
-        """Be busy with a job."""
-        self.job_id, self.progress, self.waits = job_id, "", False
-
-    def end(self, warm_for: str) -> None:
-        """Be idle again, warm for something."""
-        self.job_id, self.warm_for, self.used_s = "", warm_for, time.monotonic()
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the process, its descendants, and those of them that ended and were reaped."""
+        own = process_table.process(self.pid)
+        descendants = process_table.descendants(self.pid)
+        return sum((proc.cpu_s for proc in descendants), own.cpu_s if own else 0.0)
 
     async def perform(self, assignment: Assignment, on_progress: Callable[[], None]) -> Ending:
         """Have it perform a job, and return how that ended."""
         begun = False
+        self.progress, self._waits = "", False
         try:
             await self.channel.send({"t": "job", "job": asdict(assignment)})
             while (message := await self.channel.receive()) is not None:
@@ -111,18 +143,25 @@ class Worker:
                     case {"t": "begun"}:
                         begun = True
                     case {"t": "progress", "text": text, "waits": waits}:
-                        self._note(text, waits=waits)
+                        self._messages += 1
+                        self.progress, self._waits = text or self.progress, waits
                         on_progress()
                     case {"t": "answer"}:
-                        self.answers += 1
+                        self._answers += 1
                     case {"t": "done" | "faulted" | "stopped"}:
                         return message
         except ConnectionError:
-            pass  # seen below
-        return await self._death(begun=begun)
+            pass  # its status is known below
+        status = await anyio.to_thread.run_sync(self._status)
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return WorkerDeath(begun=begun, how=how, last_output=self._last_output())
+
+    def release(self, warm_for: str) -> None:
+        """Note that it is idle again, and what it is warm for."""
+        self.job_id, self.warm_for, self.used_s = "", warm_for, time.monotonic()
 
     async def ask(self) -> None:
-        """Have its event loop answer, if it turns."""
+        """Ask its event loop for an answer."""
         with contextlib.suppress(ConnectionError):
             await self.channel.send({"t": "ask"})
 
@@ -131,37 +170,21 @@ class Worker:
         with contextlib.suppress(ConnectionError):
             await self.channel.send({"t": "stop", "claim": assignment.claim})
 
-    def sign(self) -> WorkerSample:
-        """Look at it."""
-        stopped = worker_processes.is_stopped(self.pid)
-        return WorkerSample(
-            answers=self.answers,
-            told=self.told,
-            cpu_s=worker_processes.cpu_s(self.pid),
-            waits=self.waits,
-            stopped=stopped,
-        )
+    def sample(self) -> WorkerSample:
+        """Return its state."""
+        stat = process_table.read(f"/proc/{self.pid}/stat", 512)
+        stopped = stat.rpartition(b") ")[2][:1] in {b"T", b"t"}
+        return WorkerSample(self._answers, self._messages, self.cpu_s, self._waits, stopped)
 
-    def _note(self, text: str, *, waits: bool) -> None:
-        self.told += 1
-        self.progress = text or self.progress
-        self.waits = waits
-
-    async def _death(self, *, begun: bool) -> WorkerDeath:
-        status = await anyio.to_thread.run_sync(self._ended)
-        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        return WorkerDeath(begun=begun, how=how, last_output=self.last_output())
-
-    def _ended(self) -> int:
-        """Return its exit status; whoever has closed the channel and goes on is killed."""
+    def _status(self) -> int:
+        """Return its exit status; a worker that has closed its channel and continues is killed."""
         try:
             return self.popen.wait(_END_S)
         except subprocess.TimeoutExpired:
             self.popen.kill()
             return self.popen.wait()
 
-    def last_output(self) -> str:
-        """Return the end of what it has printed."""
+    def _last_output(self) -> str:
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - _LAST_BYTES))
             return log.read().decode("utf-8", "replace")
@@ -169,49 +192,25 @@ class Worker:
 
 
 class WorkerPool:
-    """All workers of a daemon.
-
-    Args:
-        folder: the queue's.
-        cache: of everything that workers keep.
-        size: how many there are at most.
-        pass_env: names and patterns of our variables that jobs may ask for.
-    """
+    """All workers of a daemon, made by `open_worker_pool`."""
 
     def __init__(self, folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()) -> None:
         self._folder, self._cache, self._size = folder, cache, size
         self._pass_env = pass_env
         self.workers: list[Worker] = []
-        #: What could not be killed, as "pid name".
+        #: Processes that could not be killed, as "pid name".
         self.unkillable: list[str] = []
         self._started = 0
-        self._book = threading.Lock()  # a newborn worker must not be taken for an orphan
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()
-    ) -> AsyncIterator[WorkerPool]:
-        """Open a crew; leaving the block ends all workers and whatever they have started."""
-        (folder / "workers").mkdir(mode=0o700, exist_ok=True)
-        with worker_processes.adopting_orphans():
-            crew = cls(folder, cache, size, pass_env)
-            try:
-                yield crew
-            finally:
-                with anyio.CancelScope(shield=True):
-                    async with anyio.create_task_group() as group:
-                        for worker in tuple(crew.workers):
-                            group.start_soon(crew.retire, worker)
+        self._starting = threading.Lock()  # a new worker must not be taken for an orphan
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the processes of workers, one sentence; empty: nothing."""
+        """What is wrong with the processes of workers, one sentence; empty if nothing is."""
         left = ", ".join(self.unkillable)
         return f"Processes that could not be killed: {left}." if left else ""
 
     def hire(self, warm_for: str) -> Worker:
-        """Return an idle worker: one that is warm for this, else a new one, else the one idle for longest.
+        """Return an idle worker: a warm one, else a new one, else the one that has been idle longest.
 
         Raises:
             EnvironmentFault: `CANNOT_START_PROCESS`.
@@ -220,16 +219,14 @@ class WorkerPool:
         for dead in [worker for worker in idle if not worker.is_alive]:
             self._forget(dead)
         idle = sorted((w for w in idle if w.is_alive), key=lambda worker: worker.used_s)
-        warm = [worker for worker in idle if worker.warm_for == warm_for]
-        if warm:
+        if warm := [worker for worker in idle if worker.warm_for == warm_for]:
             return warm[-1]
-        cold = [worker for worker in idle if not worker.warm_for]
-        if cold:
+        if cold := [worker for worker in idle if not worker.warm_for]:
             return cold[0]
         return self._start() if len(self.workers) < self._size or not idle else idle[0]
 
     def _start(self) -> Worker:
-        with self._book, contextlib.ExitStack() as undo:
+        with self._starting, contextlib.ExitStack() as undo:
             try:
                 ours, theirs = socket.socketpair()
                 undo.callback(ours.close)
@@ -258,7 +255,7 @@ class WorkerPool:
             )
 
     def _new_log(self) -> Path:
-        """Return a log that no living worker writes to; the last ones of the dead are kept for a while."""
+        """Return a log that no living worker writes to; those of dead ones are kept for a while."""
         taken = {worker.log for worker in self.workers}
         while True:
             self._started += 1
@@ -267,30 +264,75 @@ class WorkerPool:
                 return log
 
     async def retire(self, worker: Worker) -> None:
-        """Let a worker that is idle remove its slots and go; one that does not is dismissed."""
+        """Let an idle worker remove its slots and end; kill one that does not."""
         if not worker.job_id:
             worker.channel.finish()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 await anyio.to_thread.run_sync(worker.popen.wait, _END_S)
-        await self.dismiss(worker)
+        await self.kill(worker)
 
-    async def dismiss(self, worker: Worker) -> None:
+    async def kill(self, worker: Worker) -> None:
         """End a worker and everything that it has started."""
         with contextlib.suppress(ProcessLookupError):
             worker.popen.send_signal(signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(worker.popen.wait)
             self._forget(worker)
-            self.unkillable += await anyio.to_thread.run_sync(worker_processes.end_orphans, self._orphans)
+            self.unkillable += await anyio.to_thread.run_sync(self._end_orphans)
+
+    def _end_orphans(self) -> list[str]:
+        """Wait until no orphans are left, and kill them after a grace period; return those that remain."""
+        begun = time.monotonic()
+        while left := self._orphans():
+            waited_s = time.monotonic() - begun
+            if waited_s > _GRACE_S + _KILL_S:
+                return [str(proc) for proc in left]
+            if waited_s > _GRACE_S:
+                for proc in left:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(proc.pid, signal.SIGKILL)
+            time.sleep(_LOOK_S)
+        return []
 
     def _orphans(self) -> list[ProcessEntry]:
-        """Return what dead workers have left; it was their children's, and is ours now."""
-        with self._book:
-            return worker_processes.orphans([worker.pid for worker in self.workers])
+        """Return our descendants that belong to no living worker; reap the dead among our own children."""
+        with self._starting:
+            known = {worker.pid for worker in self.workers}
+            found = [proc for proc in process_table.descendants(os.getpid()) if proc.head not in known]
+        for proc in found:
+            if proc.gone and proc.pid == proc.head:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(proc.pid, os.WNOHANG)
+        return [proc for proc in found if not proc.gone]
 
     def _forget(self, worker: Worker) -> None:
-        """Strike a worker off; while somebody still listens to it, its channel stays open."""
+        """Remove a worker from the pool; while `perform` listens to it, its channel stays open."""
         if worker in self.workers:
             self.workers.remove(worker)
         if not worker.job_id:
             worker.channel.close()
+
+
+@asynccontextmanager
+async def open_worker_pool(
+    folder: Path, cache: Path, size: int, pass_env: Sequence[str] = ()
+) -> AsyncIterator[WorkerPool]:
+    """Open a pool; leaving the block ends all workers and everything that they have started.
+
+    Args:
+        folder: the queue's.
+        cache: where workers keep everything.
+        size: number of workers at most.
+        pass_env: names and patterns of our variables that jobs may ask for.
+    """
+    (folder / "workers").mkdir(mode=0o700, exist_ok=True)
+    adopt_orphans()
+    pool = WorkerPool(folder, cache, size, pass_env)
+    try:
+        yield pool
+    finally:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for worker in tuple(pool.workers):
+                    group.start_soon(pool.retire, worker)
+        adopt_no_more_orphans()

@@ -1,5 +1,5 @@
 """The durable job store: each call is one transaction.
 
-Offers: `store.Store`.
-Imports: `queue.database`, `queue.policy`, `queue` (errors, jobs, metrics, settings), `process`, `result`.
+Offers: `store.Store`, `database.open_database`.
+Imports: `queue` (policy, errors, jobs, metrics, settings), `process`, `result`.
 """

@@ -1,19 +1,19 @@
-"""Virtual times, estimates and budgets of shares and submitters, in the queue's file."""
+"""Virtual times, cost estimates and budgets of shares and submitters."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 
-from codeflash_parallel.queue.database.connection import Database
 from codeflash_parallel.queue.errors import BudgetSpent
-from codeflash_parallel.queue.jobs import Budget, JobRequest
-from codeflash_parallel.queue.policy.scheduling_policy import FIRST_GUESS_US, CostAccount, ticks
+from codeflash_parallel.queue.jobs import JobRequest
+from codeflash_parallel.queue.policy import FIRST_GUESS_US, CostAccount, ticks
+from codeflash_parallel.queue.store.database import Database
 
-#: Means: each forgets what is much older than twenty measurements.
+#: Means that forget what is much older than twenty measurements.
 _LEARN_SUBMITTER = """
-UPDATE submitters SET
+UPDATE accounts SET
     measured = MIN(measured + 1, 20), cost_us = cost_us + (? - cost_us) / MIN(measured + 1, 20)
 WHERE share = ? AND submitter = ?
 """
@@ -23,194 +23,161 @@ UPDATE queue SET
     wall_us = wall_us + (? - wall_us) / MIN(measured + 1, 20)
 """
 
-_OPEN_SHARE = "INSERT OR IGNORE INTO shares (share, vtime, since, first_ms) VALUES (?, 0, 0, ?)"
-_LEAST_SHARE = """
-SELECT MIN(vtime) FROM shares
-WHERE share <> ? AND share IN (SELECT share FROM lanes WHERE ready > 0 OR running > 0)
+#: Least virtual time of the other shares, or of the other submitters of a share, that have jobs; where none
+#: has any, the greatest one of all.
+_SHARE_FLOOR = """
+SELECT COALESCE(
+    (SELECT MIN(vtime) FROM accounts
+        WHERE submitter = '' AND share <> ?1 AND share IN (SELECT share FROM busy)),
+    (SELECT MAX(vtime) FROM accounts WHERE submitter = '')
+)
 """
-_LEAST_SUBMITTER = """
-SELECT MIN(vtime) FROM submitters WHERE share = ?1 AND submitter <> ?2
-    AND submitter IN (SELECT submitter FROM lanes WHERE share = ?1 AND (ready > 0 OR running > 0))
+_SUBMITTER_FLOOR = """
+SELECT COALESCE(
+    (SELECT MIN(vtime) FROM accounts WHERE share = ?1 AND submitter NOT IN ('', ?2)
+        AND submitter IN (SELECT submitter FROM busy WHERE share = ?1)),
+    (SELECT MAX(vtime) FROM accounts WHERE share = ?1 AND submitter <> '')
+)
 """
-_LIFT_SHARE = "UPDATE shares SET vtime = (SELECT vtime FROM shares WHERE share = ?) WHERE share = ?"
-_LIFT_SUBMITTER = """
-UPDATE submitters SET vtime = (SELECT vtime FROM submitters WHERE share = ?1 AND submitter = ?2)
-WHERE share = ?1 AND submitter = ?3
+_SHARE_WAITS = "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND ready = 1 AND share = ?1)"
+_SUBMITTER_WAITS = """
+SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' AND ready = 1 AND share = ?1 AND submitter = ?2)
 """
-
-_NO_BUDGET = Budget()
+_CATCH_UP = """
+UPDATE accounts SET vtime = (SELECT vtime FROM accounts WHERE share = ? AND submitter = ?)
+WHERE share = ? AND submitter = ?
+"""
 
 
 def share_of(run: str, submitter: str) -> str:
-    """Return the name of the share of a run, or of a submitter that is in none."""
+    """Return the name of the share of a run, or of a submitter without a run."""
     return f"run {run}" if run else f"alone {submitter}"
 
 
 class Accounts:
-    """Charges shares and submitters; each call belongs to a change of the caller's.
+    """Charges shares and submitters; each call is part of the caller's transaction.
 
     Args:
-        weights: of runs and submitters, by name; who is not named has 1.
+        weights: of runs and submitters, by name; the default is 1.
     """
 
     def __init__(self, database: Database, weights: Mapping[str, float]) -> None:
         self._database = database
         self._weights = weights
 
-    def weight_of(self, share: str) -> float:
-        """Return the weight of a share."""
-        return self._weights.get(share.partition(" ")[2], 1.0)
+    def _ticks(self, cost_us: int, share: str, submitter: str) -> tuple[int, int]:
+        """Return the virtual time that a cost takes of a share and of a submitter."""
+        run = share.partition(" ")[2]
+        return ticks(cost_us, self._weights.get(run, 1.0)), ticks(cost_us, self._weights.get(submitter, 1.0))
 
     def open(self, share: str, submitter: str, now_ms: int) -> None:
-        """Make the accounts of a share and a submitter, if they are new."""
-        who = (share, submitter)
-        if self._database.row("SELECT 1 FROM submitters WHERE share = ? AND submitter = ?", who):
-            return
-        self._database.execute(_OPEN_SHARE, (share, now_ms))
+        """Create the accounts of a share and a submitter if they are new."""
+        for name in ("", submitter):
+            self._database.execute(
+                "INSERT OR IGNORE INTO accounts (share, submitter) VALUES (?, ?)", (share, name)
+            )
         self._database.execute(
-            "INSERT INTO submitters (share, submitter, vtime, since) VALUES (?, ?, 0, 0)", who
+            "INSERT OR IGNORE INTO budgets (share, first_ms) VALUES (?, ?)", (share, now_ms)
         )
 
     def enter(self, share: str, submitter: str, turn: int) -> None:
-        """Let a submitter's job begin to wait; one that had none waiting starts where the others are."""
-        self._enter_share(share, turn)
-        self._enter_submitter(share, submitter, turn)
+        """Note that a job begins to wait; accounts without waiting jobs start at the others' least time."""
+        for name, waits, floor in (
+            ("", _SHARE_WAITS, _SHARE_FLOOR),
+            (submitter, _SUBMITTER_WAITS, _SUBMITTER_FLOOR),
+        ):
+            values = (share, name) if name else (share,)
+            if not self._database.number(waits, values):
+                self._database.execute(
+                    "UPDATE accounts SET vtime = MAX(vtime, ?), since = ? WHERE share = ? AND submitter = ?",
+                    (self._database.number(floor, values), turn, share, name),
+                )
 
-    def _enter_share(self, share: str, turn: int) -> None:
-        number = self._database.number
-        if number("SELECT COUNT(*) FROM lanes WHERE share = ? AND ready > 0", (share,)):
-            return
-        floor = self._database.rows(_LEAST_SHARE, (share,))[0][0]
-        if floor is None:  # nobody is there: who was away starts even with who had the machine
-            floor = number("SELECT MAX(vtime) FROM shares")
-        self._database.execute(
-            "UPDATE shares SET vtime = MAX(vtime, ?), since = ? WHERE share = ?", (floor, turn, share)
-        )
-
-    def _enter_submitter(self, share: str, submitter: str, turn: int) -> None:
-        number, who = self._database.number, (share, submitter)
-        if number("SELECT COUNT(*) FROM lanes WHERE share = ? AND submitter = ? AND ready > 0", who):
-            return
-        floor = self._database.rows(_LEAST_SUBMITTER, who)[0][0]
-        if floor is None:
-            floor = number("SELECT MAX(vtime) FROM submitters WHERE share = ?", (share,))
-        self._database.execute(
-            "UPDATE submitters SET vtime = MAX(vtime, ?), since = ? WHERE share = ? AND submitter = ?",
-            (floor, turn, *who),
-        )
-
-    def lift(self, shares: tuple[str, ...], submitters: tuple[str, ...], chosen: tuple[str, str]) -> None:
-        """Let those who were passed for limits of their own save nothing up."""
+    def catch_up(self, shares: tuple[str, ...], submitters: tuple[str, ...], chosen: tuple[str, str]) -> None:
+        """Raise the accounts that their own limits held back to that of the chosen job."""
+        share, submitter = chosen
         for passed in shares:
-            self._database.execute(_LIFT_SHARE, (chosen[0], passed))
+            self._database.execute(_CATCH_UP, (share, "", passed, ""))
         for passed in submitters:
-            self._database.execute(_LIFT_SUBMITTER, (*chosen, passed))
+            self._database.execute(_CATCH_UP, (share, submitter, share, passed))
 
     def charge(self, share: str, submitter: str, account: CostAccount) -> None:
-        """Charge a claim with what it is taken to cost."""
+        """Charge a claim with its expected cost."""
         self._move(share, submitter, account.share_step, account.step)
 
     def settle(self, job: sqlite3.Row, cost_us: int) -> None:
-        """Put right what a claim was charged, now that its cost is known; 0 gives all of it back."""
+        """Replace the expected cost of a claim by the measured one; 0 refunds it."""
         share, submitter = job["share"], job["submitter"]
-        outer = ticks(cost_us, self.weight_of(share)) if cost_us else 0
-        inner = ticks(cost_us, self._weights.get(submitter, 1.0)) if cost_us else 0
+        outer, inner = self._ticks(cost_us, share, submitter) if cost_us else (0, 0)
         self._move(share, submitter, outer - job["share_ticks"], inner - job["submitter_ticks"])
 
     def _move(self, share: str, submitter: str, outer: int, inner: int) -> None:
-        execute = self._database.execute
-        execute("UPDATE shares SET vtime = vtime + ? WHERE share = ?", (outer, share))
-        execute(
-            "UPDATE submitters SET vtime = vtime + ? WHERE share = ? AND submitter = ?",
-            (inner, share, submitter),
-        )
+        for name, step in (("", outer), (submitter, inner)):
+            self._database.execute(
+                "UPDATE accounts SET vtime = vtime + ? WHERE share = ? AND submitter = ?", (step, share, name)
+            )
 
     def learn(self, job: sqlite3.Row, cost_us: int, wall_us: int) -> None:
-        """Remember what a job has cost, for estimates."""
+        """Update the estimates with the cost of a job."""
         self._database.execute(_LEARN_SUBMITTER, (cost_us, job["share"], job["submitter"]))
         self._database.execute(_LEARN, (cost_us, wall_us))
+
+    def of(self, names: Collection[str]) -> tuple[dict[str, CostAccount], dict[tuple[str, str], CostAccount]]:
+        """Return the accounts of some shares and of their submitters."""
+        mean_us = self._database.number("SELECT cost_us FROM queue")
+        shares, submitters = {}, {}
+        sql = "SELECT * FROM accounts WHERE share IN (SELECT value FROM json_each(?))"
+        rows = self._database.rows(sql, (json.dumps(sorted(names)),))
+        for share, submitter, vtime, since, measured, cost_us in rows:
+            if not submitter:
+                shares[share] = CostAccount(vtime, since)
+                continue
+            guess_us = cost_us if measured else mean_us or FIRST_GUESS_US
+            outer, inner = self._ticks(guess_us, share, submitter)
+            submitters[share, submitter] = CostAccount(vtime, since, inner, outer)
+        return shares, submitters
+
+    # --- budgets -----------------------------------------------------------------------------------------
 
     def spend(self, share: str, cpu_s: float) -> None:
         """Count CPU seconds against the budget of a share."""
         self._database.execute(
-            "UPDATE shares SET spent_us = spent_us + ? WHERE share = ?", (round(cpu_s * 1e6), share)
-        )
-
-    def submitter_account(
-        self, share: str, submitter: str, columns: tuple[int, int, int, int], mean_us: int
-    ) -> CostAccount:
-        """Return a submitter's account, with what its next claim is charged.
-
-        Args:
-            columns: its virtual time, since when, how many costs were measured, and their mean.
-        """
-        vtime, since, measured, cost_us = columns
-        guess = cost_us if measured else mean_us or FIRST_GUESS_US
-        if not self._weights:
-            step = ticks(guess, 1.0)
-            return CostAccount(vtime, since, step, step)
-        return CostAccount(
-            vtime,
-            since,
-            ticks(guess, self._weights.get(submitter, 1.0)),
-            ticks(guess, self.weight_of(share)),
+            "UPDATE budgets SET spent_us = spent_us + ? WHERE share = ?", (round(cpu_s * 1e6), share)
         )
 
     def count_submission(self, share: str) -> None:
         """Count a job against the budget of a share."""
-        self._database.execute("UPDATE shares SET submitted = submitted + 1 WHERE share = ?", (share,))
+        self._database.execute("UPDATE budgets SET submitted = submitted + 1 WHERE share = ?", (share,))
 
     def refuse_if_spent(self, request: JobRequest, share: str, now_ms: int) -> None:
-        """Refuse a job whose run may spend no more; the first budget that a run states is kept.
+        """Refuse a job whose run may spend no more; the first budget that a run states holds.
 
         Raises:
             BudgetSpent: with the figure.
         """
-        row = self._database.row("SELECT * FROM shares WHERE share = ?", (share,))
-        assert row is not None
-        budget = _stated(row)
-        if budget == _NO_BUDGET:
-            budget = request.budget
-            if budget == _NO_BUDGET:
-                return
-            self._keep(share, row["first_ms"], budget)
-        _refuse(request.run or request.submitter, _spendings(row, budget, now_ms))
+        stated = request.budget
+        self._database.execute(
+            "UPDATE budgets SET cpu_s = ?, jobs = ?, wall_s = ? "
+            "WHERE share = ? AND cpu_s = 0 AND jobs = 0 AND wall_s = 0",
+            (stated.cpu_s, stated.jobs, stated.wall_s, share),
+        )
+        self._refuse(share, request.run or request.submitter, now_ms)
 
-    def refuse_again_if_spent(self, job: sqlite3.Row, now_ms: int) -> None:
-        """Refuse to do a job once more whose run may spend no more; the job itself is counted already.
+    def refuse_retry_if_spent(self, job: sqlite3.Row, now_ms: int) -> None:
+        """Refuse the retry of a job whose run may spend no more; the job itself is already counted.
 
         Raises:
             BudgetSpent: with the figure.
         """
-        row = self._database.row("SELECT * FROM shares WHERE share = ?", (job["share"],))
+        self._refuse(job["share"], job["run"] or job["submitter"], now_ms, is_retry=True)
+
+    def _refuse(self, share: str, who: str, now_ms: int, *, is_retry: bool = False) -> None:
+        row = self._database.row("SELECT * FROM budgets WHERE share = ?", (share,))
         assert row is not None
-        spendings = _spendings(row, replace(_stated(row), jobs=0), now_ms)
-        _refuse(job["run"] or job["submitter"], spendings)
-
-    def _keep(self, share: str, first_ms: int, budget: Budget) -> None:
-        columns = {
-            "first_ms": first_ms,
-            "budget_cpu_s": budget.cpu_s,
-            "budget_jobs": budget.jobs,
-            "budget_wall_s": budget.wall_s,
-        }
-        self._database.update("shares", {"share": share}, columns)
-
-
-def _spendings(row: sqlite3.Row, budget: Budget, now_ms: int) -> tuple[tuple[str, float, float], ...]:
-    """Return what there is a limit to: its name, how much of it a share has had, and the limit."""
-    return (
-        ("cpu_s", row["spent_us"] / 1e6, budget.cpu_s),
-        ("jobs", float(row["submitted"]), float(budget.jobs)),
-        ("wall_s", (now_ms - row["first_ms"]) / 1000, budget.wall_s),
-    )
-
-
-def _refuse(who: str, spendings: tuple[tuple[str, float, float], ...]) -> None:
-    for figure, had, limit in spendings:
-        if limit and had >= limit:
-            raise BudgetSpent(who, figure, had, limit)
-
-
-def _stated(row: sqlite3.Row) -> Budget:
-    return Budget(cpu_s=row["budget_cpu_s"], jobs=row["budget_jobs"], wall_s=row["budget_wall_s"])
+        for figure, spent, limit in (
+            ("cpu_s", row["spent_us"] / 1e6, row["cpu_s"]),
+            ("jobs", float(row["submitted"]), 0.0 if is_retry else float(row["jobs"])),
+            ("wall_s", (now_ms - row["first_ms"]) / 1000, row["wall_s"]),
+        ):
+            if limit and spent >= limit:
+                raise BudgetSpent(who, figure, spent, limit)

@@ -1,4 +1,4 @@
-"""Jobs in the queue's file: how they are found, and which columns make them."""
+"""Rows of the jobs table: queries, and conversion to and from jobs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sqlite3
 from collections.abc import Collection
 from typing import Any
 
-from codeflash_parallel.queue.database.connection import Database
 from codeflash_parallel.queue.errors import LeaseLost, UnknownJob
 from codeflash_parallel.queue.jobs import Fence, Instant, Job, JobId, JobKind, JobRequest, JobState, Priority
-from codeflash_parallel.queue.policy.scheduling_policy import urgency_of
-from codeflash_parallel.queue.store.accounts import share_of
+from codeflash_parallel.queue.policy import urgency_of
+from codeflash_parallel.queue.store.database import Database
 
 _SAME = frozenset(
     {
@@ -39,8 +38,10 @@ def job_of(row: sqlite3.Row) -> Job:
     )
 
 
-def new_row(request: JobRequest, number: int, queued_ms: int, due_ms: int, now: Instant) -> dict[str, Any]:
-    """Return the columns of a new job; one that is to start later is not ready."""
+def new_row(
+    request: JobRequest, share: str, number: int, queued_ms: int, due_ms: int, now: Instant
+) -> dict[str, Any]:
+    """Return the columns of a new job; a job with a start time in the future is not ready."""
     return {
         "number": number,
         "job_id": f"{number}-{hashlib.sha256(request.key.encode()).hexdigest()[:8]}",
@@ -49,7 +50,7 @@ def new_row(request: JobRequest, number: int, queued_ms: int, due_ms: int, now: 
         "payload": request.payload,
         "submitter": request.submitter,
         "run": request.run,
-        "share": share_of(request.run, request.submitter),
+        "share": share,
         "priority": Priority(request.priority).value,
         "submitted_wall_s": now.wall_s,
         "submitted_boot_s": now.boot_s,
@@ -69,7 +70,7 @@ def find(database: Database, job_id: str) -> sqlite3.Row:
     Raises:
         UnknownJob: there is none.
     """
-    # Ids are ours; what is no text of SQLite's is none.
+    # All ids are ASCII, and SQLite takes no lone surrogates.
     row = database.row("SELECT * FROM jobs WHERE job_id = ?", (job_id,)) if job_id.isascii() else None
     if row is None:
         raise UnknownJob(job_id)
@@ -77,18 +78,18 @@ def find(database: Database, job_id: str) -> sqlite3.Row:
 
 
 def find_key(database: Database, key: str) -> sqlite3.Row | None:
-    """Return the row of the job that answers for a key: it waits, runs, is done, or is dead."""
+    """Return the row of the job with a key that is queued, running, done or dead."""
     return database.row(
         "SELECT * FROM jobs WHERE key = ? AND state IN ('queued', 'running', 'done', 'dead')", (key,)
     )
 
 
 def find_held(database: Database, job_id: str, fence: int) -> sqlite3.Row:
-    """Return the row of a job that runs under a fence.
+    """Return the row of a job that runs with a fence.
 
     Raises:
         UnknownJob: there is none.
-        LeaseLost: it runs under another one, or not at all.
+        LeaseLost: it runs with another fence, or does not run.
     """
     row = find(database, job_id)
     if row["state"] != JobState.RUNNING or row["fence"] != fence:
@@ -99,7 +100,7 @@ def find_held(database: Database, job_id: str, fence: int) -> sqlite3.Row:
 def find_all(
     database: Database, states: Collection[JobState], submitter: str, run: str, limit: int
 ) -> list[sqlite3.Row]:
-    """Return the rows of jobs, the newest first; what is empty or 0 does not choose."""
+    """Return the rows of jobs, newest first; empty arguments and 0 do not restrict."""
     marks = ", ".join("?" * len(states))
     conditions = {
         f"state IN ({marks})": [state.value for state in states],

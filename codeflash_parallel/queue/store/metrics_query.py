@@ -7,23 +7,23 @@ import sqlite3
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from codeflash_parallel.queue.database.connection import Database
 from codeflash_parallel.queue.jobs import JobState
 from codeflash_parallel.queue.metrics import QueueHealth, spread
+from codeflash_parallel.queue.store.database import Database
 
-#: Durations are those of the newest so many jobs.
+#: Durations are of the newest jobs, so many.
 _RECENT = 1000
 
-#: What a fault begins with, if whoever wrote it kept to the form.
+#: Code at the start of a fault.
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
 
-#: Labels of monitoring systems must not be without bounds; rarer codes are counted together.
+#: Labels must be bounded; rarer codes are counted together.
 _MOST_CODES = 40
 
 #: States of jobs that have not ended.
 _OPEN = frozenset({JobState.QUEUED, JobState.RUNNING})
 
-#: One that is to start later has not begun to wait.
+#: A job with a later start has not begun to wait.
 _OLDEST = "SELECT MIN(queued_ms) FROM jobs WHERE state = 'queued' AND (ready = 1 OR fence > 0)"
 _LAST_FAULT = """
 SELECT fault FROM jobs WHERE state NOT IN ('queued', 'running') AND fault <> ''
@@ -33,14 +33,14 @@ _DURATIONS = f"""
 SELECT waited_ms, ended_ms - claimed_ms AS served_ms FROM jobs
 WHERE state NOT IN ('queued', 'running') AND state = 'done' ORDER BY ended_ms DESC LIMIT {_RECENT}
 """  # noqa: S608 - our own number
-#: The one walk over all rows; an index, or counters, would cost every change something.
+#: Scans all rows; an index or counters would slow down every write.
 _TALLIES = """
 SELECT state, fault, COUNT(*) AS n, SUM(fence) AS attempts FROM jobs GROUP BY state, fault ORDER BY n DESC
 """
 
 
 def read_health(database: Database, slots: int, now_ms: int) -> QueueHealth:
-    """Return how the queue does, inside a look of the caller's."""
+    """Return the queue's figures; part of the caller's transaction."""
     tallies = database.rows(_TALLIES)
     states = _states(tallies)
     oldest = database.rows(_OLDEST)[0][0]
@@ -73,7 +73,7 @@ def _states(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
 
 
 def _results(tallies: Sequence[sqlite3.Row]) -> dict[str, int]:
-    """Count ended jobs by their state and the code of their fault."""
+    """Count ended jobs by state and code of the fault."""
     counts: dict[str, int] = {}
     for row in tallies:
         if row["state"] in _OPEN:

@@ -1,4 +1,4 @@
-"""Make a job of candidates: what is to be done, for which tree, under a key that names all of it. Light."""
+"""Job requests: candidates, tree and settings, with a key that identifies them. Light."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,11 @@ from codeflash_parallel.config.settings_json import FREE, settings_document
 from codeflash_parallel.config.submitter_identity import run_of, submitter_of
 from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
-from codeflash_parallel.queue.submission.applicability import InapplicableJob, must_have_hope
 from codeflash_parallel.result.candidate.candidate_model import (
     CandidateId,
     CandidateOrigin,
     GitRef,
+    PatchText,
     Submission,
     digest_of,
 )
@@ -32,15 +33,24 @@ from codeflash_parallel.workspace.snapshot.snapshot_digest import stamp_of
 from codeflash_parallel.workspace.snapshot.snapshot_request import SnapshotRequest, resolve
 
 
+class InapplicableJob(StrEnum):
+    """What is done with a job of which no candidate applies, as far as that is known at once."""
+
+    #: It is taken; its verdicts say so.
+    TAKEN = "taken"
+    #: It is refused.
+    REFUSED = "refused"
+
+
 class JobPayload(NamedTuple):
-    """What a worker reads in a job's payload.
+    """Payload of a job.
 
     Attributes:
         repository: folder in the user's repository that the job is for, absolute.
         settings: as `settings_document` writes them.
         command: of the kind `command`: program and arguments.
         cwd: where commands that answer requests for repairs are run.
-        tree: what `stamp` said of the tree when the job was submitted.
+        tree: `stamp` of the tree at submission.
     """
 
     repository: str
@@ -68,19 +78,17 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     """Return a job for `EvalQueueClient.submit`.
 
     Args:
-        kind: what is done with the candidates.
-        project: a path inside the user's repository; the tree as it is now is what they are judged on.
-        settings: of the evaluation; where things are kept and how many candidates are evaluated at once is
-            the daemon's business.
+        project: a path inside the user's repository, which is evaluated as it is now.
+        settings: of the evaluation; the daemon decides on folders and slots.
         submitter, run: see `config.submitter_identity`: empty is what the variables say, else the user and no
             run.
         priority, start_after_s, budget: see `queue.jobs.JobRequest`.
         command: of the kind `command`: a program and its arguments, run in a slot that holds the candidate.
-        hopeless: what becomes of a job of which no candidate applies.
+        hopeless: what is done with a job of which no candidate applies.
 
     Raises:
         UnknownKind: there is no such kind.
-        UsageError: not a repository, no such function, `DOES_NOT_APPLY`, or what is asked for makes no sense.
+        UsageError: not a repository, no such function, `DOES_NOT_APPLY`, or arguments that contradict.
         EnvironmentFault: the repository cannot be read.
 
     .. versionadded:: 0.1.0
@@ -91,7 +99,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     where = repository.root / repository.project
     pinned = tuple(_pinned(repository, submission) for submission in submissions)
     if hopeless is InapplicableJob.REFUSED:
-        must_have_hope(repository, settings, submissions, pinned)
+        _refuse_inapplicable(repository, settings, submissions, pinned)
     task = JobPayload(
         repository=str(where),
         candidates=pinned,
@@ -117,7 +125,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
 
 
 def stamp(repository: Repository, settings: Settings) -> str:
-    """Return a digest of the tree that a snapshot would hold now (`workspace.snapshot.snapshot_digest`)."""
+    """Return a digest of the tree that a snapshot would hold now (`snapshot_digest`)."""
     request = SnapshotRequest(
         base=settings.base, include_ignored=settings.include_ignored, extra_tests=settings.extra_tests
     )
@@ -125,12 +133,12 @@ def stamp(repository: Repository, settings: Settings) -> str:
 
 
 def payload_of(task: JobPayload) -> dict[str, Any]:
-    """Return a task as JSON values; candidates are written as in manifests."""
+    """Return a payload as JSON values; candidates are written as in manifests."""
     return {**task._asdict(), "candidates": [_written(submission) for submission in task.candidates]}
 
 
 def task_of(payload: str) -> JobPayload:
-    """Return what `payload_of` wrote.
+    """Return the payload of JSON text.
 
     Raises:
         UsageError: `BAD_PAYLOAD`.
@@ -168,12 +176,52 @@ def _must_make_sense(kind: JobKind, submissions: Sequence[Submission], command: 
 
 
 def _pinned(repository: Repository, submission: Submission) -> Submission:
-    """Return a candidate that stays what it is: a ref may name something else when its turn has come."""
+    """Return a candidate with its ref resolved: the ref may name another commit later."""
     match submission.content:
         case GitRef(ref=ref) if commit := resolve(repository, ref):
             return replace(submission, content=GitRef(ref=commit))
         case _:
             return submission
+
+
+def _refuse_inapplicable(
+    repository: Repository,
+    settings: Settings,
+    submissions: Sequence[Submission],
+    pinned: Sequence[Submission],
+) -> None:
+    """Refuse candidates of which none applies; the first that may apply ends the search.
+
+    Args:
+        pinned: the submissions, with the commit of every ref that names one.
+
+    Raises:
+        UsageError: `DOES_NOT_APPLY`.
+    """
+    found = []
+    for submission, pin in zip(submissions, pinned, strict=True):
+        why = _why_inapplicable(repository, settings, submission, is_pinned=pin is not submission)
+        if not why:
+            return
+        found.append(f"Candidate {submission.id}: {why}")
+    rest = " The other candidates do not apply either." if len(found) > 1 else ""
+    raise UsageError("DOES_NOT_APPLY", found[0] + rest, "Nothing was handed in.")
+
+
+def _why_inapplicable(
+    repository: Repository, settings: Settings, submission: Submission, *, is_pinned: bool
+) -> str:
+    from codeflash_parallel.workspace.git.patch_applicability import why_no_patch, why_not_applicable
+
+    match submission.content:
+        case GitRef(ref=ref) if not is_pinned:
+            return f"{ref!r} names no commit of the repository."
+        case PatchText(patch=text):
+            patch = text.encode("utf-8", "surrogateescape")
+            is_the_disk = not (settings.base or settings.extra_tests or repository.is_bare)
+            return why_no_patch(patch) or (why_not_applicable(repository, patch) if is_the_disk else "")
+        case _:
+            return ""
 
 
 def _key(kind: JobKind, task: JobPayload, environment: str) -> str:

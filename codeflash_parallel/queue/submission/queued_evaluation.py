@@ -1,4 +1,4 @@
-"""Evaluate by the daemon of the evaluation queue: the same call, the same result, when it is our turn."""
+"""Evaluation by the daemon of the queue: the same call and result as a local one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from codeflash_parallel.result.result_model import RunResult
 from codeflash_parallel.run.providers.providers import Providers
 from codeflash_parallel.run.store.stored_result import stored_result
 
-#: How far a run goes → what the queue calls it.
+#: Race mode of a run → kind of job.
 _KINDS = {"race": JobKind.EVALUATE, "time": JobKind.RACE, "check": JobKind.CHECK}
 
 #: Where candidates come from.
@@ -37,13 +37,13 @@ async def evaluate_queued(
     providers: Providers,
     observers: Sequence[Observer],
 ) -> RunResult:
-    """Submit candidates, wait for their turn, and return the result.
+    """Submit candidates, wait, and return the result.
 
     Args:
         mode: how far the run goes, `evaluator.RaceMode`.
-        source: taken to its end first: a job has its candidates from the beginning.
+        source: read to its end first.
         providers: commands that the settings name; a daemon cannot call others.
-        observers: receive the results and the end of the run, and nothing before.
+        observers: receive the results and the end of the run only.
 
     Raises:
         UsageError: `QUEUE_NEEDS_COMMAND`.
@@ -64,7 +64,7 @@ async def evaluate_queued(
 async def grade_queued(
     project: Path, settings: Settings, candidate: Submission, command: Sequence[str]
 ) -> dict[str, Any]:
-    """Submit a candidate for a grader, wait for its turn, and return the scores.
+    """Submit a candidate for a grader, wait, and return the scores.
 
     Raises:
         Refused, UsageError, EnvironmentFault: as `evaluate_queued`, or `run.custom_grader.grade`.
@@ -82,7 +82,7 @@ async def _done(request: JobRequest, settings: Settings) -> dict[str, Any]:
         try:
             return await future
         except anyio.get_cancelled_exc_class():
-            if future.receipt.is_new:  # else somebody else waits for it, too
+            if future.receipt.is_new:  # else another client waits for it too
                 with anyio.CancelScope(shield=True):
                     await future.cancel()
             raise
@@ -95,7 +95,7 @@ async def _collected(source: Source) -> list[Submission]:
 
 
 def _must_be_command(given: object, command: str, name: str) -> None:
-    """Refuse a provider that is not made of a setting: a worker makes its own of it."""
+    """Refuse a provider that is not made from a setting: workers make theirs from settings."""
     if given is None or (isinstance(given, CommandProvider) and command):
         return
     raise UsageError(

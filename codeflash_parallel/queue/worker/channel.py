@@ -12,7 +12,7 @@ from codeflash_parallel.process.message_frames import FrameDecoder, Message, pac
 
 
 class WorkerChannel:
-    """One end of it."""
+    """One end of the socket pair."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -29,7 +29,7 @@ class WorkerChannel:
         """
         data = memoryview(pack(message))
         async with self._sending:
-            with anyio.CancelScope(shield=True):  # half a frame would be the end of all understanding
+            with anyio.CancelScope(shield=True):  # half a frame would break the protocol
                 while data:
                     data = data[await self._some(data) :]
 
@@ -41,7 +41,7 @@ class WorkerChannel:
                 await anyio.wait_writable(self._socket)
 
     async def receive(self) -> Message | None:
-        """Return what the other end says next, `None` when it is gone."""
+        """Return the next message of the other end, `None` when it is gone."""
         while not self._ready:
             data = await received(self._socket)
             if not data:
@@ -50,7 +50,7 @@ class WorkerChannel:
         return self._ready.pop(0)
 
     def finish(self) -> None:
-        """Say that nothing more will be said."""
+        """Announce that no more messages follow."""
         with suppress(OSError):  # the other end is gone
             self._socket.shutdown(socket.SHUT_WR)
 

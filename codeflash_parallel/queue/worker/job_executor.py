@@ -1,4 +1,4 @@
-"""What a worker does for a job: the engine, with an evaluator that stays open for the next one."""
+"""Executes jobs with an evaluator that stays open for the next job."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from codeflash_parallel.run.state.fault_conversion import ungrouped
 from codeflash_parallel.run.state.race_mode import RaceMode
 from codeflash_parallel.workspace.git.repository import find_repository
 
-#: Told when something has happened: one clause.
+#: Receives progress messages: one clause each.
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assignment:
-    """A job as the daemon hands it to a worker.
+    """A job as the daemon gives it to a worker.
 
     Attributes:
         payload: see `queue.submission.job_builder.JobPayload`.
@@ -52,17 +52,17 @@ class Assignment:
 
     @property
     def claim(self) -> str:
-        """Name this attempt: a job may come back to the same worker."""
+        """Id of this attempt: a job may come back to the same worker."""
         return f"{self.job_id} {self.fence}"
 
 
 class JobExecutor:
-    """Performs jobs one after the other; an async context manager.
+    """Executes jobs one after the other; an async context manager.
 
     Args:
         cache: the daemon's cache.
-        quiet: of this host.
-        tell: what is going on, for the daemon.
+        quiet: lock of this host.
+        tell: receives progress messages for the daemon.
         pass_env: names and patterns of our variables that jobs may ask for.
     """
 
@@ -89,7 +89,7 @@ class JobExecutor:
             await self._keeping.__aexit__(kind, error, trace)
 
     async def close(self) -> None:
-        """Close the evaluator, if one is open: its processes end and its slots are removed."""
+        """Close the evaluator if one is open: its processes end and its slots are removed."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.wanted_no_more.set()
@@ -97,14 +97,14 @@ class JobExecutor:
                 await kept.closed.wait()
 
     async def perform(self, assignment: Assignment) -> dict[str, Any]:
-        """Do what a job asks for, and return its result.
+        """Execute a job and return its result.
 
         Raises:
-            UsageError: the job asks for something that cannot be.
-            EnvironmentFault: the project, or the machine.
+            UsageError: the job asks for something impossible.
+            EnvironmentFault: a fault of the project or the machine.
         """
         self._sharers = assignment.sharers
-        self._quiet.take_intervals()  # of a job that was broken off
+        self._quiet.take_intervals()  # those of a job that was broken off
         began_s = time.monotonic()
         task = task_of(assignment.payload)
         settings = self._settings(task, assignment)
@@ -118,10 +118,10 @@ class JobExecutor:
         )
 
     def _settings(self, task: JobPayload, assignment: Assignment) -> Settings:
-        """Return the settings of a job; where things lie and how many slots it has is up to the daemon.
+        """Return the settings of a job; the daemon decides on folders and slots.
 
         Raises:
-            NotPassed: the job was handed in while no daemon ran, or one that passes other variables on.
+            VariablesNotPassed: the job was submitted while no daemon ran, or one with another `pass_env`.
         """
         settings = settings_of(task.settings, cache_dir=str(self._cache))
         if missing := uncovered(settings.pass_env, self._pass_env):
@@ -155,7 +155,7 @@ class JobExecutor:
         changed = anyio.Event()
 
         async def verify() -> None:
-            """The snapshot has been taken: it is of the tree that was submitted, or the job is broken off."""
+            """Break the job off if the snapshot is of another tree than the submitted one."""
             try:
                 await self._verify(task, settings)
             except (UsageError, EnvironmentFault):
@@ -193,7 +193,7 @@ class JobExecutor:
             case CandidateFinished(candidate=candidate, result=result):
                 self._tell(f"{candidate}: {result.status.value}")
             case StepChanged() if event == self._step:
-                pass  # a step that is repeated is no progress
+                pass  # a repeated step is no progress
             case StepChanged():
                 self._step = event
                 self._tell("")
@@ -201,7 +201,7 @@ class JobExecutor:
                 self._tell("")
 
     async def _evaluator_for(self, task: JobPayload, settings: Settings) -> Evaluator:
-        """Return the open evaluator if it is of the same repository and settings, else a new one."""
+        """Return the open evaluator if repository and settings are the same, else a new one."""
         if self._kept is None or self._kept.open_for != (task.repository, settings):
             await self.close()
             self._tell("opens the repository")
@@ -219,7 +219,7 @@ class JobExecutor:
         return scores
 
     async def _verify(self, task: JobPayload, settings: Settings) -> None:
-        """Make sure that the tree is the one that was submitted.
+        """Verify that the tree is the one that was submitted.
 
         Raises:
             UsageError: `SNAPSHOT_CHANGED`.
@@ -234,7 +234,7 @@ class JobExecutor:
 
 @dataclass(kw_only=True, slots=True)
 class _Kept:
-    """An evaluator that is open: in a task of its own, because it outlives the jobs' cancel scopes."""
+    """An open evaluator in a task of its own: it outlives the cancel scopes of jobs."""
 
     evaluator: Evaluator
     open_for: tuple[str, Settings]
@@ -242,7 +242,7 @@ class _Kept:
     closed: anyio.Event = field(default_factory=anyio.Event)
 
     async def keep(self, *, task_status: TaskStatus[None]) -> None:
-        """Hold it open until it is wanted no more."""
+        """Keep it open until `wanted_no_more` is set."""
         try:
             async with self.evaluator:
                 task_status.started()

@@ -1,8 +1,9 @@
-"""The worker process: performs what the daemon hands it, and says what goes on. Ends when the daemon does.
+"""The worker process: executes the daemon's jobs and reports progress. It ends when the daemon does.
 
-Messages from the daemon: `job` (an assignment), `ask` (answer, if you live) and `stop` (break the job off).
-Messages to it: `ready`, `answer`, `begun`, `progress` (with `waits`: nothing can go on now), and at the end
-of a job one of `done` (its result), `faulted` (the machine's fault) and `stopped`.
+Messages from the daemon: `job` (an assignment), `ask` (to be answered by `answer`) and `stop` (break the job
+off). Messages to the daemon: `ready`, `answer`, `begun`, `progress` (with `waits`: it waits for its turn on
+this machine), and at the end of a job one of `done` (its result), `faulted` (the machine's fault) and
+`stopped`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -21,14 +23,58 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.queue.jobs import JobKind
-from codeflash_parallel.queue.protocol.wire_format import error_document
+from codeflash_parallel.queue.protocol import error_document
 from codeflash_parallel.queue.worker.channel import WorkerChannel
-from codeflash_parallel.queue.worker.fault_attribution import FaultOwner, blame, has_verdicts, machine_fault
 from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result
-from codeflash_parallel.result.errors import CodeflashParallelError
+from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, InternalError
+from codeflash_parallel.result.outcome_codes import Code, Trait
 
-#: An evaluator that nobody has asked for anything for so long is closed: it holds slots and servers.
+#: An evaluator that has been idle for so long is closed: it holds slots and servers.
 _IDLE_S = 300.0
+
+
+class FaultOwner(StrEnum):
+    """Owner of an error."""
+
+    #: The job's: another attempt would fail too, so the error is its result.
+    JOB = "job"
+    #: The machine's: the job is tried again after a pause, and not charged.
+    MACHINE = "machine"
+    #: Ours: the attempt counts as crashed.
+    US = "us"
+
+
+#: Faults of the machine that may be gone in a minute. All other environment faults are the project's.
+_PASSING: Final = frozenset(
+    {
+        *("DISK_FULL", "NO_MEMORY", "TOO_MANY_FILES", "TOO_FEW_PROCESSES", "CANNOT_START_PROCESS"),
+        *("CACHE_BUSY", "CACHE_UNWRITABLE", "GIT_HANGS", "GIT_FAILED", "MIRROR_DAMAGED", "NO_SLOT"),
+        *("BENCHMARK_TOKEN_BUSY", "QUIET_UNUSABLE"),
+    }
+)
+
+#: Codes of candidates that are faults of the machine.
+_OF_THE_MACHINE: Final = frozenset(code for code in Code if Trait.INFRA in code.traits) | {Code.RACE_NOT_HELD}
+
+
+def blame(error: CodeflashParallelError) -> FaultOwner:
+    """Return the owner of an error."""
+    if isinstance(error, InternalError):
+        return FaultOwner.US
+    passing = isinstance(error, EnvironmentFault) and error.code in _PASSING
+    return FaultOwner.MACHINE if passing else FaultOwner.JOB
+
+
+def machine_fault(document: Mapping[str, Any]) -> str:
+    """Return the first code that is a fault of the machine; empty if none is."""
+    codes = (candidate.get("code", "") for candidate in document.get("candidates", ()))
+    return next((code for code in codes if code in _OF_THE_MACHINE), "")
+
+
+def _has_verdicts(document: Mapping[str, Any]) -> bool:
+    """Return whether some candidates have verdicts that must not be lost."""
+    codes = [candidate.get("code", "") for candidate in document.get("candidates", ())]
+    return Code.RACE_NOT_HELD not in codes and any(code not in _OF_THE_MACHINE for code in codes)
 
 
 class _Worker:
@@ -86,7 +132,7 @@ class _Worker:
             end = await self._end_of(assignment)
         self._unwanted.discard(self._claim)
         if self._job.cancelled_caught:
-            await self._performer.close()  # and with it whatever was in the middle of something
+            await self._performer.close()  # it may be in the middle of something
             end = {"t": "stopped"}
         self._say(**end)
 
@@ -107,14 +153,14 @@ class _Worker:
         if fault:
             await self._performer.close()
             message = f"A candidate could not be judged: {fault}."
-            rest = {"result": result} if has_verdicts(document) else {}
+            rest = {"result": result} if _has_verdicts(document) else {}
             return {"t": "faulted", "fault": fault, "message": message, **rest}
         return {"t": "done", "result": result}
 
     # --- what goes on ----------------------------------------------------------------------------------
 
     def _tell(self, what: str) -> None:
-        # What one check says ends no wait of another one: a long one would count as stuck.
+        # A message of one check does not end the wait of another: a long wait would count as stuck.
         self._say("progress", text=what, waits=self._is_waiting)
 
     def _waits(self, why: str) -> None:
@@ -125,7 +171,7 @@ class _Worker:
         self._outbox.send_nowait({"t": t, **fields})
 
     async def _send(self, outbox: MemoryObjectReceiveStream[Message]) -> None:
-        with suppress(ConnectionError):  # the daemon is gone: whoever reads the channel sees it, too
+        with suppress(ConnectionError):  # the daemon is gone: `run` ends too
             async for message in outbox:
                 await self._channel.send(message)
 

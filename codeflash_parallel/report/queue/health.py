@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol.messages import DaemonInfo
+from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.report.queue.phrases import seconds_words
 
 

@@ -5,18 +5,10 @@ from typing import Any
 
 import pytest
 
-from codeflash_parallel.queue.database.clock_offset import REFRESH_MS, QueueClock
-from codeflash_parallel.queue.jobs import Instant, JobState, Strategy
+from codeflash_parallel.queue.jobs import JobState, Strategy
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth, prometheus, spread
 from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
 from codeflash_parallel.result.errors import UsageError
-
-NEW = QueueClock(boot_id="", offset_ms=0, seen_ms=1, seen_wall_ms=0)
-
-
-def at(boot_s: float, wall_s: float = 0.0, boot_id: str = "a") -> Instant:
-    return Instant(wall_s=wall_s, boot_s=boot_s, boot_id=boot_id)
-
 
 # Settings
 
@@ -48,31 +40,6 @@ def test_defaults_are_those_of_the_contract():
     assert (settings.strategy, settings.lease, settings.heartbeat) == (Strategy.FAIR, 30.0, 10.0)
     assert (settings.queue_timeout, settings.max_attempts, settings.overflow) == (86_400.0, 3, "reject")
     assert len(QUEUE_SETTING_NAMES) == 14
-
-
-# The queue's clock
-
-
-def test_the_clock_goes_with_the_machine_and_not_with_the_wall():
-    clock = NEW.seen(at(100.0, wall_s=5000.0))
-    assert clock.at(at(100.0)) == 1
-    assert clock.at(at(103.5, wall_s=-9e9)) == 3501
-
-
-@pytest.mark.parametrize(("off_s", "later_ms"), [(3600.0, 3_600_000), (0.0, 0), (-50.0, 0)])
-def test_over_a_start_of_the_machine_the_wall_clock_says_how_long_it_was_off(off_s: float, later_ms: int):
-    clock = NEW.seen(at(100.0, wall_s=5000.0)).seen(at(160.0, wall_s=5060.0))
-    again = clock.following(at(7.0, wall_s=5060.0 + off_s, boot_id="b"))
-    assert again.at(at(7.0, boot_id="b")) == 60_001 + later_ms
-    assert again.at(at(8.0, boot_id="b")) == 61_001 + later_ms
-
-
-def test_the_wall_clock_is_written_down_often_enough():
-    clock = NEW.seen(at(100.0))
-    assert NEW.is_stale(at(100.0))
-    assert not clock.is_stale(at(100.0 + REFRESH_MS / 1000))
-    assert clock.is_stale(at(100.1 + REFRESH_MS / 1000))
-    assert clock.is_stale(at(100.0, boot_id="b"))
 
 
 # Figures

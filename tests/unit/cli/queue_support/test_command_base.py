@@ -16,8 +16,7 @@ from codeflash_parallel.cli import serve
 from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, main
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.cli.queue.result import exit_code_of_job, report_job
-from codeflash_parallel.cli.queue_support.command_base import name_of, positive, span
-from codeflash_parallel.cli.queue_support.queue_output import figures_of
+from codeflash_parallel.cli.queue_support.command_base import figures_of, name_of, positive, span
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
@@ -25,7 +24,7 @@ from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_
 from codeflash_parallel.process.host_lock import reader_writer_lock
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobState
-from codeflash_parallel.queue.protocol.messages import DaemonInfo
+from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.report.queue.health import health_document, health_rows
 from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin

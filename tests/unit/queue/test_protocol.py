@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import NoneType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.queue import errors
+from codeflash_parallel.queue.job_result import FINAL, JobEnded, result_of, submit_anew
 from codeflash_parallel.queue.jobs import (
     Budget,
     Fence,
@@ -19,18 +21,20 @@ from codeflash_parallel.queue.jobs import (
     JobKind,
     JobRequest,
     JobState,
+    JobStatus,
     Priority,
     QueuePlace,
     Receipt,
     WaitReason,
 )
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol import messages
-from codeflash_parallel.queue.protocol.job_result import FINAL, JobEnded, result_of, submit_anew
-from codeflash_parallel.queue.protocol.messages import CALLS, DaemonInfo, JobEvent, JobStatus, WorkerInfo
-from codeflash_parallel.queue.protocol.wire_format import (
+from codeflash_parallel.queue.protocol import (
+    CALLS,
     DaemonAnswer,
-    DaemonHeartbeat,
+    DaemonInfo,
+    JobEvent,
+    Request,
+    WorkerInfo,
     alive_line,
     answer_line,
     error_document,
@@ -47,6 +51,7 @@ from codeflash_parallel.result.errors import (
     UsageError,
 )
 
+PING = Request("ping", {})
 NOW = Instant(wall_s=1e9, boot_s=5.0, boot_id="boot")
 TEXT = st.text(st.characters(exclude_categories=())) | st.text()
 SECONDS = st.floats(allow_nan=False, allow_infinity=False)
@@ -81,18 +86,21 @@ JOBS = st.builds(
     wall_s=SECONDS,
 )
 PLACES = st.builds(QueuePlace, position=st.integers(), reason=st.sampled_from(WaitReason), wait_s=SECONDS)
-ASKED = st.one_of(
-    st.sampled_from(
-        [messages.Ping(), messages.StoreChanged(), messages.Pause(), messages.Unpause(), messages.GetHealth()]
-    ),
-    st.builds(messages.Submit, request=REQUESTS),
-    st.builds(messages.Wait, job_id=TEXT, max_s=SECONDS),
-    st.sampled_from([messages.WatchJob, messages.GetStatus, messages.Cancel, messages.Retry]).flatmap(
-        lambda kind: st.builds(kind, job_id=TEXT)
-    ),
-    st.builds(
-        messages.List, states=st.frozensets(st.sampled_from(JobState)), submitter=TEXT, limit=st.integers()
-    ),
+ARGUMENTS = {
+    "request": REQUESTS,
+    "job_id": TEXT,
+    "max_s": SECONDS,
+    "states": st.frozensets(st.sampled_from(JobState)),
+    "submitter": TEXT,
+    "run": TEXT,
+    "limit": st.integers(),
+}
+ASKED = st.sampled_from(sorted(CALLS)).flatmap(
+    lambda call: st.builds(
+        Request,
+        call=st.just(call),
+        arguments=st.fixed_dictionaries({n: ARGUMENTS[n] for n in CALLS[call].arguments}),
+    )
 )
 ANSWERED = {
     DaemonInfo: st.just(
@@ -100,11 +108,11 @@ ANSWERED = {
             pid=1, version="0", slots=3, slots_busy=1, workers=(WorkerInfo(pid=2, job_id="j"),), up_s=1.5
         )
     ),
-    messages.Acknowledgement: st.just(messages.Acknowledgement()),
+    NoneType: st.none(),
     Receipt: st.builds(Receipt, job=JOBS, place=PLACES, is_new=st.booleans()),
     JobStatus: st.builds(JobStatus, job=JOBS, place=PLACES),
-    messages.Jobs: st.builds(messages.Jobs, jobs=st.lists(JOBS, max_size=3).map(tuple)),
-    messages.NewState: st.builds(messages.NewState, state=st.sampled_from(JobState)),
+    tuple[Job, ...]: st.lists(JOBS, max_size=3).map(tuple),
+    JobState: st.sampled_from(JobState),
     QueuePlace: PLACES,
     QueueHealth: st.builds(
         QueueHealth,
@@ -149,8 +157,7 @@ def test_a_request_is_one_line_and_comes_back(request) -> None:
 
 @given(ASKED, st.data())
 def test_an_answer_is_one_line_and_comes_back(request, data) -> None:
-    (answered,) = [answer for asked, answer in CALLS.values() if asked is type(request)]
-    value = data.draw(ANSWERED[answered])
+    value = data.draw(ANSWERED[CALLS[request.call].answer])
 
     line = answer_line(value)
 
@@ -159,7 +166,7 @@ def test_an_answer_is_one_line_and_comes_back(request, data) -> None:
 
 
 def test_every_call_has_an_answer_that_is_tested() -> None:
-    assert {answered for _, answered in CALLS.values()} == ANSWERED.keys()
+    assert {call.answer for call in CALLS.values()} == ANSWERED.keys()
 
 
 def test_signs_of_life_and_events() -> None:
@@ -172,8 +179,8 @@ def test_signs_of_life_and_events() -> None:
         progress="race",
     )
 
-    assert read_reply(alive_line(), messages.Ping()) == DaemonHeartbeat()
-    assert read_reply(event_line(event), messages.Ping()) == event
+    assert read_reply(alive_line(), PING) is None
+    assert read_reply(event_line(event), PING) == event
 
 
 @pytest.mark.parametrize(
@@ -199,7 +206,7 @@ def test_signs_of_life_and_events() -> None:
 )
 def test_errors_are_raised_as_what_they_are(error: CodeflashParallelError) -> None:
     with pytest.raises(CodeflashParallelError) as caught:
-        read_reply(error_line(error), messages.Ping())
+        read_reply(error_line(error), PING)
 
     assert type(caught.value) is type(error)
     assert vars(caught.value) == vars(error)
@@ -211,7 +218,7 @@ def test_an_error_of_a_class_that_is_not_known_is_one_of_its_family() -> None:
     data = {**error_document(EnvironmentFault("NEW", "Something new.")), "type": "FromTheFuture"}
 
     with pytest.raises(EnvironmentFault) as caught:
-        read_reply(json.dumps({"error": data}).encode(), messages.Ping())
+        read_reply(json.dumps({"error": data}).encode(), PING)
 
     assert caught.value.code == "NEW"
 
@@ -223,17 +230,17 @@ def test_an_error_of_a_class_that_is_not_known_is_one_of_its_family() -> None:
         (b"\xff\n", "BAD_CALL"),
         (b"[1]\n", "BAD_CALL"),
         (b"[" * 100_000, "BAD_CALL"),
-        (b'{"v": 2, "call": "ping"}\n', "OTHER_PROTOCOL"),
+        (b'{"v": 3, "call": "ping"}\n', "OTHER_PROTOCOL"),
         (b'{"call": "ping"}\n', "OTHER_PROTOCOL"),
-        (b'{"v": 1}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "bake"}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": ["ping"]}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "cancel"}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "cancel", "args": []}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "cancel", "args": {"job_id": 7}}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "cancel", "args": {"job_id": "j", "more": 1}}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "list", "args": {"states": ["asleep"]}}\n', "BAD_CALL"),
-        (b'{"v": 1, "call": "list", "args": {"limit": true}}\n', "BAD_CALL"),
+        (b'{"v": 2}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "bake"}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": ["ping"]}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "cancel"}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "cancel", "args": []}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "cancel", "args": {"job_id": 7}}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "cancel", "args": {"job_id": "j", "more": 1}}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "list", "args": {"states": ["asleep"]}}\n', "BAD_CALL"),
+        (b'{"v": 2, "call": "list", "args": {"limit": true}}\n', "BAD_CALL"),
     ],
 )
 def test_malformed_calls_are_refused(line: bytes, code: str) -> None:
@@ -245,7 +252,7 @@ def test_malformed_calls_are_refused(line: bytes, code: str) -> None:
 @pytest.mark.parametrize("line", [b'{"answer": {"pid": "x"}}', b'{"else": 1}', b'{"answer": {}}'])
 def test_malformed_answers_are_faults(line: bytes) -> None:
     with pytest.raises(EnvironmentFault) as caught:
-        read_reply(line, messages.Ping())
+        read_reply(line, PING)
     assert caught.value.code == "BAD_ANSWER"
 
 
@@ -298,18 +305,18 @@ ASK = JobRequest(kind=JobKind.CHECK, key="k", payload="{}", submitter="s")
 
 def test_a_verdict_holds_for_its_key() -> None:
     store = Known(k=finished())
-    assert not submit_anew(store, ASK, NOW).is_new
+    assert not submit_anew(store.submit, ASK, NOW).is_new
     assert store.asked == ["k"]
 
 
 def test_an_error_is_tried_again_under_a_key_that_follows_from_it() -> None:
-    first = submit_anew(Known(k=finished(error=RED)), ASK, NOW)
-    same = submit_anew(Known(k=finished(error=RED)), ASK, NOW)
+    first = submit_anew(Known(k=finished(error=RED)).submit, ASK, NOW)
+    same = submit_anew(Known(k=finished(error=RED)).submit, ASK, NOW)
     assert first.is_new
     assert first.job.key == same.job.key != "k"
 
     again = {"k": finished(error=RED), first.job.key: finished(error=RED)._replace(key=first.job.key)}
-    third = submit_anew(Known(**again), ASK, NOW)
+    third = submit_anew(Known(**again).submit, ASK, NOW)
     assert third.is_new
     assert third.job.key not in again
 
@@ -317,5 +324,5 @@ def test_an_error_is_tried_again_under_a_key_that_follows_from_it() -> None:
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING, JobState.DEAD])
 def test_what_has_no_result_is_not_asked_again(state: JobState) -> None:
     store = Known(k=JOB._replace(state=state))
-    assert not submit_anew(store, ASK, NOW).is_new
+    assert not submit_anew(store.submit, ASK, NOW).is_new
     assert store.asked == ["k"]

@@ -1,9 +1,9 @@
-"""What daemon and clients say to each other: JSON lines over a Unix socket. Pure.
+"""Protocol between daemon and clients: JSON lines over a Unix socket. Pure.
 
-A connection is a sequence of calls. A call is one line; its answers are any number of `alive` and `event`
+A connection is a sequence of calls. A call is one line; it is answered by any number of `alive` and `event`
 lines, and then one `answer` or `error` line::
 
-    → {"v": 1, "call": "wait", "args": {"job_id": "…", "max_s": 100.0}}
+    → {"v": 2, "call": "wait", "args": {"job_id": "…", "max_s": 100.0}}
     ← {"alive": true}                          every `ALIVE_S` while the call goes on
     ← {"answer": {"job": {…}, "place": {…}}}
 
@@ -14,12 +14,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 from codeflash_parallel.queue import errors
-from codeflash_parallel.queue.protocol.messages import CALLS, JobEvent, Request
-from codeflash_parallel.result.codec import from_plain, to_plain
+from codeflash_parallel.queue.jobs import (
+    Job,
+    JobId,
+    JobRequest,
+    JobState,
+    JobStatus,
+    QueuePlace,
+    Receipt,
+    WaitReason,
+)
+from codeflash_parallel.queue.metrics import QueueHealth
+from codeflash_parallel.result.codec import expect, from_plain, to_plain
 from codeflash_parallel.result.errors import (
     CodeflashParallelError,
     EnvironmentFault,
@@ -28,21 +38,103 @@ from codeflash_parallel.result.errors import (
 )
 
 #: Version of the protocol; a call of another one is refused with `OTHER_PROTOCOL`.
-VERSION: Final = 1
+VERSION: Final = 2
 #: Longest line: a job's payload holds whole candidates, and its result a run's document.
 MAX_LINE: Final = 64 * 1024 * 1024
-#: How often a daemon says that it is still there while a call goes on, in seconds.
+#: Seconds between the `alive` lines of a call.
 ALIVE_S: Final = 1.0
-#: A daemon that says nothing for so long is stalled, in seconds. With the start of a command, and on a busy
-#: machine, it is noticed within 5 s.
+#: Seconds of silence after which a daemon counts as stalled: commands notice it within 5 s on a busy machine.
 STALLED_S: Final = 3.5
 
-_NAMES = {asked: name for name, (asked, _) in CALLS.items()}
+
+# --- calls -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DaemonHeartbeat:
-    """The daemon is there, and the call goes on."""
+class WorkerInfo(NamedTuple):
+    """A worker process.
+
+    Attributes:
+        job_id: of its job; empty if it has none.
+        warm_for: repository whose evaluator it keeps open; empty if none.
+        lease_age_s: seconds since the lease of its job was renewed.
+    """
+
+    pid: int
+    job_id: str = ""
+    warm_for: str = ""
+    progress: str = ""
+    lease_age_s: float = 0.0
+
+
+class DaemonInfo(NamedTuple):
+    """State of a daemon.
+
+    Attributes:
+        slots: jobs that it runs at once at most.
+        token_holder: holder of the host's benchmark token; empty if it is free.
+        draining: it starts no more jobs and ends when the running ones have ended.
+        up_s: seconds since it started.
+        last_fault: the last thing that went wrong, one sentence; empty if nothing did.
+    """
+
+    pid: int
+    version: str
+    slots: int
+    slots_busy: int
+    workers: tuple[WorkerInfo, ...] = ()
+    token_holder: str = ""
+    draining: bool = False
+    up_s: float = 0.0
+    last_fault: str = ""
+
+
+class JobEvent(NamedTuple):
+    """A change of a job."""
+
+    job_id: JobId
+    state: JobState
+    position: int
+    reason: WaitReason
+    wait_s: float
+    progress: str = ""
+
+
+class Call(NamedTuple):
+    """Types of a call's arguments, by name, and of its answer."""
+
+    arguments: Mapping[str, Any]
+    answer: Any
+
+
+_JOB = {"job_id": JobId}
+
+#: Calls by name.
+CALLS: Final[Mapping[str, Call]] = {
+    "ping": Call({}, DaemonInfo),
+    # The store was written to by another process: look at it.
+    "look": Call({}, NoneType),
+    "submit": Call({"request": JobRequest}, Receipt),
+    # Answered when the job is final, or after `max_s` seconds; negative: no limit.
+    "wait": Call({**_JOB, "max_s": float}, JobStatus),
+    # Sends events of one job until it is final, or (empty id) of all jobs without end.
+    "watch": Call(_JOB, NoneType),
+    "status": Call(_JOB, JobStatus),
+    "list": Call(
+        {"states": frozenset[JobState], "submitter": str, "run": str, "limit": int}, tuple[Job, ...]
+    ),
+    "cancel": Call(_JOB, JobState),
+    "retry": Call(_JOB, QueuePlace),
+    "pause": Call({}, NoneType),
+    "unpause": Call({}, NoneType),
+    "health": Call({}, QueueHealth),
+}
+
+
+class Request(NamedTuple):
+    """One call."""
+
+    call: str
+    arguments: Mapping[str, Any]
 
 
 class DaemonAnswer(NamedTuple):
@@ -51,16 +143,16 @@ class DaemonAnswer(NamedTuple):
     value: Any
 
 
-Reply = DaemonHeartbeat | JobEvent | DaemonAnswer
+# --- lines -----------------------------------------------------------------------------------------------
 
 
 def request_line(request: Request) -> bytes:
     """Return the line of a call, with its line break."""
-    return _line({"v": VERSION, "call": _NAMES[type(request)], "args": to_plain(request)})
+    return _line({"v": VERSION, "call": request.call, "args": to_plain(request.arguments)})
 
 
 def read_request(line: bytes) -> Request:
-    """Return what a line asks for.
+    """Return the call of a line.
 
     Raises:
         UsageError: `OTHER_PROTOCOL` or `BAD_CALL`.
@@ -69,14 +161,19 @@ def read_request(line: bytes) -> Request:
     if data.get("v") != VERSION:
         hint = "Stop the daemon and start the one of the same version as the client."
         raise UsageError("OTHER_PROTOCOL", f"The other end speaks version {data.get('v')!r}.", hint)
-    asked, _ = CALLS.get(str(data.get("call")), (None, None))
-    if asked is None:
+    name = str(data.get("call"))
+    if name not in CALLS:
         raise UsageError("BAD_CALL", f"There is no call {data.get('call')!r}.")
     try:
-        request: Request = from_plain(asked, data.get("args", {}))
+        return Request(name, _arguments(CALLS[name], expect(data.get("args", {}), dict)))
     except ValueError as error:
-        raise UsageError("BAD_CALL", f"The call {data['call']} is malformed: {error}.") from error
-    return request
+        raise UsageError("BAD_CALL", f"The call {name} is malformed: {error}.") from error
+
+
+def _arguments(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
+    if data.keys() != call.arguments.keys():
+        raise ValueError(f"its arguments are {', '.join(call.arguments) or 'none'}")
+    return {name: from_plain(kind, data[name]) for name, kind in call.arguments.items()}
 
 
 def alive_line() -> bytes:
@@ -99,23 +196,22 @@ def error_line(error: CodeflashParallelError) -> bytes:
     return _line({"error": error_document(error)})
 
 
-def read_reply(line: bytes, request: Request) -> Reply:
-    """Return what a line answers to a call.
+def read_reply(line: bytes, request: Request) -> JobEvent | DaemonAnswer | None:
+    """Return the reply of a line to a call; `None` for an `alive` line.
 
     Raises:
         CodeflashParallelError: the one that the daemon raised, of the same class.
-        EnvironmentFault: `BAD_ANSWER`: it is none.
+        EnvironmentFault: `BAD_ANSWER`, the line is malformed.
     """
-    _, answered = CALLS[_NAMES[type(request)]]
     try:
         match json.loads(line):
             case {"alive": _}:
-                return DaemonHeartbeat()
+                return None
             case {"event": event}:
                 told: JobEvent = from_plain(JobEvent, event)
                 return told
             case {"answer": value}:
-                return DaemonAnswer(value=from_plain(answered, value))
+                return DaemonAnswer(value=from_plain(CALLS[request.call].answer, value))
             case {"error": error}:
                 raise error_of(error)
             case _:
@@ -151,15 +247,12 @@ _EVERY = ("code", "message", "hint")
 _FAMILIES: Mapping[str, type[CodeflashParallelError]] = {
     kind.family: kind for kind in (UsageError, EnvironmentFault, InternalError)
 }
-#: Errors that travel as what they are.
-_TYPED: tuple[type[CodeflashParallelError], ...] = (
-    *(errors.Refused, errors.QueueFull, errors.SubmitterLimit, errors.RateLimited),
-    *(errors.BudgetSpent, errors.UnknownKind, errors.UnknownJob, errors.LeaseLost),
-    errors.VariablesNotPassed,
-    *(errors.OtherQueueVersion, errors.NetworkFileSystem, errors.QueueDiskFull, errors.QueueBusy),
-    *(errors.QueueDamaged, errors.QueueUnfit),
-)
-_CLASSES = {kind.__name__: kind for kind in _TYPED}
+#: Errors of the queue are raised as their own classes.
+_CLASSES = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, CodeflashParallelError)
+}
 
 
 def _line(data: Any) -> bytes:

@@ -1,20 +1,20 @@
-"""What has become of a job, as its submitter gets it; and how a failed one is asked for again. Pure."""
+"""The result of a job as its submitter gets it, and the repetition of a failed one. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from codeflash_parallel.queue.jobs import Instant, Job, JobRequest, JobState, Receipt
 from codeflash_parallel.result.candidate.candidate_model import digest_of
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
-#: States that a job does not leave by itself.
+#: States that end a job.
 FINAL: Final = frozenset(JobState) - {JobState.QUEUED, JobState.RUNNING}
 
-#: Ends without a result → code, what happened, what to do.
+#: Final states without a result → code, what happened, what to do.
 _WITHOUT_RESULT: Mapping[JobState, tuple[str, str, str]] = {
     JobState.CANCELLED: ("JOB_CANCELLED", "was cancelled", "Submit it again if it is still wanted."),
     JobState.EXPIRED: ("JOB_EXPIRED", "waited for longer than a job may", "Submit it again."),
@@ -24,15 +24,15 @@ _WITHOUT_RESULT: Mapping[JobState, tuple[str, str, str]] = {
 
 
 class JobEnded(EnvironmentFault):
-    """A job came to an end without a result.
+    """A job ended without a result.
 
     Args:
         job: as it is now.
 
     Attributes:
         job_id, state: of the job.
-        fault: why it failed last; empty if it never did.
-        last_output: the end of what its last failed attempt printed.
+        fault: its last fault; empty if it had none.
+        last_output: end of the output of its last failed attempt.
     """
 
     def __init__(self, job: Job) -> None:
@@ -69,33 +69,27 @@ def error_in(job: Job) -> CodeflashParallelError | None:
     data = json.loads(job.result).get("error") if job.result else None
     if not data:
         return None
-    from codeflash_parallel.queue.protocol.wire_format import (
-        error_of,  # most have none, and it loads all calls
-    )
+    from codeflash_parallel.queue.protocol import error_of  # most have none, and it loads all calls
 
     return error_of(data)
 
 
-class JobSink(Protocol):
-    """Takes jobs: the store."""
+def submit_anew(
+    submit: Callable[[JobRequest, Instant], Receipt], request: JobRequest, now: Instant
+) -> Receipt:
+    """Submit a job; if an equal job ended with an error, submit it again under a new key.
 
-    def submit(self, request: JobRequest, now: Instant, /) -> Receipt:
-        """Take a job, or return the one that has its key."""
-        ...
+    A verdict holds for its key, an error does not: a missing package may have been installed since. The new
+    key follows from the last job, so that clients that submit it at the same time share one job.
 
-
-def submit_anew(store: JobSink, request: JobRequest, now: Instant) -> Receipt:
-    """Submit a job; where the same was asked before and ended with an error, it is tried again.
-
-    A verdict holds for its key. An error does not: the tree it was submitted for is there again, the missing
-    package has been installed. The next attempt has a key that follows from the last one's job, so that those
-    who ask for it at the same time share it.
+    Args:
+        submit: takes a job, or returns the one with its key.
 
     Raises:
         Refused: the queue does not take it.
     """
-    receipt = store.submit(request, now)
+    receipt = submit(request, now)
     while not receipt.is_new and receipt.job.state is JobState.DONE and error_in(receipt.job) is not None:
         key = digest_of(f"{receipt.job.key} {receipt.job.job_id}".encode())
-        receipt = store.submit(replace(request, key=key), now)
+        receipt = submit(replace(request, key=key), now)
     return receipt

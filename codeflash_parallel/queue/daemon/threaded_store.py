@@ -1,4 +1,4 @@
-"""The daemon's access to the store: on threads, so that a slow disk stops nobody who only asks."""
+"""The daemon's access to the store, on threads: a slow disk does not stop the event loop."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TypeVar
 
 import anyio
 
-from codeflash_parallel.queue.clock import now
-from codeflash_parallel.queue.jobs import Instant
+from codeflash_parallel.queue.jobs import Instant, now
 from codeflash_parallel.queue.store.store import Store
 
 _T = TypeVar("_T")
 
-#: Threads that wait for the store at once; it serves them one by one.
+#: Threads that wait for the store, which serves one at a time.
 _THREADS = 4
 
 
@@ -26,5 +25,5 @@ class ThreadedStore:
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def do(self, act: Callable[[Store, Instant], _T]) -> _T:
-        """Return what a call of the store returns, and raise what it raises; never left half-way."""
+        """Return what a call of the store returns, and raise what it raises; it is not cancelled half-way."""
         return await anyio.to_thread.run_sync(lambda: act(self._store, now()), limiter=self._threads)

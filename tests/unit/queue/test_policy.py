@@ -11,8 +11,7 @@ from effort import TIMES
 from simulated_queue import Arrival, Served, SimulatedQueue, copy_of, drawn_arrivals, serve
 
 from codeflash_parallel.queue.jobs import JobKind, Priority, Strategy, WaitReason
-from codeflash_parallel.queue.policy.position import WaitingJob, reason, wait_s
-from codeflash_parallel.queue.policy.scheduling_policy import (
+from codeflash_parallel.queue.policy import (
     AGEING_MS,
     ConcurrencyLimits,
     CostAccount,
@@ -22,7 +21,9 @@ from codeflash_parallel.queue.policy.scheduling_policy import (
     cost_us,
     held_back,
     pick,
+    reason,
     ticks,
+    wait_s,
 )
 
 SECOND = 10**6
@@ -289,9 +290,10 @@ def picture(**changes: object) -> PolicyInputs:
     return PolicyInputs(**{**plain, **changes})
 
 
-STANDING = WaitingJob(
-    share="alone a", submitter="a", kind=JobKind.CHECK, priority=Priority.NORMAL, turn=1, urgency_ms=0
-)
+def reason_of(
+    inputs: PolicyInputs, position: int, kind: JobKind = JobKind.CHECK, *, busy: bool = False
+) -> str:
+    return reason(inputs, "a", kind, position, suspect=False, token_busy=busy)
 
 
 @pytest.mark.parametrize(
@@ -316,18 +318,15 @@ def test_what_keeps_a_job_from_starting_is_what_its_submitter_is_told(
     changes: dict[str, object], why: WaitReason
 ):
     seen = picture(**changes)
-    assert reason(seen, STANDING, 1, token_busy=False) is why
+    assert reason_of(seen, 1) is why
     assert (pick(seen, JobKind) is not None) is (why is WaitReason.NEXT)
     assert (closed(seen) or held_back("a", "check", seen) or WaitReason.NEXT) is why
 
 
 def test_a_job_that_times_is_told_that_the_token_is_taken():
-    race = WaitingJob(
-        share="alone a", submitter="a", kind=JobKind.RACE, priority=Priority.NORMAL, turn=1, urgency_ms=0
-    )
-    assert reason(picture(), race, 1, token_busy=True) is WaitReason.TOKEN
-    assert reason(picture(), race, 2, token_busy=True) is WaitReason.TURN
-    assert reason(picture(), STANDING, 1, token_busy=True) is WaitReason.NEXT
+    assert reason_of(picture(), 1, JobKind.RACE, busy=True) is WaitReason.TOKEN
+    assert reason_of(picture(), 2, JobKind.RACE, busy=True) is WaitReason.TURN
+    assert reason_of(picture(), 1, busy=True) is WaitReason.NEXT
 
 
 def test_a_worker_gets_the_kinds_only_that_it_takes():
