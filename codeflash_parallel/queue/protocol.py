@@ -99,7 +99,7 @@ class JobEvent(NamedTuple):
     progress: str = ""
 
 
-class Call(NamedTuple):
+class CallForm(NamedTuple):
     """Types of a call's arguments, by name, and of its answer."""
 
     arguments: Mapping[str, Any]
@@ -109,24 +109,24 @@ class Call(NamedTuple):
 _JOB = {"job_id": JobId}
 
 #: Calls by name.
-CALLS: Final[Mapping[str, Call]] = {
-    "ping": Call({}, DaemonInfo),
+CALLS: Final[Mapping[str, CallForm]] = {
+    "ping": CallForm({}, DaemonInfo),
     # The store was written to by another process: look at it.
-    "look": Call({}, NoneType),
-    "submit": Call({"request": JobRequest}, Receipt),
+    "look": CallForm({}, NoneType),
+    "submit": CallForm({"request": JobRequest}, Receipt),
     # Answered when the job is final, or after `max_s` seconds; negative: no limit.
-    "wait": Call({**_JOB, "max_s": float}, JobStatus),
+    "wait": CallForm({**_JOB, "max_s": float}, JobStatus),
     # Sends events of one job until it is final, or (empty id) of all jobs without end.
-    "watch": Call(_JOB, NoneType),
-    "status": Call(_JOB, JobStatus),
-    "list": Call(
+    "watch": CallForm(_JOB, NoneType),
+    "status": CallForm(_JOB, JobStatus),
+    "list": CallForm(
         {"states": frozenset[JobState], "submitter": str, "run": str, "limit": int}, tuple[Job, ...]
     ),
-    "cancel": Call(_JOB, JobState),
-    "retry": Call(_JOB, QueuePlace),
-    "pause": Call({}, NoneType),
-    "unpause": Call({}, NoneType),
-    "health": Call({}, QueueHealth),
+    "cancel": CallForm(_JOB, JobState),
+    "retry": CallForm(_JOB, QueuePlace),
+    "pause": CallForm({}, NoneType),
+    "unpause": CallForm({}, NoneType),
+    "health": CallForm({}, QueueHealth),
 }
 
 
@@ -170,7 +170,7 @@ def read_request(line: bytes) -> Request:
         raise UsageError("BAD_CALL", f"The call {name} is malformed: {error}.") from error
 
 
-def _arguments(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(call: CallForm, data: Mapping[str, Any]) -> dict[str, Any]:
     if data.keys() != call.arguments.keys():
         raise ValueError(f"its arguments are {', '.join(call.arguments) or 'none'}")
     return {name: from_plain(kind, data[name]) for name, kind in call.arguments.items()}
