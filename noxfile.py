@@ -305,7 +305,7 @@ def crashes(session: nox.Session) -> None:
 def trees(session: nox.Session) -> None:
     """Hostile trees of processes are killed at every level that works here; who survives is counted.
 
-    `-- --runs N` of each shape below L2, `--sure-runs N` from L2 on, `--minutes M`; `--file` keeps what is
+    `-- --runs N` of each shape below `sandbox`, `--sure-runs N` there, `--minutes M`; `--file` keeps what is
     done, so that the next call goes on from there.
     """
     python(session, "benchmarks/process_trees.py", "run", *session.posargs)

@@ -1,7 +1,7 @@
 """What isolation levels cost, side by side with none: ``python benchmarks/isolation_cost.py --rounds 40``.
 
 Forks of a template and new processes are made in turn, one of each level a round, so that a busy machine is
-busy for all. A figure is the median, over the rounds, of what a level took longer than L0 did in the same
+busy for all. A figure is the median, over the rounds, of what a level took longer than `none` did in the same
 round: wall time, and CPU time, which says more where the machine is busy. The bars, of wall time, are 15 ms
 for a fork and 60 ms for a new process.
 """
@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
-from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
 from codeflash_parallel.sandbox.level_probe import LevelProber
 from codeflash_parallel.sandbox.runner_command import PACKAGE, install_guest
 
@@ -64,8 +63,8 @@ def main() -> int:
         took = lab.measure(asked.rounds, asked.objects)
     missed = False
     for kind, by_level in took.items():
-        base = by_level[IsolationLevel.L0]
-        print(f"{kind}: L0 {statistics.median(wall for wall, _ in base):.1f} ms, {asked.rounds} rounds")
+        base = by_level[IsolationLevel.NONE]
+        print(f"{kind}: none {statistics.median(wall for wall, _ in base):.1f} ms, {asked.rounds} rounds")
         for level, times in list(by_level.items())[1:]:
             wall, cpu = _more(times, base, 0), _more(times, base, 1)
             missed |= wall > _BARS_MS[kind]
@@ -118,9 +117,7 @@ class _Lab:
         return 1000 * (time.perf_counter() - began), 1000 * (_cpu_of_children() - spent)
 
     def _argv(self, level: IsolationLevel, script: str, *more: str) -> list[str]:
-        policy = IsolationPolicy(
-            level=level, hidden=(str(self._user),), cache=str(self._cache), bwrap=find_bwrap()
-        )
+        policy = IsolationPolicy(level=level, hidden=(str(self._user),), cache=str(self._cache))
         path = self._private / f"spec-{level}.json"
         spec = {
             "mode": "tests",
@@ -133,8 +130,7 @@ class _Lab:
         }
         if not path.exists():
             path.write_text(json.dumps(spec), encoding="utf-8")
-        around = wrapper(policy, cwd=self._tree) if level is IsolationLevel.L3 else ()
-        return [*around, sys.executable, "-c", script, str(self._guest), str(path), *more]
+        return [sys.executable, "-c", script, str(self._guest), str(path), *more]
 
 
 def _cpu_of_children() -> float:

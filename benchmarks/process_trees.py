@@ -1,15 +1,17 @@
 """Kill hostile trees of processes at every isolation level, and count who survives.
 
-    python benchmarks/process_trees.py run [--runs 100] [--sure-runs 20] [--minutes 30] [--levels L0,L2]
-                                           [--shapes plain,chain] [--file process_trees.jsonl]
+    python benchmarks/process_trees.py run [--runs 100] [--sure-runs 20] [--minutes 30]
+                                           [--levels none,sandbox] [--shapes plain,chain]
+                                           [--file process_trees.jsonl]
     python benchmarks/process_trees.py report [--file process_trees.jsonl]
 
 Each run starts one tree (`hostile_trees.py`) and ends it one of two ways, in turn: the evaluator has it
-killed, or its main process ends by itself and leaves the others. `--runs` holds below L2, where survivors are
-possible, `--sure-runs` at L2 and above. Each run is a line of the file; what is there is not run again, so a
-campaign can go on where it ended. A level that this machine cannot run is said with its probe's words.
+killed, or its main process ends by itself and leaves the others. `--runs` holds below `sandbox`, where
+survivors are possible, `--sure-runs` at `sandbox`. Each run is a line of the file; what is there is not run
+again, so a campaign can go on where it ended. A level that this machine cannot run is said with its
+probe's words.
 
-Exits 1 if anybody survived at L2 or above, or anywhere without being reported.
+Exits 1 if anybody survived at `sandbox`, or anywhere without being reported.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ async def campaign(options: argparse.Namespace, ground: Ground) -> None:
 def todo(options: argparse.Namespace, done: Sequence[Run]) -> Iterator[tuple[str, str, str]]:
     """Yield the runs that are missing: one of each cell, then the next of each."""
     cells = [(shape, level) for level in options.levels for shape in options.shapes]
-    wanted = {cell: options.sure_runs if cell[1] >= "L2" else options.runs for cell in cells}
+    wanted = {cell: options.sure_runs if cell[1] == "sandbox" else options.runs for cell in cells}
     have = {cell: sum((run["shape"], run["level"]) == cell for run in done) for cell in cells}
     for number in range(max(wanted.values(), default=0)):
         for shape, level in cells:
@@ -129,7 +131,7 @@ def report(done: Sequence[Run]) -> int:
     print("|---|---|---|---|---|---|---|")
     for level, shape in sorted({(run["level"], run["shape"]) for run in done}):
         print(_row(level, shape, [r for r in done if (r["level"], r["shape"]) == (level, shape)]))
-    bad = [r for r in done if r["survived"] and (r["level"] >= "L2" or not r["reported"])]
+    bad = [r for r in done if r["survived"] and (r["level"] == "sandbox" or not r["reported"])]
     print(
         f"\n{len(done)} runs, {sum(r['survived'] for r in done)} with survivors, {len(bad)} against the rule"
     )

@@ -1,6 +1,6 @@
 """What an isolation level costs a race: equal code against itself, at one level after the other, in turn.
 
-    python benchmarks/race_isolation.py [--levels L0,L2] [--races 6] [--rounds 12] [--minutes 10]
+    python benchmarks/race_isolation.py [--levels none,sandbox] [--races 6] [--rounds 12] [--minutes 10]
                                         [--file race_isolation.jsonl]
 
 Each race is a line of the file, with the spread of a round's log-ratio, the baseline's CPU time of a call,
@@ -35,7 +35,6 @@ from codeflash_parallel.race.statistics.power_analysis import unit_sd
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.sandbox.bubblewrap import find_bwrap
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 #: A benchmark of some 0.2 ms, in objects, strings and a file, which a sandbox might slow.
@@ -57,11 +56,7 @@ def arm(name: str, level: str, folder: Path) -> Arm:
     for place in (root, private / "tmp"):
         place.mkdir(parents=True, exist_ok=True)
     (root / "bench.py").write_text(SOURCE, encoding="utf-8")
-    policy = IsolationPolicy(
-        level=IsolationLevel(level),
-        cache=str(folder / "cache"),
-        bwrap=find_bwrap() if level == "L3" else "",
-    )
+    policy = IsolationPolicy(level=IsolationLevel(level), cache=str(folder / "cache"))
     workspace = Workspace(
         root=root,
         project=root,

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits
-from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 LEVELS = tuple(level.value for level in IsolationLevel)
@@ -27,7 +26,7 @@ with open(sys.argv[2]) as file:
 text, sys.argv = sys.argv[3], ["-c", *sys.argv[4:]]
 try:
     confinement.confine(spec)
-except confinement.Unconfined as refused:
+except confinement.ConfinementError as refused:
     sys.exit("unconfined: %s" % refused)
 exec(compile(text, "tree", "exec"))
 """
@@ -51,23 +50,19 @@ class Ground:
         private = root / "private"
         private.mkdir(exist_ok=True)
         path = private / "spec.json"
-        bwrap = find_bwrap() if level == "L3" else ""
-        policy = IsolationPolicy(level=IsolationLevel(level), cache=str(self._folder / "cache"), bwrap=bwrap)
+        policy = IsolationPolicy(level=IsolationLevel(level), cache=str(self._folder / "cache"))
         spec = {"root": root, "private": private, "user_root": root, "guest": self._guest, "path": path}
         text: dict[str, object] = {name: str(value) for name, value in spec.items()}
         text |= {"mode": "tests", "isolation": policy.as_spec()}
         path.write_text(json.dumps(text), encoding="utf-8")
         interpreter = str(Path(sys.executable).resolve())  # outside of a virtual environment it needs no site
-        sandbox = wrapper(policy, cwd=root) if bwrap else ()
-        argv = (*sandbox, interpreter, "-I", "-S", "-c", _ENTER, str(self._guest), str(path), *words)
+        argv = (interpreter, "-I", "-S", "-c", _ENTER, str(self._guest), str(path), *words)
         return ChildCommand(
             argv=(*argv, "{control}"), cwd=root, environment={}, limits=ProcessLimits(wall_s=300.0)
         )
 
     def refusal_of(self, level: str) -> str:
         """Return why this machine cannot run a level, in the words of its probe; empty if it can."""
-        if level == "L3" and not find_bwrap():
-            return "there is no bwrap"
         with tempfile.TemporaryDirectory(prefix="probe-") as root:
             argv = self.command(level, Path(root), ("",)).argv[:-1]
             done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=root, timeout=60)

@@ -294,6 +294,11 @@ def json_page() -> str:
     for title, members in vocabularies:
         rows = ((f"`{member.value}`", documented(member)) for member in members)
         parts += [f"## {title}", table(("value", "meaning"), rows)]
+    parts += [
+        "## What changed in version 2",
+        _CHANGED,
+        table(("field", "version 1", "version 2"), _RENAMED_VALUES),
+    ]
     parts += ["## JSON lines", _JSONL, "## The queue", _QUEUE_JSON]
     parts.append(_fields(queue_schema(), queue_schema(), "queue-"))
     for name, definition in queue_schema()["$defs"].items():
@@ -312,11 +317,22 @@ def json_page() -> str:
 
 _JSON = """`--output-format json` writes one document, whatever happens: also when the command line is wrong, the machine is
 unfit, or the run is interrupted (exit codes 2, 3, 4, 130 and 143). Its JSON Schema ships with the package
-(`codeflash_parallel/report/schema.json`). Unknown fields are to be ignored: within major version 1 fields and
+(`codeflash_parallel/report/schema.json`). Unknown fields are to be ignored: within major version 2 fields and
 codes are only added. The text is ASCII: control characters of candidates and tests are escaped.
 
 `verdict` is null iff there is an `error` or the run is not `complete`; `winner` is non-null iff the verdict is
 `winner` or `tie` (then it is the first of the `tie_set`)."""
+
+_CHANGED = """`show` and `apply` read documents of major version 2 only: a stored result of version 1 ends with exit code 4
+(`BAD_RESULT`). Field names and exit codes are those of version 1."""
+
+#: Field → value of version 1 → value of version 2.
+_RENAMED_VALUES = (
+    ("`isolation`, `isolation_requested`", "`L0`", "`none`"),
+    ("", "`L1`", "`landlock`"),
+    ("", "`L2`", "`sandbox`"),
+    ("", "`L3`", "none: that level (bubblewrap) is gone"),
+)
 
 _QUEUE_JSON = """Every `queue` command with `--json` writes one document of this form (schema:
 `codeflash_parallel/report/queue.schema.json`), a refusal included. `queue result` alone writes what `run` writes: the

@@ -1,6 +1,6 @@
 """Print the tables of `docs/explanation/selftest.md` from what `selftest --all --json` said at each level.
 
-    PYTHONPATH=tests python docs/make_selftest.py L0=l0.json L2=l2.json
+    PYTHONPATH=tests python docs/make_selftest.py none=none.json sandbox=sandbox.json
 
 A level may be named several times, for parts of the corpus.
 """

@@ -171,7 +171,7 @@ def _isolation(interpreter: Path, settings: Settings) -> Iterator[Finding]:
             value = f"not here: {probe.why_not}" if probe.why_not else "ok"
             yield Finding(name=f"isolation {probe.level}", value=f"{value}; {probe.note}".removesuffix("; "))
         try:
-            level = choose(settings.isolation, settings.require_isolation, prober).level
+            level = choose(settings.isolation, settings.require_isolation, prober)
             yield Finding(name="isolation", value=f"{level} ({settings.isolation})")
         except EnvironmentFault as error:
             yield Finding(name="isolation", value=settings.isolation, problem=str(error))

@@ -206,9 +206,9 @@ class Settings:
     )
     isolation: str = _setting(
         AUTO,
-        "How far candidates are kept apart from the machine: L0, L1, L2 or L3; `doctor` shows which work "
-        "here, and which one auto is.",
-        metavar="auto|L0|L1|L2|L3",
+        "How far candidates are kept apart from the machine: none, landlock or sandbox; `doctor` shows which "
+        "work here, and which one auto is.",
+        metavar="auto|none|landlock|sandbox",
     )
     require_isolation: str = _setting(
         "",
@@ -216,7 +216,7 @@ class Settings:
         metavar="LEVEL",
     )
     allow_network: bool = _setting(
-        default=False, help_text="Let tests and candidates use the network; from L1 on they cannot."
+        default=False, help_text="Let tests and candidates use the network; without isolation they can."
     )
     allow_write: tuple[str, ...] = _setting(
         [],
@@ -231,12 +231,12 @@ class Settings:
     )
     processes_limit: int = _setting(
         512,
-        "Processes and threads of one check, from L2 on and not for root; 0: no limit.",
+        "Processes and threads of one check, at isolation sandbox and not for root; 0: no limit.",
         maximum=_HIGHEST_LIMIT,
     )
     disk_limit: int = _setting(
         1024,
-        "MiB of temporary files that one check may hold, from L2 on, where they are kept in memory.",
+        "MiB of temporary files that one check may hold, at isolation sandbox, where they are in memory.",
         minimum=1,
         maximum=_HIGHEST_LIMIT,
     )

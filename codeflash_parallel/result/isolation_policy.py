@@ -12,21 +12,24 @@ from typing import Any
 
 
 class IsolationLevel(StrEnum):
-    """Levels, in the order of their names; each stops what those below it stop."""
+    """Levels, from the least to the most; each stops what those before it stop."""
 
     #: Resource limits, an own session, a subreaper.
-    L0 = "L0"
+    NONE = "none"
     #: Landlock and no new privileges besides. Works inside containers.
-    L1 = "L1"
+    LANDLOCK = "landlock"
     #: Namespaces of users, processes, network, mounts and IPC besides.
-    L2 = "L2"
-    #: All that inside of bubblewrap.
-    L3 = "L3"
+    SANDBOX = "sandbox"
 
     @property
     def has_process_namespace(self) -> bool:
         """Whether a check's processes all end with it."""
-        return self in {IsolationLevel.L2, IsolationLevel.L3}
+        return self is IsolationLevel.SANDBOX
+
+    def stops_less_than(self, other: IsolationLevel) -> bool:
+        """Say whether this level comes before another one."""
+        order = tuple(IsolationLevel)
+        return order.index(self) < order.index(other)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,10 +39,10 @@ class GuestLimits:
     Attributes:
         file_bytes: size of a file that it writes.
         open_files: descriptors.
-        processes: processes and threads of the check together; at L2 and above, and not for root, where the
+        processes: processes and threads of the check together; at `sandbox`, and not for root, where the
             kernel has no such limit.
         data_bytes: private memory, as it is asked for: a backstop behind the memory limit of the tree.
-        disk_bytes: of all files outside the slot's tree together; at L2 and above, where they are in memory.
+        disk_bytes: of all files outside the slot's tree together; at `sandbox`, where they are in memory.
     """
 
     file_bytes: int = 0
@@ -58,16 +61,14 @@ class IsolationPolicy:
         writable: paths outside the slot that they may write to.
         hidden: real paths that they must not read: the user's checkout and his secrets.
         cache: our own cache, hidden from checks but for what is theirs.
-        bwrap: absolute path of bubblewrap; of L3.
     """
 
-    level: IsolationLevel = IsolationLevel.L0
+    level: IsolationLevel = IsolationLevel.NONE
     network: bool = False
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     cache: str = ""
     limits: GuestLimits = field(default_factory=GuestLimits)
-    bwrap: str = ""
 
     def as_spec(self) -> dict[str, Any]:
         """Return it as it goes into a guest's spec."""
@@ -102,7 +103,7 @@ class IsolationProbe:
     note: str = ""
 
 
-#: What a red baseline that is green at L0 can be granted, by what its failures say.
+#: What a red baseline that is green at `none` can be granted, by what its failures say.
 _RIGHTS: Mapping[str, tuple[str, ...]] = {
     "--allow-network": (
         "Network is unreachable",
@@ -118,7 +119,7 @@ _RIGHTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-#: What a red baseline can be given more of, by what its failures say: limits hold at L0, too.
+#: What a red baseline can be given more of, by what its failures say: limits hold at `none`, too.
 _GIVE_MORE: Mapping[str, tuple[str, ...]] = {
     "--memory-limit": ("MemoryError", "[Errno 12]", "Cannot allocate memory"),
     "--open-files-limit": ("[Errno 24]", "Too many open files"),

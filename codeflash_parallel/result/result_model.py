@@ -12,7 +12,7 @@ from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
 
 #: Major.minor of the JSON document. Codes are only added within a major version.
-SCHEMA_VERSION = "1.5"
+SCHEMA_VERSION = "2.0"
 
 #: Where the time of a candidate goes, in the order of the tables; milliseconds each. `queue` is the wait for
 #: a slot, the others add up to the time the slot was held: `stage` (staging, audit, undoing), `start` (of the
@@ -195,8 +195,8 @@ class RunResult:
     verdict: Verdict | None = None
     winner: CandidateId | None = None
     tie_set: tuple[CandidateId, ...] = ()
-    isolation: str = "L0"
-    isolation_requested: str = "L0"
+    isolation: str = "none"
+    isolation_requested: str = "none"
     compare: str = "values"
     pass_env: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()

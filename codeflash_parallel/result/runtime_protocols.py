@@ -97,8 +97,6 @@ class ChildCommand:
             replaced by the numbers of the descriptors that the child inherits.
         cwd: working directory.
         environment: complete environment.
-        wrapper: a program and its arguments that starts `argv` in a sandbox, and where that ends by a signal
-            ends with 128 and its number, as shells do.
         watch: receives its records as they arrive.
     """
 
@@ -106,7 +104,6 @@ class ChildCommand:
     cwd: Path
     environment: Mapping[str, str] = field(repr=False)
     limits: ProcessLimits
-    wrapper: tuple[str, ...] = ()
     watch: Watch | None = field(default=None, repr=False, compare=False)
 
 

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from codeflash_parallel.process.atomic_file import write_atomically
@@ -19,13 +19,16 @@ from codeflash_parallel.process.boot_id import boot_id
 from codeflash_parallel.result.candidate.candidate_model import digest_of
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, IsolationProbe
-from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
 from codeflash_parallel.sandbox.runner_command import PACKAGE
 
 #: A healthy machine needs a fraction of a second for each.
 _PROBE_S = 30.0
-#: The highest level that `auto` takes: whoever wants more names it.
-AUTO_UP_TO = IsolationLevel.L2
+#: Kernel settings that keep a user from making namespaces, and the value with which they do.
+_NAMESPACE_SETTINGS = {
+    "kernel.apparmor_restrict_unprivileged_userns": "1",
+    "kernel.unprivileged_userns_clone": "0",
+    "user.max_user_namespaces": "0",
+}
 #: What is the user's alone, below his home: keys, tokens, passwords.
 _SECRETS = (
     ".ssh",
@@ -47,19 +50,6 @@ _SECRETS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChosenLevel:
-    """The level of a run.
-
-    Attributes:
-        level: in force.
-        bwrap: absolute path of bubblewrap; empty below L3.
-    """
-
-    level: IsolationLevel
-    bwrap: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class LevelProber:
     """Tells what levels do here, from the cache where that is known. Blocks for a moment.
 
@@ -75,19 +65,19 @@ class LevelProber:
 
     def probe(self, level: IsolationLevel) -> IsolationProbe:
         """Return what a level does here."""
-        if level is IsolationLevel.L0:
+        if level is IsolationLevel.NONE:
             return IsolationProbe(level=level)
-        bwrap = find_bwrap() if level is IsolationLevel.L3 else ""
-        named = (level, str(self.interpreter), self.guest_dir.name, bwrap, boot_id(), str(os.geteuid()))
+        where = (str(self.interpreter), self.guest_dir.name, boot_id(), str(os.geteuid()))
+        named = (level, *where, *_restrictions())
         if named not in _KNOWN:
-            _KNOWN[named] = self._kept(level, bwrap, digest_of(json.dumps(named).encode())[:16])
+            _KNOWN[named] = self._kept(level, digest_of(json.dumps(named).encode())[:16])
         return _KNOWN[named]
 
-    def _kept(self, level: IsolationLevel, bwrap: str, name: str) -> IsolationProbe:
+    def _kept(self, level: IsolationLevel, name: str) -> IsolationProbe:
         kept = self.cache / f"isolation-{name}.json"
         with suppress(OSError, ValueError, TypeError, KeyError):
             return _read(json.loads(kept.read_bytes()))
-        found = _probe(level, self, bwrap)
+        found = _explained(_probe(level, self))
         with suppress(OSError):
             write_atomically(kept, json.dumps(asdict(found)).encode())
         return found
@@ -101,32 +91,29 @@ class LevelProber:
 _KNOWN: dict[tuple[str, ...], IsolationProbe] = {}
 
 
-def choose(asked: str, required: str, prober: LevelProber) -> ChosenLevel:
+def choose(asked: str, required: str, prober: LevelProber) -> IsolationLevel:
     """Return the level that was asked for.
 
     Args:
-        asked: the name of a level, or `auto`: the highest that works, up to `AUTO_UP_TO` or to what is
-            required, whichever is higher.
+        asked: the name of a level, or `auto`: the highest that works.
         required: the name of the lowest level that will do; empty: any.
         prober: of this machine.
 
     Raises:
         EnvironmentFault: `NO_ISOLATION`, what was asked for or required does not work here.
     """
-    up_to = max(AUTO_UP_TO, IsolationLevel(required or AUTO_UP_TO))
-    level = _highest(prober, up_to) if asked == "auto" else IsolationLevel(asked)
+    level = _highest(prober) if asked == "auto" else IsolationLevel(asked)
     for wanted, flag in ((level, f"--isolation {asked}"), (required, f"--require-isolation {required}")):
         why_not = prober.probe(IsolationLevel(wanted)).why_not if wanted else ""
         if why_not:
             raise _unavailable(f"{flag} cannot be met here: {why_not}", prober)
-    if required and level < required:
+    if required and level.stops_less_than(IsolationLevel(required)):
         raise _unavailable(f"--isolation {level} is less than --require-isolation {required}", prober)
-    return ChosenLevel(level=level, bwrap=find_bwrap() if level is IsolationLevel.L3 else "")
+    return level
 
 
-def _highest(prober: LevelProber, up_to: IsolationLevel = IsolationLevel.L3) -> IsolationLevel:
-    levels = [level for level in IsolationLevel if level <= up_to]
-    return next(level for level in reversed(levels) if not prober.probe(level).why_not)
+def _highest(prober: LevelProber) -> IsolationLevel:
+    return next(level for level in reversed(IsolationLevel) if not prober.probe(level).why_not)
 
 
 def _unavailable(why: str, prober: LevelProber) -> EnvironmentFault:
@@ -144,24 +131,40 @@ def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
 # ---- probing
 
 
+def _restrictions() -> tuple[str, ...]:
+    """Return the kernel settings that restrict namespaces here, as `sysctl` writes them."""
+    return tuple(
+        f"{name} = {value}" for name, value in _NAMESPACE_SETTINGS.items() if _kernel_setting(name) == value
+    )
+
+
+def _explained(probe: IsolationProbe) -> IsolationProbe:
+    """Return a probe that names the kernel settings which refuse the sandbox."""
+    restrictions = _restrictions() if probe.level is IsolationLevel.SANDBOX and probe.why_not else ()
+    return replace(probe, why_not="; ".join((probe.why_not, *restrictions)))
+
+
+def _kernel_setting(name: str) -> str:
+    """Return the value of a kernel setting; empty: this kernel has none of that name."""
+    with suppress(OSError):
+        return Path("/proc/sys", *name.split(".")).read_text(encoding="utf-8").strip()
+    return ""
+
+
 def _read(found: Mapping[str, str]) -> IsolationProbe:
     return IsolationProbe(level=IsolationLevel(found["level"]), why_not=found["why_not"], note=found["note"])
 
 
-def _probe(level: IsolationLevel, prober: LevelProber, bwrap: str) -> IsolationProbe:
-    if level is IsolationLevel.L3 and not bwrap:
-        return IsolationProbe(
-            level=level, why_not="there is no bwrap: install bubblewrap, or the extra [sandbox]"
-        )
+def _probe(level: IsolationLevel, prober: LevelProber) -> IsolationProbe:
     try:
         with tempfile.TemporaryDirectory(
             prefix="isolation-", dir=prober.cache, ignore_cleanup_errors=True
         ) as folder:
-            argv = _tried(Path(folder), level, prober, bwrap)
+            argv = _tried(Path(folder), level, prober)
             done = subprocess.run(
                 argv, cwd="/", capture_output=True, text=True, check=False, timeout=_PROBE_S, env={}
             )
-            # What a confined process writes there at L2 is written somewhere else.
+            # What a confined process writes there at `sandbox` is written somewhere else.
             leaked = (Path(folder) / "outside").stat().st_size > 0
     except (OSError, subprocess.TimeoutExpired) as error:
         return IsolationProbe(level=level, why_not=f"it cannot be tried: {error}")
@@ -179,7 +182,7 @@ def _told(level: IsolationLevel, done: subprocess.CompletedProcess[str]) -> Isol
     return IsolationProbe(level=level, why_not=said[-1] if said else f"it ends with status {done.returncode}")
 
 
-def _tried(folder: Path, level: IsolationLevel, prober: LevelProber, bwrap: str) -> tuple[str, ...]:
+def _tried(folder: Path, level: IsolationLevel, prober: LevelProber) -> tuple[str, ...]:
     """Prepare a slot, a checkout and a cache of a moment, and return the command that is confined there."""
     cache, user = folder / "cache", folder / "user"
     tree, private = cache / "tree", cache / "private"
@@ -188,9 +191,7 @@ def _tried(folder: Path, level: IsolationLevel, prober: LevelProber, bwrap: str)
     secret, outside = user / "secret", folder / "outside"
     secret.write_text("", encoding="utf-8")
     outside.write_text("", encoding="utf-8")
-    policy = IsolationPolicy(
-        level=level, hidden=(str(user.resolve()),), cache=str(cache.resolve()), bwrap=bwrap
-    )
+    policy = IsolationPolicy(level=level, hidden=(str(user.resolve()),), cache=str(cache.resolve()))
     path = private / "spec.json"
     spec = {
         "mode": "probe",
@@ -204,5 +205,5 @@ def _tried(folder: Path, level: IsolationLevel, prober: LevelProber, bwrap: str)
         "isolation": policy.as_spec(),
     }
     path.write_text(json.dumps(spec), encoding="utf-8")
-    argv = (str(prober.interpreter), "-I", "-B", str(prober.guest_dir / PACKAGE / "trying.py"), str(path))
-    return (*wrapper(policy, cwd=tree), *argv) if level is IsolationLevel.L3 else argv
+    script = prober.guest_dir / PACKAGE / "sandbox" / "isolation_probe.py"
+    return (str(prober.interpreter), "-I", "-B", str(script), str(path))

@@ -17,9 +17,8 @@ from typing import Any
 
 from codeflash_parallel.process.atomic_file import write_atomically, write_once
 from codeflash_parallel.result.candidate.candidate_model import digest_of
-from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy
+from codeflash_parallel.result.isolation_policy import IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessLimits, Workspace
-from codeflash_parallel.sandbox.bubblewrap import wrapper
 
 #: Version of the spec and of the records; the guest refuses any other.
 PROTOCOL = 1
@@ -139,14 +138,7 @@ def guest_command(
         cwd=workspace.project,
         environment=workspace.environment,
         limits=limits,
-        wrapper=_wrapper(workspace),
     )
-
-
-def _wrapper(workspace: Workspace) -> tuple[str, ...]:
-    """Return what starts a guest in a sandbox; the arms of a race are forked off one that is in there."""
-    policy = workspace.isolation
-    return wrapper(policy, cwd=workspace.project) if policy.level is IsolationLevel.L3 else ()
 
 
 def compile_command(

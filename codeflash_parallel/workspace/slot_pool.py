@@ -216,7 +216,7 @@ def open_pool(
         interpreter: absolute path of the project's Python.
         run_id: names the run among those that use the cache now.
         environment_for: builds the environment of a slot from its private folder and its number.
-        isolation: what their processes may see and do; `None`: L0, without limits.
+        isolation: what their processes may see and do; `None`: level `none`, without limits.
 
     Raises:
         EnvironmentFault: `NO_SLOT`, `DISK_FULL`, `CACHE_UNWRITABLE`: not even one slot could be made.

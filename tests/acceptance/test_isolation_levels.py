@@ -30,7 +30,7 @@ def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Callab
         str(FIXTURES / "in_tree_venv" / "candidates"),
         "--new-process",
         "--isolation",
-        "L1",
+        "landlock",
     )
     options = (*common, "--pass-env", "FIXTURE_STATE", "--output-format", "json")
     red = place.run("check", *options)
@@ -42,7 +42,7 @@ def test_a_baseline_that_is_red_only_when_confined_names_the_right(build: Callab
     assert "--allow-write PATH" in red.document["error"]["hint"]
     green = place.run("check", *options, "--allow-write", str(place.state))
     assert green.status == 0, green.document["error"]
-    assert (green.document["isolation"], green.document["isolation_requested"]) == ("L1", "L1")
+    assert (green.document["isolation"], green.document["isolation_requested"]) == ("landlock", "landlock")
 
 
 @pytest.mark.parametrize("shared", ["repository", "cache", "."])

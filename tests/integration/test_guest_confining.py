@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from codeflash_parallel.result.isolation_policy import GuestLimits, IsolationLevel, IsolationPolicy
-from codeflash_parallel.sandbox.bubblewrap import find_bwrap, wrapper
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 _SCRIPT = Path(__file__).with_name("confined.py")
-_L1, _L2, _L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
+_LANDLOCK, _SANDBOX = IsolationLevel.LANDLOCK, IsolationLevel.SANDBOX
 _MODES = ("new-process", "template")
 
 
@@ -57,8 +56,7 @@ class Lab:
             "isolation": replace(policy or self.policy, level=level).as_spec(),
         }
         path.write_text(json.dumps(spec))
-        around = wrapper(replace(self.policy, bwrap=find_bwrap()), cwd=self.tree) if level is _L3 else ()
-        argv = [*before, *around, sys.executable, str(_SCRIPT), str(self.guest), str(path), script, mode]
+        argv = [*before, sys.executable, str(_SCRIPT), str(self.guest), str(path), script, mode]
         environment = {**os.environ, "TMPDIR": str(self.private / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = os.pathsep.join(map(str, packages))
         return subprocess.run(
@@ -77,10 +75,8 @@ def why_not(tmp_path_factory: pytest.TempPathFactory) -> Callable[[IsolationLeve
 
     @functools.cache
     def tried(level: IsolationLevel) -> str:
-        if level is _L3 and not find_bwrap():
-            return "there is no bwrap"
         said = Lab(tmp_path_factory.mktemp("probe")).run(level, "pass").stderr.strip()
-        return said if said.startswith(("unconfined", "bwrap")) else ""
+        return said if said.startswith("unconfined") else ""
 
     return tried
 
@@ -92,9 +88,8 @@ def _works_here(request: pytest.FixtureRequest, why_not: Callable[[IsolationLeve
         pytest.skip(why)
 
 
-with_bubblewrap = pytest.mark.parametrize("level", [_L1, _L2, pytest.param(_L3, marks=pytest.mark.attack)])
-at_every_level = pytest.mark.parametrize("level", [_L1, _L2])
-with_namespaces = pytest.mark.parametrize("level", [_L2])
+at_every_level = pytest.mark.parametrize("level", [_LANDLOCK, _SANDBOX])
+with_namespaces = pytest.mark.parametrize("level", [_SANDBOX])
 both_modes = pytest.mark.parametrize("mode", _MODES)
 
 _SAY = """
@@ -109,7 +104,7 @@ def said(attack):
 
 
 @both_modes
-@with_bubblewrap
+@at_every_level
 def test_nothing_outside_is_written_or_read(lab: Lab, level: IsolationLevel, mode: str) -> None:
     outside, secret, others = lab.folder / "outside", lab.user / "secret.py", lab.other / "secret.py"
     script = _SAY + (
@@ -119,15 +114,15 @@ def test_nothing_outside_is_written_or_read(lab: Lab, level: IsolationLevel, mod
         f"said(lambda: open({str(others)!r}, 'a'))\n"
     )
     done = lab.run(level, script, mode)
-    # What is made in a temporary folder at L2 is made in another one than ours.
+    # What is made in a temporary folder at `sandbox` is made in another one than ours.
     assert done.stdout.split()[1:] == ["stopped"] * 3, done.stderr
     assert not outside.exists()
     # The same without confinement: the attacks are real.
-    assert lab.run(IsolationLevel.L0, script).stdout.split() == ["succeeded"] * 4
+    assert lab.run(IsolationLevel.NONE, script).stdout.split() == ["succeeded"] * 4
 
 
 @both_modes
-@with_bubblewrap
+@at_every_level
 def test_honest_work_goes_on(lab: Lab, level: IsolationLevel, mode: str) -> None:
     script = """
 import multiprocessing, os, socket, subprocess, sys, tempfile, threading
@@ -331,7 +326,7 @@ except OSError as error:
 def test_a_guest_that_cannot_be_forked_says_so_and_everybody_ends_alike(
     lab: Lab, level: IsolationLevel
 ) -> None:
-    assert level is _L2
+    assert level is _SANDBOX
     argv = [sys.executable, "-c", _SECOND_FORK_FAILS, str(lab.guest)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (7, "[Errno 11] Resource temporarily unavailable"), done

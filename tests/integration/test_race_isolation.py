@@ -32,15 +32,14 @@ from codeflash_parallel.result.isolation_policy import IsolationLevel, Isolation
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.outcome_codes import CandidateStatus, ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.sandbox.bubblewrap import find_bwrap
 from codeflash_parallel.sandbox.level_probe import LevelProber
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
-L1, L2, L3 = IsolationLevel.L1, IsolationLevel.L2, IsolationLevel.L3
-at_every_level = pytest.mark.parametrize("level", [L1, L2, L3])
-with_namespaces = pytest.mark.parametrize("level", [L2, L3])
+LANDLOCK, SANDBOX = IsolationLevel.LANDLOCK, IsolationLevel.SANDBOX
+at_every_level = pytest.mark.parametrize("level", [LANDLOCK, SANDBOX])
+with_namespaces = pytest.mark.parametrize("level", [SANDBOX])
 ONCE = BlockRequest(kind=BlockKind.TIMED, calls=1)
 
 #: A benchmark that tells, on its standard output, what it may do and what it finds.
@@ -105,12 +104,7 @@ class Track:
     def arm(self, level: IsolationLevel, source: str, **more: object) -> Arm:
         root, (tmp, home) = self.cache / "tree", self.homes
         (root / "bench.py").write_text(source)
-        policy = IsolationPolicy(
-            level=level,
-            hidden=(str(self.user),),
-            cache=str(self.cache),
-            bwrap=find_bwrap() if level is L3 else "",
-        )
+        policy = IsolationPolicy(level=level, hidden=(str(self.user),), cache=str(self.cache))
         workspace = Workspace(
             root=root, project=root, user_root=self.user, interpreter=Path(sys.executable), private=home.parent,
             environment={"PATH": os.environ["PATH"], "TMPDIR": str(tmp), "HOME": str(home)}, isolation=policy,
@@ -124,7 +118,7 @@ class Track:
 
     def source(self, level: IsolationLevel) -> str:
         return SOURCE.format(
-            hidden=str(self.user / "secret"), outside=str(self.outside / "file"), shares=level is not L1
+            hidden=str(self.user / "secret"), outside=str(self.outside / "file"), shares=level is not LANDLOCK
         )
 
     @asynccontextmanager
@@ -192,7 +186,7 @@ async def test_what_a_unit_leaves_is_gone_when_the_next_one_comes(
         await played(template, 1)
         said = (await template.close()).stdout
     assert "found left" not in said
-    assert said.count("found refused") == (4 if level is L1 else 8)
+    assert said.count("found refused") == (4 if level is LANDLOCK else 8)
 
 
 @at_every_level
@@ -204,7 +198,7 @@ async def test_what_others_keep_in_shared_memory_is_nobody_s_where_arms_have_the
     async with track.template(level, track.source(level)) as template:
         field.templates[template.arm] = template
         with NamedTemporaryFile(dir="/dev/shm") as others:
-            assert (Path(others.name).name in field.in_shared_memory()) is (level is L1)
+            assert (Path(others.name).name in field.in_shared_memory()) is (level is LANDLOCK)
 
 
 @with_namespaces
@@ -240,7 +234,7 @@ async def test_daemons_of_units_end_with_the_arm(track: Track, level: IsolationL
         os.close(watch)
 
 
-@pytest.mark.parametrize("level", [L1, L3])
+@at_every_level
 async def test_commands_that_are_timed_run_there_too(track: Track, level: IsolationLevel) -> None:
     track.plan = replace(track.plan, work=WorkKind.COMMAND)
     looks = f"try: print(open({str(track.user / 'secret')!r}).read())\nexcept OSError: print('refused')"
@@ -255,11 +249,11 @@ async def test_commands_that_are_timed_run_there_too(track: Track, level: Isolat
 
 
 async def test_arms_of_different_worlds_are_not_raced(track: Track) -> None:
-    arms = [track.arm(level, HOSTILE) for level in (IsolationLevel.L0, L1)]
+    arms = [track.arm(level, HOSTILE) for level in (IsolationLevel.NONE, LANDLOCK)]
     bench = RaceEnvironment(runner=track.runner, guest_dir=track.guest_dir, limits=ProcessLimits(wall_s=60))
     raced = await race(bench, arms[0], arms[1:], track.plan, random=Random(1))
     assert isinstance(raced, RaceFailed)
-    assert "different levels of isolation: L0, L1" in raced.reason
+    assert "different levels of isolation: landlock, none" in raced.reason
 
 
 #: How often a race is held that is to have several sets of processes.
@@ -274,7 +268,7 @@ LITTERS = PLAIN.replace(
 
 @pytest.mark.parametrize(
     ("level", "source", "is_ahead"),
-    [(L2, PLAIN, True), pytest.param(L2, LITTERS, False, id="litters"), (L1, PLAIN, False)],
+    [(SANDBOX, PLAIN, True), pytest.param(SANDBOX, LITTERS, False, id="litters"), (LANDLOCK, PLAIN, False)],
 )
 async def test_the_next_processes_are_started_beside_rounds_where_nothing_can_be_mixed_up(
     track: Track, level: IsolationLevel, source: str, is_ahead: bool, monkeypatch: pytest.MonkeyPatch
@@ -322,10 +316,7 @@ async def test_captured_calls_are_raced_and_profiled_in_worlds_of_their_own(
         if why_not := prober.probe(level).why_not:
             pytest.skip(f"{level}: {why_not}")
         inputs, calls = await project.capture()
-        bwrap = find_bwrap() if level is L3 else ""
-        policy = IsolationPolicy(
-            level=level, hidden=(str(tmp_path / "user"),), cache=str(tmp_path), bwrap=bwrap
-        )
+        policy = IsolationPolicy(level=level, hidden=(str(tmp_path / "user"),), cache=str(tmp_path))
         made = project.workspace
         project.workspace = lambda name, code: replace(made(name, code), isolation=policy)
         project.baseline = replace(project.baseline, isolation=policy)

@@ -58,7 +58,7 @@ def test_an_attack_fools_naive_judges_and_not_the_gate(tmp_path):
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("level", ["L0", "L1", "L2", "L3"])
+@pytest.mark.parametrize("level", ["none", "landlock", "sandbox"])
 def test_the_whole_corpus(tmp_path, level):
     status, said = run_selftest(tmp_path, "--all", "--isolation", level, timeout_s=3600)
     bad = [

@@ -1,6 +1,6 @@
 """Judge known attacks and honest candidates on this machine; say what is caught.
 
-    PYTHONPATH=tests python -m selftest [--all] [--isolation L2] [--only NAME] [--json]
+    PYTHONPATH=tests python -m selftest [--all] [--isolation sandbox] [--only NAME] [--json]
 
 It ends with 1 if a wrong candidate passed, a cheat was credited or an honest one was rejected.
 """

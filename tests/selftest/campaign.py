@@ -34,7 +34,7 @@ class Wish:
     Attributes:
         entries: of the corpus.
         interpreter: runs the projects and the naive judges.
-        options: of our command line, for every run (`--isolation L2`, `--new-process`).
+        options: of our command line, for every run (`--isolation sandbox`, `--new-process`).
         jobs: processes at once.
         naive: show attacks to the naive judges first.
         folder: where a temporary folder is made; `None`: where such folders are.

@@ -25,7 +25,7 @@ SPARED = "@SPARED@"
 #: Variable in the environment of the evaluator, and of the naive gate; what it holds is `TOKEN`.
 SECRET_VARIABLE = "SELFTEST_API_KEY"
 
-LEVELS = ("L0", "L1", "L2", "L3")
+LEVELS = ("none", "landlock", "sandbox")
 
 
 class Kind(StrEnum):
@@ -122,7 +122,7 @@ class Entry:
     code: str = ""
     function: str = ""
     files: Mapping[str, str | None] = field(default_factory=dict)
-    lowest: str = "L0"
+    lowest: str = "none"
     codes: tuple[str, ...] = ()
     trace: Trace = Trace.NONE
     alone: bool = False

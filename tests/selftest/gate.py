@@ -66,7 +66,7 @@ class Said:
     @property
     def level(self) -> str:
         """Return the isolation level."""
-        return str(self.document.get("isolation", "L0"))
+        return str(self.document.get("isolation", "none"))
 
     def candidate(self, name: str) -> Mapping[str, Any] | None:
         """Return what is said of a candidate."""

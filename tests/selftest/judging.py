@@ -112,7 +112,7 @@ class Told:
     candidate: Mapping[str, Any] | None
     error: str = ""
     reached: bool = False
-    level: str = "L0"
+    level: str = "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

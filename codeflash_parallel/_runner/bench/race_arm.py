@@ -35,7 +35,7 @@ def run(spec, channel, control_fd):
     Its units stay in that world, which the evaluator empties after each round.
 
     Raises:
-        Unconfined: there is no such world; nothing of the project has run.
+        ConfinementError: there is no such world; nothing of the project has run.
     """
     control = ArmControl(control_fd)
     with channel.through_forks():

@@ -26,7 +26,6 @@ from ..channel.order_socket import OrderSocket
 from ..code_swap import code_references, code_swapper
 from ..process import current_template, process_fork
 from ..process.random_state import RandomState
-from ..sandbox import confinement
 from ..session import RunnerFailure
 from . import order_compatibility
 from .fork_safety import EarlyReadWatch, ForkSafety
@@ -65,7 +64,7 @@ class TemplateServer:
         self.until = spec["serve"]["until"]
         self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
         self._preimports = spec["serve"].get("preimport", ())
-        self.parent = confinement.starter(spec)
+        self.parent = os.getppid()
         self._fitness = ForkSafety(spec["private"])
         self._chance = RandomState()
         self._renewals = []

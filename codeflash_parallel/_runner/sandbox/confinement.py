@@ -5,8 +5,8 @@ For callers, inside the guest
 
 ``confine(spec)``
     In a process that is going to run a candidate's code. It has one thread and has read everything that lies
-    in the private folder (its spec, its secrets): at L2 and above that folder is a new, empty one afterwards,
-    with the spec's file in it. **At L2 and above the process that returns is another one**: process 2 of a
+    in the private folder (its spec, its secrets): at `sandbox` that folder is a new, empty one afterwards,
+    with the spec's file in it. **At `sandbox` the process that returns is another one**: process 2 of a
     new process namespace. The caller has become its *waiter*, which ends with the same status or by the same
     signal; between them stands the namespace's init (`namespaces`). Whoever must not be told of these forks
     (`os.register_at_fork`) takes care of that, as `records.Channel.through_forks` does. Descriptors are
@@ -19,16 +19,15 @@ For callers, inside the guest
     private folder and our cache as they are, because specs of its forks appear there later. Each fork calls
     ``confine(spec, template=True)``.
 ``policy_of(spec)``
-    What is asked for: `spec["isolation"]`, or nothing (L0).
+    What is asked for: `spec["isolation"]`, or nothing (level `none`).
 
 The policy (`result.isolation_policy.IsolationPolicy.as_spec`) is plain JSON::
 
-    {"level": "L2", "network": false, "writable": [...], "hidden": [...], "cache": "...",
+    {"level": "sandbox", "network": false, "writable": [...], "hidden": [...], "cache": "...",
      "limits": {"file_bytes": 0, "open_files": 0, "processes": 0, "data_bytes": 0, "disk_bytes": 0}}
 
 `hidden` is never readable (the checkout, secrets), `cache` is ours: of it a check sees its own tree,
-its private folder, the guest's modules and the inputs that its spec names. A limit of 0 is none. At L3 the
-process has been started inside of bubblewrap, and does here what it does at L2.
+its private folder, the guest's modules and the inputs that its spec names. A limit of 0 is none.
 
 Raises `ConfinementError`, never anything else: whoever sees it ends without running the project's code.
 """
@@ -41,13 +40,12 @@ import time
 from ..paths import path_locations
 from . import landlock, mount_view, namespaces, syscalls
 
-L0, L1, L2, L3 = "L0", "L1", "L2", "L3"
-NAMESPACED = (L2, L3)
+NONE, LANDLOCK, SANDBOX = "none", "landlock", "sandbox"
 
 #: Namespaces of a check besides those of users and processes; a template has a network's, too, for all forks.
 _CHECK = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWPID
 _TEMPLATE = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC
-#: Folders that programs share with all others: new and empty at L2, and at L1 the last one as it is.
+#: Folders that programs share with all others: new and empty at `sandbox`; `landlock` leaves the last one.
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 _DEVICES = ("null", "zero", "full", "tty", "ptmx", "pts", "mqueue")
 #: An inode of a folder in memory takes about this much of it.
@@ -63,9 +61,9 @@ class ConfinementError(Exception):
 
 
 def policy_of(spec):
-    """Return the policy of a spec; None at L0."""
+    """Return the policy of a spec; None at `none`."""
     policy = spec.get("isolation")
-    return None if policy is None or policy["level"] == L0 else policy
+    return None if policy is None or policy["level"] == NONE else policy
 
 
 def confine(spec, *, template=False):
@@ -76,7 +74,7 @@ def confine(spec, *, template=False):
         template: it was forked by a process that `confine_template` has confined.
 
     Raises:
-        Unconfined: it cannot be done.
+        ConfinementError: it cannot be done.
     """
     limit((spec.get("isolation") or {}).get("limits", {}))
     policy = policy_of(spec)
@@ -92,7 +90,7 @@ def confine_and_tell(spec, channel, *, template=False):
     """Confine a check whose records go on in the process that returns, and record how long that took.
 
     Raises:
-        Unconfined: it cannot be done.
+        ConfinementError: it cannot be done.
     """
     started = time.perf_counter_ns()  # which all processes share
     with channel.through_forks():
@@ -104,7 +102,7 @@ def confine_template(spec):
     """Confine a process that forks checks; see above.
 
     Raises:
-        Unconfined: it cannot be done.
+        ConfinementError: it cannot be done.
     """
     policy = policy_of(spec)
     if policy is None:
@@ -113,18 +111,6 @@ def confine_template(spec):
         _confine_template(spec, policy)
     except (OSError, AttributeError) as error:
         raise ConfinementError("%s is refused: %s" % (policy["level"], error)) from error
-
-
-def starter(spec):
-    """Return the number of the launcher, which has started this process and becomes the parent of its forks.
-
-    At L3 bubblewrap stands between them, as long as this process lives.
-    """
-    parent = os.getppid()
-    if (policy_of(spec) or {}).get("level") != L3:
-        return parent
-    with open("/proc/%d/stat" % parent, "rb") as file:
-        return int(file.read().rpartition(b") ")[2].split()[1])
 
 
 def limit(limits):
@@ -146,9 +132,9 @@ def _lower(number, value):
 
 def _confine(spec, policy, template):
     cwd = os.getcwd()
-    if policy["level"] in NAMESPACED:
+    if policy["level"] == SANDBOX:
         _enter_namespaces(spec, policy, template)
-        namespaces.fork_inside(starter(spec))
+        namespaces.fork_inside(os.getppid())
         mount_view.fresh_proc()
         # Exact in a user namespace only: elsewhere it counts all processes of the user.
         _lower(resource.RLIMIT_NPROC, policy["limits"].get("processes", 0))
@@ -158,7 +144,7 @@ def _confine(spec, policy, template):
 
 def _confine_template(spec, policy):
     cwd = os.getcwd()
-    if policy["level"] in NAMESPACED:
+    if policy["level"] == SANDBOX:
         namespaces.leave(_TEMPLATE | (0 if policy["network"] else syscalls.CLONE_NEWNET))
         view = mount_view.MountView(*_room(policy))
         view.cover(policy["hidden"])
@@ -202,15 +188,15 @@ def _enter_namespaces(spec, policy, template):
 
 def _restrict(spec, policy, template):
     """Apply what Landlock can; a fork does so again, so that it cannot reach its template by signals."""
-    if policy["level"] in NAMESPACED:
+    if policy["level"] == SANDBOX:
         namespaces.give_up_capabilities()
     syscalls.no_new_privileges()
     if not landlock.abi():
-        if policy["level"] == L1:
+        if policy["level"] == LANDLOCK:
             raise OSError("this kernel has no Landlock")
         return
     readable = None
-    if policy["level"] == L1:
+    if policy["level"] == LANDLOCK:
         hidden = _real([policy["cache"]] if template else [*policy["hidden"], policy["cache"]])
         read, changed = _inputs(spec)
         visible = [*_environment(spec), spec["root"], spec["private"], spec["guest"], *read, *changed]
@@ -220,7 +206,7 @@ def _restrict(spec, policy, template):
 
 def _writable(spec, policy):
     devices = ["/dev/" + name for name in _DEVICES]
-    shared = _SHARED if policy["level"] in NAMESPACED else _SHARED[-1:]
+    shared = _SHARED if policy["level"] == SANDBOX else _SHARED[-1:]
     return [spec["root"], spec["private"], *shared, *devices, *policy["writable"]]
 
 
@@ -264,7 +250,7 @@ def _is_under(path, folders):
 
 def _may_connect(policy):
     """Say whether Landlock is to allow TCP: inside a network namespace there is nobody to connect to."""
-    return policy["network"] or policy["level"] in NAMESPACED
+    return policy["network"] or policy["level"] == SANDBOX
 
 
 def _real(paths):

@@ -19,7 +19,7 @@ def main(path):
     with open(path) as file:
         spec = json.load(file)
     try:
-        if spec["isolation"]["level"] in confinement.NAMESPACED:
+        if spec["isolation"]["level"] == confinement.SANDBOX:
             why_not, note = _in_a_template(confinement, spec)
         else:
             confinement.confine(spec)
@@ -40,7 +40,7 @@ def _in_a_template(confining, spec):
             try:
                 confining.confine(spec, template=True)
                 told = _why_not(spec), _note()
-            except confining.Unconfined as error:
+            except confining.ConfinementError as error:
                 told = str(error), ""
             os.write(telling, json.dumps(told).encode())
         finally:
@@ -53,7 +53,7 @@ def _in_a_template(confining, spec):
 
 
 def _why_not(spec):
-    if spec["isolation"]["level"] != "L1" and os.getpid() != 2:
+    if spec["isolation"]["level"] == "sandbox" and os.getpid() != 2:
         return "there is no process namespace"
     with open(os.path.join(spec["root"], "inside"), "w") as file:
         file.write("this must be possible")

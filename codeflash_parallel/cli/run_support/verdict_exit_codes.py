@@ -33,8 +33,6 @@ def exit_code_of(result: RunResult) -> ExitCode:
     if result.verdict is None:
         return ExitCode.UNFIT
     codes = {candidate.code for candidate in result.candidates}
-    if Code.NOT_RACED in codes:  # until schema version 1.4 the verdict of a check was `nothing_faster`
-        return ExitCode.OK
     if Code.RACE_NOT_HELD in codes and result.verdict is Verdict.TOO_NOISY:
         return ExitCode.NOT_HELD
     return BY_VERDICT[result.verdict]

@@ -11,8 +11,7 @@ def start_order(connection: ChildConnection, command: ChildCommand) -> Message:
     """Return the order to start a child; the connection's descriptors go with it."""
     return {
         **_job("start", connection),
-        "argv": [portable(_numbered(argument)) for argument in (*command.wrapper, *command.argv)],
-        "wrapped": bool(command.wrapper),
+        "argv": [portable(_numbered(argument)) for argument in command.argv],
         "cwd": portable(str(command.cwd)),
         "environment": {portable(k): portable(v) for k, v in command.environment.items()},
         "descriptors": list(connection.descriptors()),

@@ -12,9 +12,8 @@ from codeflash_parallel.process.process_table import ProcessEntry
 
 #: Rounds of stopping what appeared since the last look; a fork bomb needs several.
 _STOP_ROUNDS = 12
-#: What the first process of a namespace of ours is called (`_runner.sandbox.namespaces`); bubblewrap starts
-#: one, too.
-INITS = frozenset({"cfp-init", "bwrap"})
+#: Name of the first process of a namespace of ours (`_runner.sandbox.namespaces`).
+INIT = "cfp-init"
 
 
 def strike(look: Callable[[], list[ProcessEntry]], foreign: Callable[[], set[int]]) -> list[ProcessEntry]:
@@ -53,7 +52,7 @@ def living(family: Iterable[ProcessEntry]) -> list[ProcessEntry]:
 
 def _end_worlds(family: list[ProcessEntry]) -> None:
     """Kill the first process of every process namespace: the kernel kills all others in there with it."""
-    inits = [p.pid for p in living(family) if p.name in INITS]
+    inits = [p.pid for p in living(family) if p.name == INIT]
     _signal([pid for pid in inits if process_table.own_number(pid) == 1], signal.SIGKILL)
 
 

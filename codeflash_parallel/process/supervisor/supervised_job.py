@@ -21,7 +21,7 @@ from enum import StrEnum
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.process.process_table import ProcessEntry
-from codeflash_parallel.process.supervisor.process_tree_killer import INITS, living, strike
+from codeflash_parallel.process.supervisor.process_tree_killer import INIT, living, strike
 
 #: How long helpers of the main process (resource trackers) have to go by themselves.
 GRACE_S = 0.3
@@ -57,10 +57,6 @@ class ProcessTableView:
     oom_kills: Callable[[float], int]
 
 
-#: What a wrapper's exit status is above where its child was ended by a signal.
-_BY_SIGNAL = 128
-
-
 class JobPhase(StrEnum):
     """Where a job stands."""
 
@@ -94,7 +90,6 @@ class SupervisedJob:
         self._looks = looks
         self._cpu_s: float = request["cpu_s"]
         self._memory_bytes: int = request["memory_bytes"]
-        self._is_wrapped: bool = request.get("wrapped", False)
         self._limit_bytes = self._memory_bytes
         self._oom_kills = looks.oom_kills(OOM_AGE_S)
         self._started_ns = time.monotonic_ns()
@@ -111,8 +106,6 @@ class SupervisedJob:
     def main_exited(self, status: int, usage: resource.struct_rusage) -> None:
         """Take the main process's status from `wait4`."""
         code = os.waitstatus_to_exitcode(status)
-        if self._is_wrapped and code > _BY_SIGNAL:
-            code = _BY_SIGNAL - code
         self._main = {
             "status": code,
             "cpu_ns": int((usage.ru_utime + usage.ru_stime) * 1e9),
@@ -242,7 +235,7 @@ class SupervisedJob:
         elif now >= self._phase_ends:
             left = living(family) or family
             # The first process of a world of ours is there for whoever is left in it.
-            self._leaked = _names([p for p in left if p.name not in INITS] or left)
+            self._leaked = _names([p for p in left if p.name != INIT] or left)
             self._begin_kill()
             self._check_killed(now)
         else:

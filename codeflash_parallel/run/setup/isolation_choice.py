@@ -19,7 +19,7 @@ from codeflash_parallel.result.isolation_policy import (
     reached_limits,
 )
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.sandbox.level_probe import ChosenLevel, LevelProber, choose, secrets_of
+from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
 from codeflash_parallel.workspace.git.repository import Repository
 
 _MIB = 1 << 20
@@ -66,20 +66,20 @@ def isolation_of(
     """
     interpreter, guest_dir, cache = place
     prober = LevelProber(interpreter=interpreter, guest_dir=guest_dir, cache=cache)
-    chosen = choose(settings.isolation, settings.require_isolation, prober)
+    level = choose(settings.isolation, settings.require_isolation, prober)
     return Isolation(
-        requested=settings.isolation, policy=_policy(settings, repository, chosen, cache, memory_bytes)
+        requested=settings.isolation, policy=_policy(settings, repository, level, cache, memory_bytes)
     )
 
 
 def _policy(
-    settings: Settings, repository: Repository, chosen: ChosenLevel, cache: Path, memory_bytes: int
+    settings: Settings, repository: Repository, level: IsolationLevel, cache: Path, memory_bytes: int
 ) -> IsolationPolicy:
     roots = {str(path) for path in (repository.root, repository.git_dir, repository.common_dir)}
     outermost = sorted(root for root in roots if not any(str(p) in roots for p in Path(root).parents))
     held = os.path.realpath(cache)
     return IsolationPolicy(
-        level=chosen.level,
+        level=level,
         network=settings.allow_network,
         writable=tuple(_granted(path, (*outermost, held)) for path in settings.allow_write),
         hidden=(*outermost, *secrets_of(os.environ)),
@@ -91,7 +91,6 @@ def _policy(
             data_bytes=_BEHIND * memory_bytes,
             disk_bytes=settings.disk_limit * _MIB,
         ),
-        bwrap=chosen.bwrap,
     )
 
 
@@ -109,7 +108,7 @@ def _granted(path: str, never: Sequence[str]) -> str:
 async def explained(fault: EnvironmentFault, guest: RunnerConfig, workspace: Workspace) -> EnvironmentFault:
     """Return what to say of a baseline that is red: it met a limit, or lacks a right that its level takes.
 
-    For the latter its tests are run once more at L0.
+    For the latter its tests are run once more at `none`.
 
     Args:
         fault: what was found at the level.
@@ -121,7 +120,7 @@ async def explained(fault: EnvironmentFault, guest: RunnerConfig, workspace: Wor
         return fault
     if flags := reached_limits(fault.message):
         return _without_more(fault, flags)
-    if level is IsolationLevel.L0:
+    if level is IsolationLevel.NONE:
         return fault
     free = replace(hashed(workspace, HASH_SEEDS[0]), isolation=IsolationPolicy())
     session = await run_guest(guest, free, first_run_spec(guest, free), _LIMITS)
@@ -134,11 +133,11 @@ async def explained(fault: EnvironmentFault, guest: RunnerConfig, workspace: Wor
 def _only_confined(fault: EnvironmentFault, level: IsolationLevel) -> EnvironmentFault:
     """Return the fault of a baseline that is green without isolation."""
     message = (
-        f"{fault.message} It is green at L0: what it misses is a right that isolation level {level} takes."
+        f"{fault.message} It is green without isolation: what it misses is a right that level {level} takes."
     )
     flags = missing_rights(fault.message)
     granted = f"{' or '.join(flags)} would grant it" if flags else _ANY
-    return EnvironmentFault("RED_BASELINE", message, f"{granted}; --isolation L0 takes none.")
+    return EnvironmentFault("RED_BASELINE", message, f"{granted}; --isolation none takes no right.")
 
 
 def _without_more(fault: EnvironmentFault, flags: Sequence[str]) -> EnvironmentFault:

@@ -24,11 +24,15 @@ from codeflash_parallel.result.result_model import (
 #: Fields of a run that stand in the document exactly as in the result.
 _SAME = (
     "run_id", "complete", "isolation", "isolation_requested", "compare", "snapshot", "base", "seed", "python",
-    "tests_selected", "timings", "load", "repository", "run_dir", "summary",
+    "tests_selected", "timings", "load", "repository", "run_dir", "summary", "race", "steps_ms",
+    "slots", "warm",
 )  # fmt: skip
 
-#: Fields of a run and of a candidate that came with later minor versions: absent from older documents.
-_LATER = ("gate_ms", "isolation_ms", "steps_ms", "slots", "warm", "served", "served_why")
+#: Fields of a candidate that stand there likewise.
+_SAME_OF_A_CANDIDATE = (
+    "reason", "explanation", "overhead_ms", "kept_slot", "reproduce", "timings_ms", "gate_ms", "isolation_ms",
+    "served", "served_why",
+)  # fmt: skip
 
 
 def stored_result(data: Document) -> RunResult:
@@ -56,9 +60,7 @@ def _require_same_major(version: str) -> None:
 def _run(data: Document) -> RunResult:
     return RunResult(
         **{name: data[name] for name in _SAME},
-        **_later(data),
-        race=data.get("race", {}),
-        pass_env=tuple(data.get("pass_env", ())),
+        pass_env=tuple(data["pass_env"]),
         error=RunFault(**data["error"]) if data["error"] else None,
         verdict=Verdict(data["verdict"]) if data["verdict"] else None,
         winner=_id(data["winner"]),
@@ -74,10 +76,8 @@ def _run(data: Document) -> RunResult:
 
 
 def _candidate(data: Document) -> CandidateResult:
-    same = ("reason", "explanation", "overhead_ms", "kept_slot", "reproduce", "timings_ms")
     return CandidateResult(
-        **{name: data[name] for name in same},
-        **_later(data),
+        **{name: data[name] for name in _SAME_OF_A_CANDIDATE},
         id=CandidateId(data["id"]),
         origin=CandidateOrigin(data["origin"]),
         status=CandidateStatus(data["status"]),
@@ -91,18 +91,14 @@ def _candidate(data: Document) -> CandidateResult:
         diff_path=data["diff_path"] or "",
         diff=_diff(data["diff_path"]),
         difference=FirstDifference(**data["difference"]) if data["difference"] else None,
-        outside=FirstDifference(**data["outside"]) if data.get("outside") else None,
+        outside=FirstDifference(**data["outside"]) if data["outside"] else None,
         failures=tuple(FailedTest(**failure) for failure in data["failures"]),
         group_speedups=tuple(_group(group) for group in data["group_speedups"]),
         notes=tuple(data["notes"]),
-        hints=tuple(data.get("hints", ())),
-        race=_race(data.get("race")),
-        flags=tuple(Flag(**{**flag, "kind": FlagKind(flag["kind"])}) for flag in data.get("flags", ())),
+        hints=tuple(data["hints"]),
+        race=_race(data["race"]),
+        flags=tuple(Flag(**{**flag, "kind": FlagKind(flag["kind"])}) for flag in data["flags"]),
     )
-
-
-def _later(data: Document) -> dict[str, Any]:
-    return {name: data[name] for name in _LATER if name in data}
 
 
 def _race(data: Document | None) -> RaceFigures | None:

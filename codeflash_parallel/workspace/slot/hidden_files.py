@@ -43,7 +43,7 @@ class HiddenFiles:
 
     Args:
         tree: knows the tree.
-        folder: of the slot; no candidate can name it from L1 on.
+        folder: of the slot; no candidate can name it at `landlock` and `sandbox`.
         drop: makes a path free.
         grain: of the times that files get.
     """

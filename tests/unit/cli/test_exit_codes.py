@@ -107,13 +107,6 @@ def test_verdicts(verdict: str, code: int) -> None:
     assert exit_code_of(RunResult(run_id="r", complete=True, verdict=Verdict(verdict))) == code
 
 
-def test_a_check_on_record_from_before_it_had_a_verdict_of_its_own_is_a_success() -> None:
-    result = RunResult(
-        run_id="r", complete=True, verdict=Verdict.NOTHING_FASTER, candidates=(judged(Code.NOT_RACED),)
-    )
-    assert exit_code_of(result) == ExitCode.OK
-
-
 @pytest.mark.parametrize(("verdict", "code"), [(Verdict.TOO_NOISY, 7), (Verdict.WINNER, 0)])
 def test_a_race_that_was_not_held_has_an_exit_code_of_its_own(verdict: Verdict, code: int) -> None:
     result = RunResult(run_id="r", complete=True, verdict=verdict, candidates=(judged(Code.RACE_NOT_HELD),))

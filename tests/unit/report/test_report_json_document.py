@@ -180,19 +180,16 @@ def test_a_speedup_that_is_no_number_is_none(bad: float) -> None:
     )
 
 
-def test_a_document_of_an_earlier_minor_version_is_read() -> None:
+def test_a_document_of_another_major_version_is_refused_with_a_hint() -> None:
     data = document(RunResult(run_id="r", complete=True, candidates=(candidate(),)))
-    for name in ("steps_ms", "slots", "warm"):
-        del data[name]
-    del data["pass_env"]
-    for name in ("served", "served_why", "flags"):
-        del data["candidates"][0][name]
-    del data["candidates"][0]["tests"]["not_run"]
-    assert stored_result(data | {"schema_version": "1.0"}).candidates[0] == candidate()
+    assert stored_result(data | {"schema_version": "2.9"}).candidates[0] == candidate()
+    with pytest.raises(EnvironmentFault, match=r"schema version 1\.5, this program reads 2\.0") as caught:
+        stored_result(data | {"schema_version": "1.5"})
+    assert caught.value.hint == "Show it with the version that wrote it, or evaluate again."
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"schema_version": "2.0"}, {"schema_version": "1.0"}, {"schema_version": 3}]
+    "data", [{}, {"schema_version": "3.0"}, {"schema_version": "2.0"}, {"schema_version": 3}]
 )
 def test_what_is_no_stored_result_is_an_environment_fault(data: dict) -> None:
     with pytest.raises(EnvironmentFault) as caught:

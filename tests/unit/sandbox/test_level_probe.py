@@ -1,5 +1,6 @@
 """Which isolation level a run has, and what is said where it cannot be had."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from codeflash_parallel.result.isolation_policy import (
     missing_rights,
 )
 from codeflash_parallel.sandbox import level_probe
-from codeflash_parallel.sandbox.bubblewrap import wrapper
 from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
+from codeflash_parallel.sandbox.runner_command import install_guest
 
-L0, L1, L2, L3 = IsolationLevel
+NONE, LANDLOCK, SANDBOX = IsolationLevel
 
 
 class Machine(LevelProber):
@@ -38,23 +39,39 @@ def machine(*missing: IsolationLevel) -> LevelProber:
     return made
 
 
-@pytest.mark.parametrize(("missing", "level"), [((), L3), ((L3,), L2), ((L2, L3), L1), ((L1, L2, L3), L0)])
-def test_auto_is_the_highest_that_works(
-    monkeypatch: pytest.MonkeyPatch, missing: tuple[IsolationLevel, ...], level: IsolationLevel
-) -> None:
-    monkeypatch.setattr(level_probe, "AUTO_UP_TO", L3)
-    assert choose("auto", "", machine(*missing)).level is level
+@pytest.mark.parametrize(
+    ("missing", "level"), [((), SANDBOX), ((SANDBOX,), LANDLOCK), ((LANDLOCK, SANDBOX), NONE)]
+)
+def test_auto_is_the_highest_that_works(missing: tuple[IsolationLevel, ...], level: IsolationLevel) -> None:
+    assert choose("auto", "", machine(*missing)) is level
 
 
-def test_auto_is_bounded_but_never_below_what_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(level_probe, "AUTO_UP_TO", L1)
-    assert choose("auto", "", machine()).level is L1
-    assert choose("auto", "L2", machine()).level is L2
+def test_levels_are_ordered_by_what_they_stop() -> None:
+    assert NONE.stops_less_than(LANDLOCK)
+    assert LANDLOCK.stops_less_than(SANDBOX)
+    assert not SANDBOX.stops_less_than(LANDLOCK)
+    assert not NONE.stops_less_than(NONE)
 
 
-@pytest.mark.parametrize("asked", ["L1", "L2", "L3"])
+@pytest.mark.parametrize("level", [LANDLOCK, SANDBOX])
+def test_a_level_is_tried_by_a_script_that_is_there(tmp_path: Path, level: IsolationLevel) -> None:
+    """A probe that cannot start would make every machine look as if it had no isolation."""
+    prober = LevelProber(interpreter=Path(sys.executable), guest_dir=install_guest(tmp_path), cache=tmp_path)
+    why_not = prober.probe(level).why_not
+    assert not why_not or "is refused" in why_not
+
+
+def test_a_refused_sandbox_names_the_kernel_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = "kernel.unprivileged_userns_clone"
+    monkeypatch.setattr(level_probe, "_kernel_setting", lambda asked: "0" if asked == name else "")
+    prober = LevelProber(interpreter=tmp_path / "python", guest_dir=tmp_path, cache=tmp_path)
+    assert prober.probe(SANDBOX).why_not.endswith(f"; {name} = 0")
+    assert name not in prober.probe(LANDLOCK).why_not
+
+
+@pytest.mark.parametrize("asked", ["landlock", "sandbox"])
 def test_what_is_asked_for_is_had_or_refused(asked: str) -> None:
-    assert choose(asked, "", machine()).level == asked
+    assert choose(asked, "", machine()) == asked
     with pytest.raises(EnvironmentFault, match=f"--isolation {asked} cannot be met here: unshare") as caught:
         choose(asked, "", machine(IsolationLevel(asked)))
     assert caught.value.code == "NO_ISOLATION"
@@ -63,14 +80,14 @@ def test_what_is_asked_for_is_had_or_refused(asked: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "missing", "words"),
     [
-        ("auto", (L2, L3), "--require-isolation L2 cannot be met here: unshare"),
-        ("L1", (), "--isolation L1 is less than --require-isolation L2"),
-        ("L0", (), "--isolation L0 is less than --require-isolation L2"),
+        ("auto", (SANDBOX,), "--require-isolation sandbox cannot be met here: unshare"),
+        ("landlock", (), "--isolation landlock is less than --require-isolation sandbox"),
+        ("none", (), "--isolation none is less than --require-isolation sandbox"),
     ],
 )
 def test_less_than_required_is_refused(asked: str, missing: tuple[IsolationLevel, ...], words: str) -> None:
     with pytest.raises(EnvironmentFault, match=words):
-        choose(asked, "L2", machine(*missing))
+        choose(asked, "sandbox", machine(*missing))
 
 
 def test_secrets_of_a_home_are_named_where_they_are(tmp_path: Path) -> None:
@@ -94,17 +111,8 @@ def test_failures_name_the_right_that_they_miss(words: str, flags: tuple[str, ..
 
 
 def test_a_policy_is_plain_json() -> None:
-    policy = IsolationPolicy(level=L2, writable=("/data",), limits=GuestLimits(disk_bytes=1), cache="/cache")
-    assert policy.as_spec()["level"] == "L2"
+    policy = IsolationPolicy(
+        level=SANDBOX, writable=("/data",), limits=GuestLimits(disk_bytes=1), cache="/cache"
+    )
+    assert policy.as_spec()["level"] == "sandbox"
     assert policy.as_spec()["limits"]["disk_bytes"] == 1
-
-
-def test_bubblewrap_takes_the_network_unless_it_is_allowed() -> None:
-    policy = IsolationPolicy(level=L3, bwrap="/usr/bin/bwrap", cache="/cache", writable=("/data",))
-    words = wrapper(policy, cwd=Path("/cache/slot"))
-    assert words[0] == "/usr/bin/bwrap"
-    assert "--unshare-net" in words
-    assert "--unshare-pid" not in words  # a template's forks are to become the launcher's children
-    assert words[words.index("/data") - 1] == "--bind-try"
-    allowed = IsolationPolicy(level=L3, bwrap="/usr/bin/bwrap", network=True)
-    assert "--unshare-net" not in wrapper(allowed, cwd=Path("/"))

@@ -59,7 +59,7 @@ def test_bases_hold_their_targets():
         }
 
 
-def told(status: str, code: str = "X", *, reached: bool = False, level: str = "L0", **more: object) -> Told:
+def told(status: str, code: str = "X", *, reached: bool = False, level: str = "none", **more: object) -> Told:
     return Told(
         candidate={"status": status, "code": code, "reason": "why", **more}, reached=reached, level=level
     )
@@ -72,7 +72,7 @@ def entry(kind: Kind, **fields: object) -> Entry:
 FAST = {"speedup": {"estimate": 3.0, "low": 2.0, "high": 4.0}}
 RED = Told(candidate=None, error="RED_BASELINE: a test fails")
 WRONG, CLOCK, HONEST_ONE = entry(Kind.WRONG), entry(Kind.CLOCK), entry(Kind.HONEST)
-HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="L2")
+HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="sandbox")
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="L2")
         (entry(Kind.WRONG, codes=("BAD",)), Told(candidate=None, error="BAD: what"), Became.REJECTED),
         (entry(Kind.WRONG, codes=("RED_BASELINE",)), RED, Became.NOT_RUN),
         (WRONG, RED, Became.NO_VERDICT),
-        (entry(Kind.WRONG, lowest="L2"), told("undecided"), Became.NOT_STOPPED),
-        (entry(Kind.WRONG, lowest="L2"), told("undecided", level="L2"), Became.ACCEPTED),
+        (entry(Kind.WRONG, lowest="sandbox"), told("undecided"), Became.NOT_STOPPED),
+        (entry(Kind.WRONG, lowest="sandbox"), told("undecided", level="sandbox"), Became.ACCEPTED),
         (CLOCK, told("won", **FAST), Became.CREDITED),
         (CLOCK, told("lost", "BEATEN", **FAST), Became.CREDITED),
         (CLOCK, told("lost", "NOT_FASTER", **FAST), Became.NOT_CREDITED),
@@ -96,8 +96,8 @@ HOST = entry(Kind.HOST, trace=Trace.FILE, lowest="L2")
         (CLOCK, told("undecided", "TOO_NOISY"), Became.TOO_NOISY),
         (CLOCK, told("rejected"), Became.REJECTED),
         (HOST, told("undecided", reached=True), Became.NOT_STOPPED),
-        (HOST, told("rejected", reached=True, level="L2"), Became.ESCAPED),
-        (HOST, told("undecided", level="L3"), Became.BLOCKED),
+        (HOST, told("rejected", reached=True, level="sandbox"), Became.ESCAPED),
+        (HOST, told("undecided", level="sandbox"), Became.BLOCKED),
         (HONEST_ONE, told("undecided"), Became.EQUIVALENT),
         (HONEST_ONE, told("rejected"), Became.WRONGLY_REJECTED),
         (HONEST_ONE, told("unappliable"), Became.WRONGLY_REJECTED),
@@ -138,7 +138,7 @@ def test_totals_leave_out_attacks_that_fool_nobody():
 def test_markdown_has_a_line_for_each():
     text = markdown(outcomes())
     assert text.count("\n| one |") == len(outcomes())
-    assert "needs L2" in text
+    assert "needs sandbox" in text
     assert "did not fool the naive gate here" in text
     assert any("wrong accepted: 1" in line for line in summary(outcomes()))
 
