@@ -109,9 +109,9 @@ async def measure(pairs: int, seconds: float, tests: int) -> None:
     with tempfile.TemporaryDirectory() as guests, tempfile.TemporaryDirectory() as folder:
         keep_guests_in(Path(guests))
         async with open_check_lab(Path(folder), files=files) as lab:
-            why = await lab.start("tests", ForkPoint.F1)
+            why = await lab.start("tests", ForkPoint.IMPORTED)
             assert not why, why
-            for name, servers in (("forks (F1)", SomeServers(lab.servers)), ("new processes", None)):
+            for name, servers in (("forks (imported)", SomeServers(lab.servers)), ("new processes", None)):
                 found = []
                 for _ in range(pairs):
                     on = await _cost(lab, servers, lab.baseline.places)

@@ -331,7 +331,10 @@ _RENAMED_VALUES = (
     ("`isolation`, `isolation_requested`", "`L0`", "`none`"),
     ("", "`L1`", "`landlock`"),
     ("", "`L2`", "`sandbox`"),
-    ("", "`L3`", "none: that level (bubblewrap) is gone"),
+    ("", "`L3`", "(no such level: bubblewrap is not used)"),
+    ("`served` of a candidate", "`F2`", "`collected`"),
+    ("", "`F1`", "`imported`"),
+    ("", "`F0`", "`imported` in runs without targets, else `new-process`"),
 )
 
 _QUEUE_JSON = """Every `queue` command with `--json` writes one document of this form (schema:

@@ -175,7 +175,7 @@ def candidates(
         reproduce=draw(text),
         notes=draw(st.lists(text, max_size=2).map(tuple)),
         timings_ms=draw(timings),
-        served=draw(st.sampled_from(["", "F2", "F1", "F0", "new-process"])),
+        served=draw(st.sampled_from(["", "collected", "imported", "new-process"])),
         served_why=draw(text),
         race=draw(st.none() | figures),
         flags=draw(st.lists(flags, max_size=2).map(tuple)),

@@ -119,4 +119,4 @@ class Changes:
     def known_serving(self, candidate: Candidate) -> ForkChoice | None:
         """Return where a check may begin, `None` where that depends on what else there is in the slot."""
         serving = self.serving(candidate)
-        return serving if serving.point in (ForkPoint.F2, ForkPoint.F1) else None
+        return None if serving.point is ForkPoint.NEW_PROCESS else serving

@@ -28,7 +28,7 @@ class CheckOutcome:
         timings_ms: where the time went, by the names of `result.result_model.STEPS` except `queue`
             and `stage`;
             together the wall time of the check.
-        served: where its runs began (the earliest point, if they differ): F2, F1, F0 or new-process.
+        served: where its runs began (the earliest point, if they differ), a `ForkPoint`.
         served_why: why not further on.
         used: by all its runs that count.
         gate_ns: what the gate's own parts took of that: canaries, seals and their comparison.

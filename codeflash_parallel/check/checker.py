@@ -226,7 +226,7 @@ class _Work:
                 suite_s=suite_s,
                 workers=run.workers,
                 watched=run.wrap is not WrapMode.NONE,
-                watched_at_f2=plan.watches,
+                watched_at_collected=plan.watches,
                 new_process=plan.new_process,
             ),
         )
@@ -257,8 +257,8 @@ class _Work:
 
     @property
     def _wrap(self) -> WrapMode:
-        # Servers at F2 record the calls of all runs or of none.
-        recorded = self._observed or (self._plan.watches and self._by_edits.point is ForkPoint.F2)
+        # Servers at `collected` record the calls of all runs or of none.
+        recorded = self._observed or (self._plan.watches and self._by_edits.point is ForkPoint.COLLECTED)
         return WrapMode.DIGEST if recorded else WrapMode.NONE
 
     def outcome(self, found: CandidateFinding) -> CheckOutcome:

@@ -30,13 +30,13 @@ async def trial(
         tests: in the order in which they are to be run, and nothing before them.
         servers: of this slot.
     """
-    # As candidates are run: a server at F2 records the calls inside the tests of all its runs or of none.
+    # As candidates are run: servers at `collected` record calls inside the tests of all runs or of none.
     wrap = WrapMode.DIGEST if plan.watches else WrapMode.NONE
     run = SelectedRun(wrap=wrap, order=tuple(tests), tracebacks=Tracebacks.NATIVE)
     # The arguments stay those of all selected tests: they are what a template was started with.
     spec = selected_run_spec(plan.guest, workspace, plan.baseline, run)
     place = RunPlace(guest=plan.guest, workspace=workspace, limits=plan.limits, servers=servers)
-    served = await run_served(place, spec, ForkChoice(point=ForkPoint.F2), _no_doubt)
+    served = await run_served(place, spec, ForkChoice(point=ForkPoint.COLLECTED), _no_doubt)
     got, expected = served.session.report.tests, plan.baseline.expected
     return frozenset(test for test in tests if test in got and got[test].outcome == expected[test])
 

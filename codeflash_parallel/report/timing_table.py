@@ -28,7 +28,7 @@ _WIDE = 110
 _NAME = 30
 
 #: Points of service, the furthest on first.
-_POINTS = ("F2", "F1", "F0", "new-process")
+_POINTS = ("collected", "imported", "new-process")
 
 #: Below this many milliseconds the first decimal is shown.
 _PRECISE_MS = 9.95

@@ -105,8 +105,8 @@ class CandidateResult:
         isolation_ms: what its processes took of all its checks to enter their isolation level.
         diff_path: file that holds its diff; empty when there is none.
         timings_ms: where its time went, by the names of `STEPS`; empty when it never held a slot.
-        served: where its checks began: `F2`, `F1` or `F0` (a point of a warm server), or `new-process` (a new
-            process); empty when it was not checked.
+        served: where its checks began: at a point of a warm server (`collected`, `imported`) or in a
+            `new-process`; empty when it was not checked.
         served_why: why it was not served further on, one clause.
         race: what was measured of it; `None` when it was not timed.
         flags: what its code has and the baseline's has not; never part of a verdict.

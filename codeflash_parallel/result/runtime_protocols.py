@@ -197,13 +197,13 @@ class TemplateReady:
     """What a template says of itself once it stands at its point.
 
     Attributes:
-        point: the fork point: F0, F1 or F2.
+        point: the fork point: `imported` or `collected`.
         fit: whether it may be forked.
         unfit: why not, in one clause; empty if it may.
         rss_bytes: its resident memory.
-        swappable: F2 only: whether forks can swap the code objects of the targets.
+        swappable: at `collected` only: whether forks can swap the code objects of the targets.
         why: why they cannot; empty if they can.
-        called_early: F2 of tests only: calls of targets during import and collection.
+        called_early: at `collected` of tests only: calls of targets during import and collection.
     """
 
     point: str

@@ -109,7 +109,7 @@ class Fleet:
 
     def obstacle(self, key: Key) -> str:
         """Return why a point cannot be used now, one clause; empty when it can."""
-        before = self.unfit.get((key[0], ForkPoint.F1), "") if key[1] is ForkPoint.F2 else ""
+        before = self.unfit.get((key[0], ForkPoint.IMPORTED), "") if key[1] is ForkPoint.COLLECTED else ""
         why = self.off or self.unfit.get(key, before)
         return why or (
             "" if self._answers.of(key) == "" else "it has not been compared with a new process yet"
@@ -120,7 +120,7 @@ class Fleet:
         if self.unfit.get(key):
             return False
         # Whether calls are to be recorded is not known of a draft.
-        return key != (TESTS, ForkPoint.F2) or self.is_complete
+        return key != (TESTS, ForkPoint.COLLECTED) or self.is_complete
 
     def died(self, key: Key, why: str) -> None:
         """Note that a template died; after some times its point is given up."""
@@ -130,7 +130,7 @@ class Fleet:
 
     def is_unfit(self, key: Key, why: str) -> None:
         """Note that no template can be used at a point, whatever the slot."""
-        if key not in self.unfit and key[1] is not ForkPoint.F2:
+        if key not in self.unfit and key[1] is not ForkPoint.COLLECTED:
             self._new_warnings.append(f"Warm servers are not used at {key[1]}: {why}.")
         self.unfit[key] = why
         self._answers.note(key, why)
@@ -199,10 +199,9 @@ class Fleet:
         return all(map(self._is_known, self.modes))
 
     def _is_known(self, mode: str) -> bool:
-        """Say whether a mode's usual points have been looked at; there is no F2 where F1 is unfit."""
-        if not self.has_gate:
-            return self._answers.of((mode, ForkPoint.F0)) is not None
-        first, second = (self._answers.of((mode, point)) for point in (ForkPoint.F1, ForkPoint.F2))
+        """Say whether a mode's points have been looked at; nothing is collected where nothing is imported."""
+        first = self._answers.of((mode, ForkPoint.IMPORTED))
+        second = self._answers.of((mode, ForkPoint.COLLECTED)) if self.has_gate else ""
         return bool(first) or (first is not None and second is not None)
 
     async def _warm_up_one(self, pool: SlotPool) -> None:
@@ -220,16 +219,16 @@ class Fleet:
         servers = None if self._is_long else await self.prepare(slot)
         if servers is None:
             return False
-        for key in ((TESTS, ForkPoint.F1), (TESTS, ForkPoint.F0)):
-            if key in self._verifying:
-                await self._verifying[key].wait()
-            server = servers.at(key)
-            if server is not None and not self.obstacle(key):
-                await slot.stage(edits)
-                seen = await sees_failure(self.plan, slot.workspace, server, edits)
-                self._blind = None if seen else key
-                return seen
-        return False
+        key = (TESTS, ForkPoint.IMPORTED)
+        if key in self._verifying:
+            await self._verifying[key].wait()
+        server = servers.at(key)
+        if server is None or self.obstacle(key):
+            return False
+        await slot.stage(edits)
+        seen = await sees_failure(self.plan, slot.workspace, server, edits)
+        self._blind = None if seen else key
+        return seen
 
     def distrust(self) -> None:
         """Give up the point where a failure was not seen that a new process saw."""

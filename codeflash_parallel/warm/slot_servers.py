@@ -1,7 +1,7 @@
 """The warm servers of one slot: started while it is clean, replaced when they are worn.
 
-They stand at fork points (`check.dispatch.fork_points`): F1 and F2 for both modes, F0 where a candidate asked
-for it or F1 is unfit. What cannot be used has a reason, and checks get a new process instead.
+They stand at fork points (`check.dispatch.fork_points`): `imported`, and with targets `collected`, for both
+modes. What cannot be used has a reason, and checks get a new process instead.
 """
 
 from __future__ import annotations
@@ -59,14 +59,12 @@ class SlotServers:
         self.slot = slot
         self._fleet = fleet
         self._standing: dict[Key, _Standing] = {}
-        self._asked: set[Key] = set()
         self._collected = False
         self._why = ""
 
     async def server(self, mode: str, point: ForkPoint, /) -> WarmProcess | None:
         """Return the server that stands at a point, if it may be used."""
         key = (mode, point)
-        self._asked.add(key)
         self._why = self._fleet.obstacle(key)
         if not self._why and key not in self._standing:
             self._why = "it has not been started in this slot"
@@ -116,31 +114,24 @@ class SlotServers:
     # --- starting --------------------------------------------------------------------------------------
 
     async def _start_first(self, mode: str) -> None:
-        if self._fleet.has_gate:
-            await self._first(mode, ForkPoint.F1)
-        unfit = not self._fleet.has_gate or self._fleet.unfit.get((mode, ForkPoint.F1))
-        if unfit or (mode, ForkPoint.F0) in self._asked:
-            await self._first(mode, ForkPoint.F0)
-
-    async def _first(self, mode: str, point: ForkPoint) -> None:
-        key, fleet = (mode, point), self._fleet
+        key, fleet = (mode, ForkPoint.IMPORTED), self._fleet
         if key not in self._standing and not fleet.unfit.get(key):
             spec = template_spec(fleet.plan.guest, self.slot.workspace, fleet.plan.baseline, *key)
             starting = start_server(fleet.launcher, self._command(spec), fleet.start_s)
             await self._stand(key, spec, starting)
 
     async def _start_second(self, mode: str) -> None:
-        """Fork F2 from F1; that of the tests is worth it for the bytecode alone, once for each slot."""
-        key, before = (mode, ForkPoint.F2), self._standing.get((mode, ForkPoint.F1))
+        """Fork `collected` from `imported`; that of the tests once a slot for the bytecode alone."""
+        key, before = (mode, ForkPoint.COLLECTED), self._standing.get((mode, ForkPoint.IMPORTED))
         for_bytecode = mode == TESTS and self._fleet.is_complete and not self._collected
         useful = self._fleet.wants(key) or for_bytecode
-        if before is None or key in self._standing or not useful:
+        if before is None or key in self._standing or not (self._fleet.has_gate and useful):
             return
         records = mode == TESTS and self._fleet.plan.watches
         spec = {**before.spec, "wrap": WrapMode.DIGEST.value} if records else before.spec
         path = write_spec(self.slot.workspace, spec, self._fleet.plan.guest.directory)
         self._collected = self._collected or mode == TESTS
-        advancing = before.server.advance(ForkPoint.F2.value, self._fleet.start_s, path)
+        advancing = before.server.advance(ForkPoint.COLLECTED.value, self._fleet.start_s, path)
         await self._stand(key, spec, advancing)
 
     def _command(self, spec: Mapping[str, Any]) -> ChildCommand:
@@ -191,7 +182,7 @@ class SlotServers:
 def _unfit(ready: TemplateReady) -> str:
     if not ready.fit:
         return ready.unfit or "it is not fit to be forked"
-    if ready.point != ForkPoint.F2:
+    if ready.point != ForkPoint.COLLECTED:
         return ""
     if ready.called_early:
         return f"a target is called while modules are imported or collected ({ready.called_early} times)"

@@ -274,9 +274,9 @@ class CheckLab:
 
     async def start(self, mode: str, point: ForkPoint) -> str:
         """Start a server and return why it cannot be used."""
-        before = self.servers.get((mode, ForkPoint.F1)) if point is ForkPoint.F2 else None
+        before = self.servers.get((mode, ForkPoint.IMPORTED)) if point is ForkPoint.COLLECTED else None
         spec = template_spec(self.guest, self.workspace, self.baseline, mode, point)
-        if (mode, point) == ("tests", ForkPoint.F2) and self.plan().watches:
+        if (mode, point) == ("tests", ForkPoint.COLLECTED) and self.plan().watches:
             spec["wrap"] = "digest"
         command = guest_command(
             self.workspace, spec, LIMITS, self.guest.directory, control=ControlChannelUse.LINES

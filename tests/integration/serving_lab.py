@@ -50,6 +50,12 @@ def _steady(value: Any) -> Any:
     return _ADDRESS.sub("0x", value) if isinstance(value, str) else value
 
 
+Gate = tuple[str, ...] | None
+
+#: Fork points, each with its gate: none, as in runs without targets, or the targets' files.
+POINTS: tuple[tuple[str, Gate], ...] = (("imported", ()), ("imported", None), ("collected", None))
+
+
 @dataclass
 class ServingLab:
     """A project under test, with a private folder beside it."""
@@ -118,23 +124,29 @@ class ServingLab:
 
     async def fork(self, server: WarmServer, limits: ProcessLimits = LIMITS, **fields: Any) -> Run:
         """Run a guest in a fork."""
-        if server.ready.point == "F2":
+        if server.ready.point == "collected":
             fields.setdefault("swap", self.spec()["targets"])
         path = write_spec(self.workspace, self.spec(**fields), self.guest)
         return _run(await server.run(path, limits))
 
     @asynccontextmanager
-    async def server(self, until: str = "F1", **fields: Any) -> AsyncIterator[WarmServer]:
-        """Start a template; its gate is the targets' files."""
+    async def server(self, until: str = "imported", **fields: Any) -> AsyncIterator[WarmServer]:
+        """Start a template; its gate is the targets' files, unless `gate` names others or none."""
         server = await self.start(until, **fields)
         try:
             yield server
         finally:
             await server.close()
 
-    async def start(self, until: str, preimport: tuple[str, ...] = (), **fields: Any) -> WarmServer:
-        gate = sorted({target.partition("::")[0] for target in self.targets})
-        serve = {"until": until, "gate": gate, "preimport": list(preimport)}
+    async def start(
+        self,
+        until: str,
+        preimport: tuple[str, ...] = (),
+        gate: Gate = None,
+        **fields: Any,
+    ) -> WarmServer:
+        files = {target.partition("::")[0] for target in self.targets} if gate is None else gate
+        serve = {"until": until, "gate": sorted(files), "preimport": list(preimport)}
         spec = self.spec(**fields, serve=serve)
         command = guest_command(self.workspace, spec, LIMITS, self.guest, control=ControlChannelUse.LINES)
         return await start_server(self.launcher, command, READY_S)
@@ -170,7 +182,7 @@ def f(x):
 
 
 def by_kind(records: list[dict]) -> dict[str, list[dict]]:
-    """Sort records by kind: at F2, a module's source is told before the collection instead of within it."""
+    """Sort records by kind: at `collected`, a module's source is told before the collection instead of within it."""
     kinds: dict[str, list[dict]] = {}
     for record in records:
         kinds.setdefault(record["t"], []).append(record)

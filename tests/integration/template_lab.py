@@ -31,7 +31,7 @@ class Lab:
 
     def spec(self, **fields: object) -> Path:
         path = self.folder / f"spec-{uuid.uuid4().hex}.json"
-        path.write_text(json.dumps({"serve": {"until": "F1"}, "act": "", **fields}))
+        path.write_text(json.dumps({"serve": {"until": "imported"}, "act": "", **fields}))
         return path
 
     def template(self, act: str = "", *, hoard: int = 0) -> ChildCommand:

@@ -100,7 +100,7 @@ async def test_who_is_right_only_beside_the_tests_is_rejected(lab: CheckLab) -> 
     cheat = lab.candidate(shop__sums=cheating(lab))
     found = await lab.check(cheat)
     assert found.code is Code.VALUE_DIFFERS, found.reason
-    for point in (ForkPoint.F1, ForkPoint.F2):
+    for point in (ForkPoint.IMPORTED, ForkPoint.COLLECTED):
         assert await lab.start("replay", point) == ""
         forked = await lab.check(cheat, SomeServers(lab.servers, (point,)))
         assert forked.code is Code.VALUE_DIFFERS, forked.reason

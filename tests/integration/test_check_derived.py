@@ -259,7 +259,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     targets = tuple(f"shop/sums.py::{name}" for name in NAMES)
     async with open_check_lab(base, files=FILES, targets=targets, derives=True) as lab:
         for mode in ("tests", "replay"):
-            assert await lab.start(mode, ForkPoint.F1) == ""
+            assert await lab.start(mode, ForkPoint.IMPORTED) == ""
         yield lab
 
 

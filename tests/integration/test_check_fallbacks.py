@@ -26,7 +26,7 @@ class FakeServer:
     """Ends every check with the same exit, or is gone."""
 
     exit: ProcessExit | None = None
-    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="F1", fit=True))
+    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="imported", fit=True))
     forks: int = 0
 
     async def run(self, spec_path: Path, limits: ProcessLimits, /) -> ProcessExit:
@@ -53,16 +53,16 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
         nobody = await judged(lab, {})
         unused = "it is not used in this test"
         assert (nobody.code, nobody.served) == (Code.OK, "new-process")
-        assert nobody.served_why == f"not F2, F1, F0: {unused}"
+        assert nobody.served_why == f"not collected, imported: {unused}"
 
-        gone = await judged(lab, {("tests", ForkPoint.F1): FakeServer()})
+        gone = await judged(lab, {("tests", ForkPoint.IMPORTED): FakeServer()})
         assert (gone.code, gone.served) == (Code.OK, "new-process")
-        assert "not F1: its server is gone (killed)" in gone.served_why
+        assert "not imported: its server is gone (killed)" in gone.served_why
 
         unswappable = FakeServer(exit=records('{"t": "unswappable", "why": "a decorator is not known"}'))
-        other = await judged(lab, {("tests", ForkPoint.F2): unswappable})
+        other = await judged(lab, {("tests", ForkPoint.COLLECTED): unswappable})
         assert (other.code, other.served, unswappable.forks) == (Code.OK, "new-process", 1)
-        assert other.served_why.startswith("not F2: a decorator is not known; not ")
+        assert other.served_why.startswith("not collected: a decorator is not known; not ")
 
         # A fork that died, one whose guest failed, one that ran nobody's code: none of them is believed.
         for end in (
@@ -72,16 +72,16 @@ async def test_servers_that_do_not_do(tmp_path: Path) -> None:
         ):
             server = FakeServer(exit=end)
             again = await judged(
-                lab, {("tests", ForkPoint.F2): server, ("tests", ForkPoint.F1): FakeServer()}
+                lab, {("tests", ForkPoint.COLLECTED): server, ("tests", ForkPoint.IMPORTED): FakeServer()}
             )
             assert (again.code, again.served, server.forks) == (Code.OK, "new-process", 1)
             assert again.served_why.startswith("checked again, as a fork could be to blame: ")
 
         # What a candidate wastes it wastes by itself.
         spent = await judged(
-            lab, {("tests", ForkPoint.F2): FakeServer(exit=ProcessExit(ended=ExitKind.CPU_DEADLINE))}
+            lab, {("tests", ForkPoint.COLLECTED): FakeServer(exit=ProcessExit(ended=ExitKind.CPU_DEADLINE))}
         )
-        assert (spent.code, spent.served) == (Code.TOO_SLOW, "F2")
+        assert (spent.code, spent.served) == (Code.TOO_SLOW, "collected")
 
 
 SURROUNDINGS = {
@@ -101,21 +101,21 @@ async def test_calls_inside_tests_are_recorded_at_every_point(tmp_path: Path) ->
     async with open_check_lab(tmp_path, files=SURROUNDINGS) as lab:
         assert lab.baseline.observed
         assert not lab.baseline.calls
-        for point in (ForkPoint.F1, ForkPoint.F2):
+        for point in (ForkPoint.IMPORTED, ForkPoint.COLLECTED):
             assert await lab.start("tests", point) == ""
         right = lab.candidate(
             shop__sums=SURROUNDINGS["shop/sums.py"].replace("sum(values) + BASE", "BASE + sum(values)")
         )
         wrong = lab.candidate(shop__sums=SURROUNDINGS["shop/sums.py"].replace("+ BASE", "+ BASE + 1"))
         for candidate, code in ((right, Code.OK), (wrong, Code.VALUE_DIFFERS)):
-            for point in (ForkPoint.F2, ForkPoint.F1):
+            for point in (ForkPoint.COLLECTED, ForkPoint.IMPORTED):
                 outcome = await lab.check(candidate, SomeServers(lab.servers, (point,)))
                 assert (outcome.code, outcome.served) == (code, point), outcome
                 assert outcome.values.level is Level.CAPTURED
         # Where nothing is compared, nothing is recorded, and servers that do are not asked.
         with lab.staged(wrong):
             more = await evidence(lab.plan(), lab.workspace, wrong, SomeServers(lab.servers))
-        assert (more.code, more.served) == (Code.OK, "F1")
+        assert (more.code, more.served) == (Code.OK, "imported")
         assert more.served_why == "calls inside the tests are not recorded"
 
 
@@ -137,10 +137,9 @@ def test_same_process():
 
 async def test_a_point_that_does_not_tell_the_truth_is_found_out(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=PROCESS) as lab:
-        why = await lab.start("tests", ForkPoint.F1)
+        why = await lab.start("tests", ForkPoint.IMPORTED)
         assert "tests/test_sums.py::test_same_process" in why
-        assert await lab.start("tests", ForkPoint.F0) == ""
-        assert await lab.start("replay", ForkPoint.F1) == ""
+        assert await lab.start("replay", ForkPoint.IMPORTED) == ""
 
 
 async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
@@ -161,8 +160,10 @@ async def test_verifying_says_what_is_wrong(tmp_path: Path) -> None:
                 ),
             ):
                 server = FakeServer(exit=end)
-                assert words in (await verify(plan, lab.workspace, mode, ForkPoint.F2, server)).why
-            assert "is gone" in (await verify(plan, lab.workspace, mode, ForkPoint.F1, FakeServer())).why
+                assert words in (await verify(plan, lab.workspace, mode, ForkPoint.COLLECTED, server)).why
+            assert (
+                "is gone" in (await verify(plan, lab.workspace, mode, ForkPoint.IMPORTED, FakeServer())).why
+            )
 
 
 async def test_a_run_that_is_spread_is_no_last_word(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def anyio_backend() -> str:
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     targets = tuple(f"shop/sums.py::{name}" for name in BODIES)
     async with open_check_lab(tmp_path_factory.mktemp("hints"), files=FILES, targets=targets) as lab:
-        assert await lab.start("replay", ForkPoint.F1) == ""
+        assert await lab.start("replay", ForkPoint.IMPORTED) == ""
         yield lab
 
 
@@ -124,7 +124,7 @@ def total(values):
 
 async def test_a_fork_tells_what_the_baseline_does_not_keep(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=UNKEPT) as lab:
-        for point, unkept in ((ForkPoint.F1, set()), (ForkPoint.F2, {"random"})):
+        for point, unkept in ((ForkPoint.IMPORTED, set()), (ForkPoint.COLLECTED, {"random"})):
             assert await lab.start("replay", point) == ""
             server = lab.servers["replay", point]
             found = await verify(lab.plan(), lab.workspace, "replay", point, server)
@@ -133,7 +133,7 @@ async def test_a_fork_tells_what_the_baseline_does_not_keep(tmp_path: Path) -> N
 
 def test_what_is_not_kept_is_remembered(tmp_path: Path) -> None:
     first, second = ForkPointStore(tmp_path / "known"), ForkPointStore(tmp_path / "known")
-    first.note(("replay", ForkPoint.F2), "", frozenset({"random"}))
+    first.note(("replay", ForkPoint.COLLECTED), "", frozenset({"random"}))
     first.write()
-    assert second.read() == {("replay", ForkPoint.F2): ""}
+    assert second.read() == {("replay", ForkPoint.COLLECTED): ""}
     assert second.unkept == {"random"}

@@ -107,7 +107,7 @@ class Play:
 @dataclass
 class PlayedServer:
     play: Play
-    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="F1", fit=True))
+    ready: TemplateReady = field(default_factory=lambda: TemplateReady(point="imported", fit=True))
     forks: int = 0
     gone: bool = False
 
@@ -190,7 +190,7 @@ CHANGES = st.dictionaries(
     st.sampled_from(TESTS), st.sampled_from(["passed", "failed", "error", "skipped", "absent"]), max_size=3
 )
 SERVERS = st.none() | st.dictionaries(
-    st.sampled_from([ForkPoint.F2, ForkPoint.F1, ForkPoint.F0]), st.booleans()
+    st.sampled_from([ForkPoint.COLLECTED, ForkPoint.IMPORTED]), st.booleans()
 )
 
 

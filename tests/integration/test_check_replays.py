@@ -26,7 +26,7 @@ def alone(lab: CheckLab, text: str) -> str:
 @pytest.fixture
 async def lab(tmp_path: Path):
     async with open_check_lab(tmp_path) as lab:
-        for point in (ForkPoint.F1, ForkPoint.F2):
+        for point in (ForkPoint.IMPORTED, ForkPoint.COLLECTED):
             assert await lab.start("replay", point) == ""
         yield lab
 
@@ -116,7 +116,7 @@ async def test_decorators_that_are_not_known(tmp_path: Path) -> None:
     targets = ("shop/sums.py::total", "shop/sums.py::plain")
     async with open_check_lab(tmp_path, files=DECORATED, targets=targets) as lab:
         assert len(lab.baseline.calls) == 2
-        assert await lab.start("replay", ForkPoint.F1) == ""
+        assert await lab.start("replay", ForkPoint.IMPORTED) == ""
         module = DECORATED["shop/sums.py"]
         transparent = "def tracing(function):\n    return lambda *args: function(*args)\n"
         # It leaves the arguments in another state, which no test looks at.
@@ -183,7 +183,7 @@ def memo(function):
 async def test_lazy_results_and_second_answers(tmp_path: Path) -> None:
     targets = tuple(f"shop/sums.py::{name}" for name in ("count", "soon", "total", "sort"))
     async with open_check_lab(tmp_path, files=LAZY, targets=targets) as lab:
-        assert await lab.start("replay", ForkPoint.F1) == ""
+        assert await lab.start("replay", ForkPoint.IMPORTED) == ""
         module = LAZY["shop/sums.py"]
         cases = [
             (module.replace("range(n)", "range(0, n, 1)"), Code.OK),

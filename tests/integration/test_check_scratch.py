@@ -218,7 +218,7 @@ def anyio_backend() -> str:
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     targets = tuple(f"shop/sums.py::{name}" for name in EVERY)
     async with open_check_lab(tmp_path_factory.mktemp("scratch"), files=FILES, targets=targets) as lab:
-        assert await lab.start("replay", ForkPoint.F1) == ""
+        assert await lab.start("replay", ForkPoint.IMPORTED) == ""
         yield lab
 
 

@@ -24,24 +24,24 @@ Make = Callable[[CheckLab], Candidate]
 
 #: What a candidate does, its verdict, and the point where its check may begin.
 CASES: dict[str, tuple[Make, Code, ForkPoint]] = {
-    "right": (lambda lab: lab.body("result = value + result"), Code.OK, ForkPoint.F2),
-    "fails": (lambda lab: lab.body("result += 2 * value"), Code.TESTS_FAILED, ForkPoint.F2),
-    "fails late": (lambda lab: lab.body("result += value - (value == 2) * (len(values) == 1)"), Code.TESTS_FAILED, ForkPoint.F2),
-    "other value": (lambda lab: lab.body("result += value + (value == 5)"), Code.VALUE_DIFFERS, ForkPoint.F2),
-    "other type": (lambda lab: lab.body("result = float(result + value) if value == 5 else result + value"), Code.TYPE_DIFFERS, ForkPoint.F2),
-    "changes its arguments": (lambda lab: lab.body("result += value; values == [5, 5] and values.append(0)"), Code.INPUT_MUTATED, ForkPoint.F2),
+    "right": (lambda lab: lab.body("result = value + result"), Code.OK, ForkPoint.COLLECTED),
+    "fails": (lambda lab: lab.body("result += 2 * value"), Code.TESTS_FAILED, ForkPoint.COLLECTED),
+    "fails late": (lambda lab: lab.body("result += value - (value == 2) * (len(values) == 1)"), Code.TESTS_FAILED, ForkPoint.COLLECTED),
+    "other value": (lambda lab: lab.body("result += value + (value == 5)"), Code.VALUE_DIFFERS, ForkPoint.COLLECTED),
+    "other type": (lambda lab: lab.body("result = float(result + value) if value == 5 else result + value"), Code.TYPE_DIFFERS, ForkPoint.COLLECTED),
+    "changes its arguments": (lambda lab: lab.body("result += value; values == [5, 5] and values.append(0)"), Code.INPUT_MUTATED, ForkPoint.COLLECTED),
     "exits": (lambda lab: lab.body("import os; os._exit(0)"), Code.CRASHED, ForkPoint.NEW_PROCESS),
     "crashes": (lambda lab: lab.body("import os; os.abort()"), Code.CRASHED, ForkPoint.NEW_PROCESS),
-    "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.TOO_SLOW, ForkPoint.F2),
-    "import fails": (lambda lab: lab.candidate(shop__sums="import nowhere\n"), Code.TESTS_FAILED, ForkPoint.F1),
-    "name is gone": (lambda lab: lab.candidate(shop__sums="def other():\n    pass\n"), Code.TESTS_FAILED, ForkPoint.F1),
-    "skips itself": (lambda lab: lab.candidate(shop__sums="import pytest\npytest.skip(allow_module_level=True)\n"), Code.TESTS_MISSING, ForkPoint.F1),
-    "default": (lambda lab: lab.candidate(shop__sums="def total(values, start=0):\n    return sum(values, start)\n"), Code.OK, ForkPoint.F1),
-    "helper": (lambda lab: lab.candidate(shop__helper="def double(x):\n    return x + x\n"), Code.OK, ForkPoint.F0),
+    "hangs": (lambda lab: lab.body("\n        while True: pass"), Code.TOO_SLOW, ForkPoint.COLLECTED),
+    "import fails": (lambda lab: lab.candidate(shop__sums="import nowhere\n"), Code.TESTS_FAILED, ForkPoint.IMPORTED),
+    "name is gone": (lambda lab: lab.candidate(shop__sums="def other():\n    pass\n"), Code.TESTS_FAILED, ForkPoint.IMPORTED),
+    "skips itself": (lambda lab: lab.candidate(shop__sums="import pytest\npytest.skip(allow_module_level=True)\n"), Code.TESTS_MISSING, ForkPoint.IMPORTED),
+    "default": (lambda lab: lab.candidate(shop__sums="def total(values, start=0):\n    return sum(values, start)\n"), Code.OK, ForkPoint.IMPORTED),
+    "helper": (lambda lab: lab.candidate(shop__helper="def double(x):\n    return x + x\n"), Code.OK, ForkPoint.NEW_PROCESS),
     "new module": (
         lambda lab: lab.candidate(shop__sums="from shop.new import total\n", shop__new="def total(values):\n    return sum(values)\n"),
         Code.OK,
-        ForkPoint.F0,
+        ForkPoint.NEW_PROCESS,
     ),
     "removed": (lambda lab: lab.candidate(shop__sums="def total(values):\n    return sum(values)\n", shop__helper=None), Code.OK, ForkPoint.NEW_PROCESS),
     "leaks": (lambda lab: lab.body("result += value; import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"), Code.LEAKED_PROCESS, ForkPoint.NEW_PROCESS),
@@ -150,7 +150,7 @@ async def test_without_a_rest_nothing_is_run(lab: CheckLab) -> None:
 
 async def start_all(lab: CheckLab) -> None:
     for mode in ("tests", "replay"):
-        for point in (ForkPoint.F0, ForkPoint.F1, ForkPoint.F2):
+        for point in (ForkPoint.IMPORTED, ForkPoint.COLLECTED):
             assert await lab.start(mode, point) == "", (mode, point)
 
 
@@ -168,7 +168,7 @@ async def test_served_checks_say_what_fresh_ones_say(lab: CheckLab) -> None:
         assert_accounted(new_process)
         assert essence(served) == essence(new_process), name
         assert served.served == point, (name, served.served_why)
-        assert bool(served.served_why) == (point is not ForkPoint.F2), name
+        assert bool(served.served_why) == (point is not ForkPoint.COLLECTED), name
         assert_accounted(served)
 
 
@@ -176,7 +176,7 @@ async def test_every_point_says_the_same(lab: CheckLab) -> None:
     await start_all(lab)
     for name in ("right", "fails", "other value"):
         make, code, _ = CASES[name]
-        for points in ((ForkPoint.F2,), (ForkPoint.F1,), (ForkPoint.F0,)):
+        for points in ((ForkPoint.COLLECTED,), (ForkPoint.IMPORTED,)):
             outcome = await lab.check(make(lab), SomeServers(lab.servers, points))
             assert (outcome.code, outcome.served) == (code, points[0]), (name, outcome.served_why)
-            assert ("not F2" in outcome.served_why) == (ForkPoint.F2 not in points)
+            assert ("not collected" in outcome.served_why) == (ForkPoint.COLLECTED not in points)

@@ -92,20 +92,18 @@ async def test_verdicts_are_those_of_new_processes_and_say_where_they_began(tmp_
         candidate("docstring", FAST_TOTAL.replace("sum(", "0 + sum(")),
         patch_of(project, "table", shop__sums_py=table.replace("n * n for", "n for")),
         patch_of(project, "elsewhere", shop__other_py="FACTOR = 2\n"),
-        patch_of(project, "elsewhere-too", shop__other_py="FACTOR = 3\n"),
     ]
     before = picture(project)
     warm = await judged(project, settings(tmp_path), submissions)
     new_process = await judged(project, settings(tmp_path, new_process=True), submissions)
     assert verdicts(warm) == verdicts(new_process)
     assert {c.id: c.served for c in warm.candidates} == {
-        "body": "F2",
-        "wrong": "F2",
-        "raises": "F2",
-        "docstring": "F1",
-        "table": "F1",
-        "elsewhere": "new-process",  # F0 is started once somebody needs it
-        "elsewhere-too": "F0",
+        "body": "collected",
+        "wrong": "collected",
+        "raises": "collected",
+        "docstring": "imported",
+        "table": "imported",
+        "elsewhere": "new-process",
     }
     assert {c.served for c in new_process.candidates} == {"new-process"}
     assert all("asked for" in c.served_why for c in new_process.candidates)
@@ -138,7 +136,7 @@ async def test_servers_live_from_call_to_call_and_their_findings_longer(tmp_path
         second = await evaluator.evaluate([candidate("b", WRONG_BODY)], race=CHECK)
     assert first.warm["servers"] == 4
     assert (second.warm["servers"], second.warm["forks"], second.warm["restarts"]) == (0, 1, 0)
-    assert second.candidates[0].served == "F2"
+    assert second.candidates[0].served == "collected"
     third = await judged(project, own, [candidate("c", BODY)])
     # Nothing is compared with a new process again: all forks are the candidate's.
     assert (third.warm["servers"], third.warm["forks"]) == (4, 3)
@@ -168,13 +166,13 @@ async def test_servers_that_are_killed_are_started_again(shop: Path) -> None:
         *(CandidateStatus.UNDECIDED, CandidateStatus.REJECTED, CandidateStatus.REJECTED),
         CandidateStatus.UNDECIDED,
     ]
-    assert result.candidates[-1].served == "F2"
+    assert result.candidates[-1].served == "collected"
     assert result.warm["restarts"] >= 1
     assert processes_of(cache) == []
 
 
 @pytest.mark.anyio
-async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(tmp_path: Path) -> None:
+async def test_a_suite_that_cannot_be_forked_gets_new_processes_and_says_why(tmp_path: Path) -> None:
     thread = """
         import threading
 
@@ -185,7 +183,7 @@ async def test_a_suite_that_cannot_be_forked_late_is_forked_early_and_says_why(t
     submissions = [candidate("right", BODY), candidate("wrong", WRONG_BODY)]
     result = await judged(project, settings(tmp_path, **OUTCOMES), submissions)
     assert [c.status for c in result.candidates] == [CandidateStatus.UNDECIDED, CandidateStatus.REJECTED]
-    assert {c.served for c in result.candidates} == {"F0"}
+    assert {c.served for c in result.candidates} == {"new-process"}
     assert all("always there" in c.served_why for c in result.candidates)
     assert any("always there" in why for why in result.warm["unfit"])
     assert sum("always there" in warning for warning in result.warnings) == 1
@@ -218,7 +216,7 @@ async def test_a_point_where_the_baseline_is_not_the_same_is_not_used(tmp_path: 
     for told in (1, 0):  # what was found out is kept, and said when it is
         result = await judged(project, own, [candidate("right", BODY), candidate("wrong", WRONG_BODY)])
         assert [c.status for c in result.candidates] == [CandidateStatus.UNDECIDED, CandidateStatus.REJECTED]
-        assert {c.served for c in result.candidates} == {"F0"}
+        assert {c.served for c in result.candidates} == {"new-process"}
         assert "test_the_process" in result.candidates[0].served_why
         assert sum("test_the_process" in warning for warning in result.warnings) == told
         assert any("test_the_process" in why for why in result.warm["unfit"])

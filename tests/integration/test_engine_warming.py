@@ -77,7 +77,7 @@ async def test_a_failure_that_a_fork_sees_needs_no_new_process(tmp_path: Path, r
     new_process = await judged(project, tmp_path, new_process=True, cache_dir=str(tmp_path / "other"))
     assert runs[4:] == ["never", "never", "replay", "replay", "first-failure"]
     assert verdicts(warm) == verdicts(new_process)
-    assert {c.served for c in warm.candidates} == {"F2"}
+    assert {c.served for c in warm.candidates} == {"collected"}
 
 
 @pytest.mark.witness
@@ -98,7 +98,7 @@ async def test_a_fork_that_does_not_see_what_a_new_process_sees_is_not_used(
     ]
     assert any("is not seen" in warning for warning in result.warnings)
     assert any("is not seen" in why for why in result.warm["unfit"])
-    assert not {"F1", "F2"} & {c.served for c in result.candidates}
+    assert not {"imported", "collected"} & {c.served for c in result.candidates}
 
 
 @pytest.mark.anyio
@@ -167,7 +167,7 @@ async def test_servers_that_were_started_for_other_files_are_started_again(tmp_p
         (CandidateStatus.REJECTED, Code.TESTS_FAILED),
     ]
     assert any("all tests are run" in warning for warning in result.warnings)
-    assert {c.served for c in result.candidates} == {"F2"}
+    assert {c.served for c in result.candidates} == {"collected"}
     assert processes_of(tmp_path / "cache") == []
 
 

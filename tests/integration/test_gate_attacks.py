@@ -199,7 +199,7 @@ async def naively(lab: CheckLab, candidate: Candidate, servers: SomeServers | No
 
 async def test_canaries_see_what_exit_status_and_counts_do_not(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert await lab.start("tests", ForkPoint.F1) == ""
+        assert await lab.start("tests", ForkPoint.IMPORTED) == ""
         servers = SomeServers(lab.servers)
         helpers = {place.helper for place in lab.baseline.places}
         assert helpers >= {"assert", "isclose", "approx", "raises", "assertEqual"}
@@ -211,7 +211,7 @@ async def test_canaries_see_what_exit_status_and_counts_do_not(tmp_path: Path) -
             where = None if "gc" in name else servers
             fooled = await naively(lab, candidate, where)
             assert fooled.code is Code.OK, (name, fooled.reason)
-            assert fooled.served == ("F1" if where else "new-process"), fooled.served_why
+            assert fooled.served == ("imported" if where else "new-process"), fooled.served_why
             seen = await judged(lab, candidate, where)
             assert seen.code is Code.RUNNER_TAMPERED, (name, seen.reason)
             assert "A test that must fail" in seen.reason, (name, seen.reason)
@@ -251,7 +251,7 @@ def pytest_runtest_makereport(item):
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.attack)])
 async def test_the_runner_is_what_it_was(tmp_path: Path, workers: int) -> None:
     async with open_check_lab(tmp_path, files={**FILES, **_OWN_PATCH}) as lab:
-        assert await lab.start("tests", ForkPoint.F1) == ""
+        assert await lab.start("tests", ForkPoint.IMPORTED) == ""
         assert any("Function.setup" in name for name in lab.baseline.replaced)
         text = (lab.root / "shop/sums.py").read_text(encoding="utf-8")
         for servers in (None, SomeServers(lab.servers)):
@@ -273,7 +273,7 @@ async def test_the_exit_status_is_predicted(tmp_path: Path) -> None:
 @pytest.mark.attack
 async def test_nobody_leaves_early(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert await lab.start("tests", ForkPoint.F1) == ""
+        assert await lab.start("tests", ForkPoint.IMPORTED) == ""
         for body, code in EXITS.items():
             seen = await judged(lab, lab.body(body), SomeServers(lab.servers))
             assert seen.code is code, (body, seen.reason)
@@ -284,7 +284,7 @@ async def test_nobody_leaves_early(tmp_path: Path) -> None:
 
 async def test_forged_records_break_the_seal(tmp_path: Path) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert await lab.start("tests", ForkPoint.F1) == ""
+        assert await lab.start("tests", ForkPoint.IMPORTED) == ""
         for name, (ending, after) in FORGERIES.items():
             text = _FORGE.replace("ENDING", ending).replace("AFTER", after)
             seen = await judged(lab, lab.candidate(shop__sums=text), SomeServers(lab.servers))
@@ -309,7 +309,7 @@ def total(values):
 @pytest.mark.parametrize("served", [True, False])
 async def test_who_makes_the_guest_fail_is_charged(tmp_path: Path, served: bool) -> None:
     async with open_check_lab(tmp_path, files=FILES) as lab:
-        assert not served or await lab.start("tests", ForkPoint.F1) == ""
+        assert not served or await lab.start("tests", ForkPoint.IMPORTED) == ""
         for name, text in FAILURES.items():
             seen = await judged(
                 lab, lab.candidate(shop__sums=text), SomeServers(lab.servers) if served else None

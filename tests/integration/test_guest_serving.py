@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS, write_files
-from serving_lab import MODULE, ServingLab, anyio_backend, by_kind, lab, open_lab
+from serving_lab import MODULE, POINTS, Gate, ServingLab, anyio_backend, by_kind, lab, open_lab
 
 from codeflash_parallel.result.runtime_protocols import ServerGone
 
@@ -67,13 +67,15 @@ class Case(unittest.TestCase):
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
-async def test_the_same_records_as_in_a_process_of_its_own(tmp_path: Path, python: str, until: str) -> None:
+@pytest.mark.parametrize(("until", "gate"), POINTS)
+async def test_the_same_records_as_in_a_process_of_its_own(
+    tmp_path: Path, python: str, until: str, gate: Gate
+) -> None:
     async with open_lab(tmp_path, python=python) as lab:
         write_files(lab.root, EVERY_KIND)
-        options = {"args": ["-o", "addopts="]} if until == "F2" else {}
+        options = {"args": ["-o", "addopts="]} if until == "collected" else {}
         new_process = await lab.new_process(**options)
-        async with lab.server(until, **options) as server:
+        async with lab.server(until, gate=gate, **options) as server:
             assert server.ready.fit, server.ready.unfit
             for _ in range(2):
                 forked = await lab.fork(server, **options)
@@ -102,21 +104,21 @@ def test_seeded_by_randomly(): assert random.random() < 0
 """,
     )
     new_process = await lab.new_process()
-    for until in ("F0", "F1"):
-        async with lab.server(until) as server:
-            assert server.ready.fit, (until, server.ready.unfit)
+    for until, gate in POINTS[:2]:
+        async with lab.server(until, gate=gate) as server:
+            assert server.ready.fit, (gate, server.ready.unfit)
             forked = await lab.fork(server)
         assert by_kind(forked.essence) == by_kind(new_process.essence)
 
 
 @pytest.mark.parametrize(
-    "until", [*(pytest.param(early, marks=pytest.mark.witness) for early in ("F0", "F1")), "F2"]
+    ("until", "gate"), [*(pytest.param(*early, marks=pytest.mark.witness) for early in POINTS[:2]), POINTS[2]]
 )
-async def test_each_fork_follows_its_own_spec(lab: ServingLab, until: str) -> None:
+async def test_each_fork_follows_its_own_spec(lab: ServingLab, until: str, gate: Gate) -> None:
     write_files(lab.root, EVERY_KIND)
     ids = [f"test_one.py::{name}" for name in ("test_fails", "test_warns", "Case::test_wrong", "test_skips")]
     common = {"args": ["-o", "addopts="]}
-    async with lab.server(until, **common) as server:
+    async with lab.server(until, gate=gate, **common) as server:
         for fields in (
             {"select": ids[1:]},
             {"order": ids, "stop": "first-failure", "tracebacks": "native"},
@@ -176,9 +178,9 @@ async def test_a_template_goes_on_to_the_next_point(lab: ServingLab) -> None:
     write_files(lab.root, EVERY_KIND)
     options = {"args": ["-o", "addopts="]}
     new_process = await lab.new_process(**options)
-    async with lab.server("F1", **options) as first:
-        second = await first.advance("F2", 60)
-        assert second.ready.point == "F2"
+    async with lab.server("imported", **options) as first:
+        second = await first.advance("collected", 60)
+        assert second.ready.point == "collected"
         assert second.ready.fit, second.ready.unfit
         assert second.ready.swappable, second.ready.why
         for server in (second, first, second):
@@ -190,7 +192,7 @@ async def test_a_template_goes_on_to_the_next_point(lab: ServingLab) -> None:
 
 async def test_what_f2_swaps(lab: ServingLab) -> None:
     lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2\n")
-    async with lab.server("F2") as server:
+    async with lab.server("collected") as server:
         lab.write(mod=MODULE.replace("x + 1", "x + 5"))
         run = await lab.fork(server)
         assert run.outcomes == {"test_f": "failed"}
@@ -209,8 +211,8 @@ async def test_calls_are_watched_in_forks(lab: ServingLab) -> None:
     lab.write(mod=MODULE, test_it="from mod import f\ndef test_f(): assert f(1) == 2 and f(2) == 3\n")
     for wrap in ("digest", "capture"):
         new_process = await lab.new_process(wrap=wrap)
-        for until in ("F0", "F1"):
-            async with lab.server(until) as server:
+        for until, gate in POINTS[:2]:
+            async with lab.server(until, gate=gate) as server:
                 run = await lab.fork(server, wrap=wrap)
                 plain = await lab.fork(server)
             expected = by_kind(new_process.essence)
@@ -252,8 +254,8 @@ def test_capsys(capsys):
         new_process = await lab.new_process(args=arguments)
         kept = json.loads(sections.read_text())
         assert arguments or "module before\nmodule after\n" in str(kept).replace("\\n", "\n")
-        for until in ("F0", "F1", "F2"):
-            async with lab.server(until, args=arguments) as server:
+        for until, gate in POINTS:
+            async with lab.server(until, gate=gate, args=arguments) as server:
                 for _ in range(3):
                     run = await lab.fork(server, args=arguments)
                     assert run.outcomes == new_process.outcomes

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from guest_runs import write_files
-from serving_lab import LIMITS, MODULE, ServingLab, anyio_backend, by_kind, lab
+from serving_lab import LIMITS, MODULE, POINTS, Gate, ServingLab, anyio_backend, by_kind, lab
 
 from codeflash_parallel.process import process_table
 from codeflash_parallel.result.outcome_codes import ExitKind
@@ -53,8 +53,8 @@ async def test_no_fork_harms_a_later_one(
         assert last.outcomes == {"test_f": "passed"}
 
 
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
-async def test_what_a_finder_brings_from_the_users_checkout(lab: ServingLab, until: str) -> None:
+@pytest.mark.parametrize(("until", "gate"), POINTS)
+async def test_what_a_finder_brings_from_the_users_checkout(lab: ServingLab, until: str, gate: Gate) -> None:
     conftest = """
 import importlib.util, sys
 class Finder:
@@ -75,7 +75,7 @@ sys.meta_path.insert(0, Finder)
     )
     new_process = await lab.new_process()
     assert len(new_process.named("remapped")) == 2
-    async with lab.server(until) as server:
+    async with lab.server(until, gate=gate) as server:
         for _ in range(2):
             run = await lab.fork(server)
             assert by_kind(run.essence) == by_kind(new_process.essence)

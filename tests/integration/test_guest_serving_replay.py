@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from guest_runs import PYTHONS
-from serving_lab import Run, ServingLab, anyio_backend, open_lab
+from serving_lab import POINTS, Gate, Run, ServingLab, anyio_backend, open_lab
 
 __all__ = ["anyio_backend"]
 pytestmark = pytest.mark.anyio
@@ -55,12 +55,12 @@ def calls(run: Run) -> list[dict[str, Any]]:
     return [record for record in run.essence if record["t"] == "call"]
 
 
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
-async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, until: str) -> None:
+@pytest.mark.parametrize(("until", "gate"), POINTS)
+async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, until: str, gate: Gate) -> None:
     new_process = await replayed(lab)
     assert len(calls(new_process)) == 7
     # The engine's templates do not know yet which calls will be wanted.
-    async with lab.server(until, mode="replay", calls=[]) as server:
+    async with lab.server(until, gate=gate, mode="replay", calls=[]) as server:
         assert server.ready.fit, server.ready.unfit
         for _ in range(2):
             run = await replayed(lab, server)
@@ -72,9 +72,9 @@ async def test_the_same_records_as_in_a_process_of_its_own(lab: ServingLab, unti
         assert some.one("answer")["of"][0] == 2
 
 
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
-async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str) -> None:
-    async with lab.server(until, mode="replay", calls=[]) as server:
+@pytest.mark.parametrize(("until", "gate"), POINTS)
+async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str, gate: Gate) -> None:
+    async with lab.server(until, gate=gate, mode="replay", calls=[]) as server:
         before = await replayed(lab, server)
         lab.write(mod=MODULE.replace("x + 1", "x + 2"))
         new_process, run = await asyncio.gather(replayed(lab), replayed(lab, server))
@@ -83,7 +83,7 @@ async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str) -> 
         assert run.one("source") == new_process.one("source")
         lab.write(mod=MODULE.replace("def f", "def g"))
         run = await replayed(lab, server)
-        if until == "F2":
+        if until == "collected":
             assert run.one("unswappable")
             assert run.status == 75
         else:
@@ -92,10 +92,10 @@ async def test_what_a_candidate_changes_is_seen(lab: ServingLab, until: str) -> 
         assert calls(await replayed(lab, server)) == calls(before)
 
 
-async def test_f2_goes_on_from_f1(lab: ServingLab) -> None:
+async def test_collected_goes_on_from_imported(lab: ServingLab) -> None:
     new_process = await replayed(lab)
-    async with lab.server("F1", mode="replay", calls=[]) as first:
-        second = await first.advance("F2", 60)
+    async with lab.server("imported", mode="replay", calls=[]) as first:
+        second = await first.advance("collected", 60)
         assert second.ready.swappable, second.ready.why
         for server in (second, first):
             assert calls(await replayed(lab, server)) == calls(new_process)
@@ -103,7 +103,7 @@ async def test_f2_goes_on_from_f1(lab: ServingLab) -> None:
 
 
 async def test_a_target_that_cannot_be_imported(lab: ServingLab) -> None:
-    async with lab.server("F1", mode="replay", calls=[]) as server:
+    async with lab.server("imported", mode="replay", calls=[]) as server:
         lab.write(mod="import no_such_module\n")
         new_process, run = await replayed(lab), await replayed(lab, server)
         assert run.named("unreplayable") == new_process.named("unreplayable")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from guest_runs import PYTHONS
-from serving_lab import ServingLab, anyio_backend, lab, last_words, open_lab
+from serving_lab import POINTS, Gate, ServingLab, anyio_backend, lab, last_words, open_lab
 
 from codeflash_parallel.result.runtime_protocols import ServerGone
 
@@ -65,8 +65,8 @@ async def test_what_tests_see(tmp_path: Path, python: str) -> None:
     async with open_lab(tmp_path, python=python) as lab:
         lab.write(conftest="import random\nrandom.seed(3)\nrandom.random()\n", mod=MODULE, test_it=LOOKING)
         new_process = await lab.new_process(tracebacks="none")
-        for until in ("F0", "F1", "F2"):
-            async with lab.server(until) as server:
+        for until, gate in POINTS:
+            async with lab.server(until, gate=gate) as server:
                 assert server.ready.fit, server.ready.unfit
                 for _ in range(2):
                     run = await lab.fork(server, tracebacks="none")
@@ -167,8 +167,8 @@ async def test_what_tests_do(tmp_path: Path, python: str) -> None:
         lab.write(conftest="pytest_plugins = ['pytester']\n", mod=MODULE, test_it=BUSY)
         new_process = await lab.new_process()
         assert set(new_process.outcomes.values()) == {"passed"}, new_process.outcomes
-        for until in ("F0", "F1", "F2"):
-            async with lab.server(until) as server:
+        for until, gate in POINTS:
+            async with lab.server(until, gate=gate) as server:
                 assert server.ready.fit, server.ready.unfit
                 for _ in range(2):
                     run = await lab.fork(server)
@@ -225,20 +225,20 @@ async def test_a_target_that_only_a_test_imports(lab: ServingLab) -> None:
         run = await lab.fork(server)
         assert run.outcomes == {"test_it": "failed"}
         assert run.one("source")["path"] == "mod.py"
-        second = await server.advance("F2", 60)
-        assert second.ready.point == "F2"
+        second = await server.advance("collected", 60)
+        assert second.ready.point == "collected"
         run = await lab.fork(second)
         assert run.outcomes == {"test_it": "failed"}
         assert run.one("source")["path"] == "mod.py"
         await second.close()
 
 
-async def test_f0_sees_changes_everywhere(lab: ServingLab) -> None:
+async def test_without_a_gate_changes_everywhere_are_seen(lab: ServingLab) -> None:
     lab.write(conftest="import helper\n", helper="N = 1\n", pkg____init__="", pkg__one="N = 1\n", mod=MODULE)
     lab.write(
         test_it="import helper, pkg.one\nfrom mod import f\ndef test_it(): assert (helper.N, pkg.one.N) == (1, 1)\n"
     )
-    async with lab.server("F0", preimport=("decimal", "no_such_module")) as server:
+    async with lab.server("imported", gate=(), preimport=("decimal", "no_such_module")) as server:
         assert server.ready.fit
         assert (await lab.fork(server)).outcomes == {"test_it": "passed"}
         lab.write(helper="from pkg.new import N\n", pkg__new="N = 2\n", conftest="import pytest, helper\n")
@@ -273,7 +273,7 @@ async def test_what_makes_a_template_unfit(lab: ServingLab, conftest: str) -> No
         assert re.search(UNFIT[conftest], server.ready.unfit), server.ready.unfit
         with pytest.raises(ServerGone, match="before the target is imported"):
             await lab.fork(server)
-    async with lab.server("F0") as server:
+    async with lab.server("imported", gate=()) as server:
         assert server.ready.fit, server.ready.unfit
         assert (await lab.fork(server)).outcomes == {"test_it": "passed"}
 
@@ -284,15 +284,15 @@ async def test_a_package_that_imports_the_project(lab: ServingLab) -> None:
     (site / "other.py").write_text("try:\n    import mod\nexcept ImportError:\n    mod = None\n")
     lab.environment["PYTHONPATH"] = str(site)
     lab.write(mod=MODULE, test_it="import other\ndef test_it(): assert other.mod.f(1) == 2\n")
-    async with lab.server("F0", preimport=("other",)) as server:
+    async with lab.server("imported", gate=(), preimport=("other",)) as server:
         assert "a package of others imports the project: other" in server.ready.unfit
 
 
-@pytest.mark.parametrize("until", ["F0", "F1"])
-async def test_a_template_that_does_not_get_there(lab: ServingLab, until: str) -> None:
+@pytest.mark.parametrize(("until", "gate"), POINTS[:2])
+async def test_a_template_that_does_not_get_there(lab: ServingLab, until: str, gate: Gate) -> None:
     lab.write(mod=MODULE, test_it="from mod import f\n")
     with pytest.raises(ServerGone, match="no_such_option"):
-        await lab.start(until, args=["--no_such_option"])
+        await lab.start(until, gate=gate, args=["--no_such_option"])
 
 
 async def test_a_plugin_that_collects_in_its_own_way(lab: ServingLab) -> None:
@@ -314,7 +314,7 @@ def pytest_collection(session):
 async def test_workers_of_xdist_are_not_served(lab: ServingLab) -> None:
     lab.write(mod=MODULE, test_it="import mod\ndef test_it(): pass\n")
     with pytest.raises(ServerGone, match="cannot be forked for xdist's workers"):
-        await lab.start("F1", workers=2)
+        await lab.start("imported", workers=2)
 
 
 async def test_orders_that_cannot_be_followed(lab: ServingLab) -> None:

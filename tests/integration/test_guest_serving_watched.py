@@ -76,7 +76,7 @@ async def test_calls_are_recorded_below_the_wrappers(tmp_path: Path, python: str
     async with open_lab(tmp_path, python=python) as lab:
         lab.targets = tuple(f"mod.py::{name}" for name in NAMES)
         lab.write(mod=MODULE, test_it=TESTS)
-        async with lab.server("F2", wrap="digest") as server:
+        async with lab.server("collected", wrap="digest") as server:
             assert (server.ready.swappable, server.ready.called_early) == (True, 0)
             for text in CHANGED:
                 lab.write(mod=text)
@@ -90,7 +90,7 @@ async def test_a_call_before_the_tests_is_seen_through_the_wrapper(tmp_path: Pat
         lab.write(
             mod="def f(x): yield x\n", test_it="import mod\nfor x in mod.f(1): pass\ndef test(): pass\n"
         )
-        async with lab.server("F2", wrap="digest") as server:
+        async with lab.server("collected", wrap="digest") as server:
             assert server.ready.called_early == 1
 
 
@@ -98,7 +98,7 @@ async def test_a_call_before_the_tests_is_seen_through_the_wrapper(tmp_path: Pat
 async def test_all_forks_record_as_their_template_does(tmp_path: Path, wraps: tuple[str, str]) -> None:
     async with open_lab(tmp_path) as lab:
         lab.write(mod="def f(x): return x\n", test_it="import mod\ndef test(): assert mod.f(1)\n")
-        async with lab.server("F2", wrap=wraps[0]) as server:
+        async with lab.server("collected", wrap=wraps[0]) as server:
             with pytest.raises(ServerGone, match="recorded otherwise"):
                 await lab.fork(server, wrap=wraps[1])
 
@@ -143,7 +143,7 @@ def counted(run: Run) -> list[str]:
     return [line for line in run.output.splitlines() if line.startswith("counted")]
 
 
-@pytest.mark.parametrize("point", ["F1", "F2"])
+@pytest.mark.parametrize("point", ["imported", "collected"])
 @pytest.mark.parametrize("more", ["", STATUS])
 async def test_forks_write_no_progress_and_count_reports(tmp_path: Path, more: str, point: str) -> None:
     async with open_lab(tmp_path) as lab:

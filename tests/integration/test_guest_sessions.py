@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from guest_runs import write_files
-from serving_lab import open_lab
+from serving_lab import POINTS, Gate, open_lab
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -39,7 +39,7 @@ async def test_no_plugin_is_asked_for_a_summary(tmp_path: Path) -> None:
     async with open_lab(tmp_path) as lab:
         write_files(lab.root, SUMMARY)
         new_process = await lab.new_process()
-        async with lab.server("F1") as server:
+        async with lab.server("imported") as server:
             forked = await lab.fork(server)
     for run in (new_process, forked):
         assert run.outcomes == {"test_f": "passed", "test_wrong": "failed"}
@@ -47,12 +47,12 @@ async def test_no_plugin_is_asked_for_a_summary(tmp_path: Path) -> None:
         assert "and the end" in run.exit.stdout
 
 
-@pytest.mark.parametrize("until", ["F0", "F1", "F2"])
-async def test_a_template_runs_no_tests_whoever_collects(tmp_path: Path, until: str) -> None:
+@pytest.mark.parametrize(("until", "gate"), POINTS)
+async def test_a_template_runs_no_tests_whoever_collects(tmp_path: Path, until: str, gate: Gate) -> None:
     async with open_lab(tmp_path) as lab:
         write_files(lab.root, OWN_COLLECTION)
         new_process = await lab.new_process()
-        async with lab.server(until) as server:
+        async with lab.server(until, gate=gate) as server:
             assert server.ready.point == until
             forked = await lab.fork(server)
     assert forked.outcomes == new_process.outcomes == {"test_f": "passed"}

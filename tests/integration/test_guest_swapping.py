@@ -1,4 +1,4 @@
-"""F2 in real templates: what pytest and the import system add to swapping code objects."""
+"""Templates that have collected: what pytest and the import system add to swapping code objects."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_f(): import mod
 
 async def assert_swapped(lab: ServingLab, changed: str, file: str = "mod.py", **fields: object) -> None:
     """Assert that a fork for a changed file tells what a process of its own tells."""
-    async with lab.server("F2", **fields) as server:
+    async with lab.server("collected", **fields) as server:
         assert server.ready.fit, server.ready.unfit
         assert server.ready.swappable, server.ready.why
         write_files(lab.root, {file: changed})
@@ -115,7 +115,7 @@ async def test_two_targets_in_two_files(lab: ServingLab) -> None:
 )
 async def test_what_cannot_be_swapped(lab: ServingLab, tests: str, options: list[str], why: str) -> None:
     lab.write(mod=MODULE, test_it=tests)
-    async with lab.server("F2", args=options) as server:
+    async with lab.server("collected", args=options) as server:
         assert not server.ready.swappable
         assert any(word in server.ready.why for word in why.split("|")), server.ready.why
         forked = await lab.fork(server, args=options)
@@ -133,7 +133,7 @@ async def test_files_that_nobody_swaps(lab: ServingLab) -> None:
         test_it="import mod, other, third\ndef test_it(): pass\n",
     )
     first, second = lab.spec()["targets"]
-    async with lab.server("F2") as server:
+    async with lab.server("collected") as server:
         lab.write(other="def h(): return 2\n")
         forked = await lab.fork(server, swap=[first])
         assert "h differs" in forked.one("unswappable")["why"]
@@ -167,7 +167,7 @@ sys.meta_path.insert(0, Finder)
 
 async def test_an_import_hook_that_never_does_the_same_twice(lab: ServingLab) -> None:
     lab.write(mod=MODULE, conftest=HOOK, test_it=TESTS)
-    async with lab.server("F2") as server:
+    async with lab.server("collected") as server:
         assert server.ready.why.startswith("an import hook compiles mod.py differently each time")
 
 
@@ -198,13 +198,9 @@ async def test_who_holds_code_from_before_the_start_is_seen(
     write_files(site, {"sitecustomize.py": EARLY.format(root=str(lab.root), kept=kept)})
     lab.environment["PYTHONPATH"] = str(site)
     lab.write(mod=MODULE, test_it=f"{tests}import sitecustomize\ndef test_f(): sitecustomize.KEPT(1)\n")
-    async with lab.server("F2") as server:
+    async with lab.server("collected") as server:
         assert (server.ready.swappable, server.ready.why) == (False, why)
         assert (await lab.fork(server)).one("unswappable")["why"] == why
     name = "f" if kept == THE_FUNCTION else "copy"
-    for until in ("F0", "F1") if tests else ("F0",):
-        async with lab.server(until) as server:
-            assert (server.ready.fit, server.ready.unfit) == (
-                False,
-                f"it is imported before its turn: {name}",
-            )
+    async with lab.server("imported") as server:
+        assert (server.ready.fit, server.ready.unfit) == (False, f"it is imported before its turn: {name}")

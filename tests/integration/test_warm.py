@@ -31,7 +31,7 @@ async def test_a_fork_ends_as_a_fresh_process_does(lab):
 
 async def test_what_the_template_says_of_itself(lab):
     async with serving(lab) as server:
-        assert (server.ready.point, server.ready.fit, server.forks) == ("F1", True, 0)
+        assert (server.ready.point, server.ready.fit, server.forks) == ("imported", True, 0)
         assert server.rss_bytes() > 1 << 20
         await server.close()
         assert server.rss_bytes() == 0

@@ -72,8 +72,10 @@ class Place:
             },
         )
 
-    async def start(self, launcher: Launcher, until: str, **fields: Any) -> WarmServer:
-        spec = {**SPEC, **fields, "serve": {"until": until, "gate": ["mod.py"], "preimport": []}}
+    async def start(
+        self, launcher: Launcher, until: str, gate: tuple[str, ...] = ("mod.py",), **fields: Any
+    ) -> WarmServer:
+        spec = {**SPEC, **fields, "serve": {"until": until, "gate": gate, "preimport": []}}
         command = guest_command(self.workspace, spec, LIMITS, self.guest_dir, control=ControlChannelUse.LINES)
         return await start_server(launcher, command, READY_S)
 
@@ -90,9 +92,11 @@ def place(tmp_path):
 
 
 @asynccontextmanager
-async def launched(place: Place, until: str) -> AsyncIterator[tuple[Launcher, WarmServer]]:
+async def launched(
+    place: Place, until: str, gate: tuple[str, ...] = ("mod.py",)
+) -> AsyncIterator[tuple[Launcher, WarmServer]]:
     async with open_launcher() as launcher:
-        server = await place.start(launcher, until)
+        server = await place.start(launcher, until, gate)
         assert server.ready.fit, server.ready.unfit
         yield launcher, server
 
@@ -104,9 +108,9 @@ def told(ended: ProcessExit) -> list[Mapping[str, Any]]:
     return sorted(({k: r[k] for k in kept if k in r} for r in records), key=json.dumps)
 
 
-@pytest.mark.parametrize("until", ["F0", "F1"])
-async def test_a_fork_tells_what_a_fresh_process_tells(place, until):
-    async with launched(place, until) as (launcher, server):
+@pytest.mark.parametrize("gate", [(), ("mod.py",)])
+async def test_a_fork_tells_what_a_fresh_process_tells(place, gate):
+    async with launched(place, "imported", gate) as (launcher, server):
         for body in ("x + x", "x * 2", "x * 3", "x / 0"):
             (place.root / "mod.py").write_text(f"def double(x):\n    return {body}\n")
             forked, new_process = await place.fork(server), await place.new_process(launcher)
@@ -115,11 +119,11 @@ async def test_a_fork_tells_what_a_fresh_process_tells(place, until):
             assert forked.stdout.count("said") == new_process.stdout.count("said")
             assert forked.leaked == ()
             served = [r for r in parse_records(forked.records) if r["t"] == "served"]
-            assert [r["point"] for r in served] == [until]
+            assert [r["point"] for r in served] == ["imported"]
 
 
 async def test_a_fork_is_limited_as_a_fresh_process_is(place):
-    async with launched(place, "F1") as (_, server):
+    async with launched(place, "imported") as (_, server):
         (place.root / "mod.py").write_text("def double(x):\n    while True:\n        pass\n")
         spec = write_spec(place.workspace, SPEC, place.guest_dir)
         endless = await server.run(spec, ProcessLimits(wall_s=60.0, cpu_s=0.5))
@@ -136,9 +140,9 @@ async def test_a_fork_is_limited_as_a_fresh_process_is(place):
 
 
 async def test_the_next_template_swaps(place):
-    async with launched(place, "F1") as (_, first):
-        server = await first.advance("F2", READY_S)
-        assert server.ready.point == "F2"
+    async with launched(place, "imported") as (_, first):
+        server = await first.advance("collected", READY_S)
+        assert server.ready.point == "collected"
         assert server.ready.swappable, server.ready.why
         swap = [{"path": "mod.py", "qualname": "double"}]
         for body, outcome in (("x * 2", "passed"), ("x * 3", "failed")):
@@ -151,6 +155,6 @@ async def test_the_next_template_swaps(place):
 async def test_the_guest_s_last_words(place):
     async with open_launcher() as launcher:
         with pytest.raises(ServerGone) as caught:
-            await place.start(launcher, "F1", args=["--no-such-option"])
+            await place.start(launcher, "imported", args=["--no-such-option"])
         assert caught.value.exit is not None
         assert "no-such-option" in str(caught.value)

@@ -92,12 +92,12 @@ async def test_a_template_killed_during_a_check_does_not_end_it(lab, door, tmp_p
 async def test_the_next_template(lab):
     async with serving(lab) as server:
         before = open_files()
-        following = await server.advance("F2", READY_S)
-        assert (following.ready.point, following.forks, server.forks) == ("F2", 0, 0)
+        following = await server.advance("collected", READY_S)
+        assert (following.ready.point, following.forks, server.forks) == ("collected", 0, 0)
         await server.close()
         for _ in range(3):
             assert (await lab.run(following, "print('well')")).stdout == "well\n"
-        last = await following.advance("F3", READY_S)
+        last = await following.advance("later", READY_S)
         assert (await lab.run(last, "print('well')")).stdout == "well\n"
         assert len(lab.alive()) == 2
         await following.close()
@@ -110,7 +110,7 @@ async def test_a_next_template_that_does_not_come_up(lab):
     async with serving(lab, "next-never-ready") as server:
         before = open_files()
         with pytest.raises(ServerGone, match="does not answer"):
-            await server.advance("F2", 0.3)
+            await server.advance("collected", 0.3)
         assert open_files() == before
         assert lab.alive() == [server._channel.pid]
         assert (await lab.run(server, "print('well')")).stdout == "well\n"
@@ -138,7 +138,7 @@ async def test_no_descriptors_are_left(lab, monkeypatch, granted):
 async def test_leaving_ends_templates_and_forks(lab):
     async def leave() -> None:
         async with serving(lab) as server:
-            await server.advance("F2", READY_S)
+            await server.advance("collected", READY_S)
             raise KeyError("stop")
 
     before = open_files()
@@ -152,7 +152,7 @@ async def test_a_dead_launcher_takes_all_with_it(lab):
     process = start_launcher_process()
     async with open_launcher(process) as launcher:
         server = await start_server(launcher, lab.template(), READY_S)
-        await server.advance("F2", READY_S)
+        await server.advance("collected", READY_S)
         end = await lab.run(
             server, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nsignal.pause()"
         )
@@ -190,7 +190,7 @@ async def main():
     command = ChildCommand(argv=argv, cwd=Path("/"), environment={"MARK": mark}, limits=ProcessLimits(wall_s=60))
     async with open_launcher() as launcher:
         first = await start_server(launcher, command, 30)
-        second = await first.advance("F2", 30)
+        second = await first.advance("collected", 30)
         await second.run(Path(check), ProcessLimits(wall_s=60))
 
 anyio.run(main, backend="asyncio")

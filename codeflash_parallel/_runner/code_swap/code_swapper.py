@@ -1,9 +1,9 @@
-"""F2: a template that has collected its tests with the baseline's code; its children swap the targets' code.
+"""A template that has collected its tests with the baseline's code; its children swap the targets' code.
 
 Use by a serving guest, in this order:
 
-1. `probe = SwapProbe(spec, guard)` in the process that is on its way to F2 (the first one with
-   ``"until": "F2"``, or the child that becomes an F2 template), after `import_guard.install`
+1. `probe = SwapProbe(spec, guard)` in the process that is on its way to `collected` (the first one with
+   ``"until": "collected"``, or the child that becomes such a template), after `import_guard.install`
    and before a target is imported;
 2. `ready.update(probe.examine(items))` at the point, before `gc.freeze()`;
 3. `probe.apply(spec, channel)` in the child, with the *child's* spec, after "go": it writes the `source`

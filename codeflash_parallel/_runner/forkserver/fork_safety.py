@@ -17,11 +17,9 @@ from ..process.subprocess_watch import STARTS, is_tool
 #: whoever has filled one (matplotlib does while it is imported) expects it to be empty some day.
 _FOLDERS = ("home", "tmp", "run", "data", "state", "basetemp")
 
-_WHEN = {
-    "F0": "before anything of the project is imported",
-    "F1": "before the target is imported",
-    "F2": "before the first test runs",
-}
+#: Fork points (`check.dispatch.fork_points`), and how a finding says that a template has come that far.
+IMPORTED, COLLECTED = "imported", "collected"
+_WHEN = {IMPORTED: "before the target is imported", COLLECTED: "before the first test runs"}
 
 
 class ForkSafety:

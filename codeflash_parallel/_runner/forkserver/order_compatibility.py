@@ -1,5 +1,7 @@
 """Which orders a template can follow: what it has done already cannot be done otherwise."""
 
+from .fork_safety import COLLECTED
+
 #: What a fork cannot take from its own spec any more: the template has acted on it.
 _FIXED = (
     "mode",
@@ -14,7 +16,7 @@ _FIXED = (
     "workers",
     "isolation",
 )
-#: What it cannot take from there, either, where the wrappers that record calls are in place: at F2.
+#: What it cannot take from there, either, where the wrappers that record calls are in place: at `collected`.
 _RECORDING = ("wrap", "budget", "seed", "inputs")
 
 
@@ -29,9 +31,9 @@ def objection(point, mine, spec):
     differing = [name for name in _FIXED if (spec.get(name) or None) != (mine.get(name) or None)]
     if differing:
         return "the template has other %s" % differing[0]
-    if point == "F2" and spec.get("swap") is None:
+    if point == COLLECTED and spec.get("swap") is None:
         return "nothing is said about what to swap"
-    otherwise = point == "F2" and _recording(spec) != _recording(mine)
+    otherwise = point == COLLECTED and _recording(spec) != _recording(mine)
     return "calls inside the tests are recorded otherwise" if otherwise else ""
 
 

@@ -7,6 +7,7 @@ import time
 from ..code_swap import code_swapper
 from ..process import process_fork
 from ..sandbox import confinement
+from .fork_safety import COLLECTED
 
 
 class TemplateFork:
@@ -50,7 +51,7 @@ class TemplateFork:
         server.channel.write("timing", name="start", ns=time.perf_counter_ns() - order["received_ns"])
 
     def _swap(self):
-        if self._point != "F2":
+        if self._point != COLLECTED:
             return
         try:
             self._server.probe.apply(self._order["spec"], self._server.channel)

@@ -28,7 +28,7 @@ from ..process import current_template, process_fork
 from ..process.random_state import RandomState
 from ..session import RunnerFailure
 from . import order_compatibility
-from .fork_safety import EarlyReadWatch, ForkSafety
+from .fork_safety import COLLECTED, IMPORTED, EarlyReadWatch, ForkSafety
 from .standby_fork import StandbyFork
 from .template_fork import TemplateFork
 
@@ -55,13 +55,14 @@ class TemplateServer:
         channel: of the records.
         parent: pid of the launcher, which adopts forks.
         cwd: the folder in which it stopped.
-        probe: of what may be swapped; `None` where it does not stop at F2.
-        recorded: says how many calls of targets were recorded; on the way to F2 there may be none.
+        probe: of what may be swapped; `None` where it does not stop at `collected`.
+        recorded: says how many calls of targets were recorded; on the way to `collected` there may be none.
     """
 
     def __init__(self, spec, channel, control):
         self._spec, self.channel = spec, channel
         self.until = spec["serve"]["until"]
+        #: Files before whose import it stops; none: before that of any file of the project.
         self._gate = {os.path.normpath(path) for path in spec["serve"].get("gate", ())}
         self._preimports = spec["serve"].get("preimport", ())
         self.parent = os.getppid()
@@ -83,10 +84,10 @@ class TemplateServer:
         self._fitness.ours(0, 1, 2, self._link.fileno(), self.channel.fileno())
 
     def watch(self, guard):
-        """Take the guard of imports; on the way to F2 the targets are watched from before their import."""
+        """Take the guard of imports; before `collected` targets are watched from before their import."""
         self._guard = guard
-        self.probe = code_swapper.SwapProbe(self._spec, guard) if self.until == "F2" else None
-        self._watch.is_on = self.until != "F2"
+        self.probe = code_swapper.SwapProbe(self._spec, guard) if self.until == COLLECTED else None
+        self._watch.is_on = self.until != COLLECTED
 
     def on_fork(self, renew):
         """Have something called in each fork."""
@@ -101,7 +102,7 @@ class TemplateServer:
         is_projects = any(map(places.in_tree, where))
         if is_projects:
             self._watch.enter_project()
-        if not (is_projects if self.until == "F0" else self._is_target(places, where)):
+        if self.until != IMPORTED or not (self._is_gate(places, where) if self._gate else is_projects):
             return False
         if self._preimporting:
             self._complaint = "a package of others imports the project: " + self._preimporting
@@ -109,12 +110,12 @@ class TemplateServer:
         self.stop()
         return True
 
-    def _is_target(self, places, where):
-        return self.until == "F1" and any(places.relative(place) in self._gate for place in where)
+    def _is_gate(self, places, where):
+        return any(places.relative(place) in self._gate for place in where)
 
     def _is_changing(self, path):
         places = self._guard.places
-        return places.in_tree(path) if self.until == "F0" else places.relative(path) in self._gate
+        return places.relative(path) in self._gate if self._gate else places.in_tree(path)
 
     # ---- serving
 
@@ -124,7 +125,7 @@ class TemplateServer:
         Args:
             items: the tests that were collected, if that has been done.
         """
-        if self.until == "F0":
+        if not self._gate:
             self._preimport()
         swappable = {} if self.probe is None else self._examined(items)
         forked = TemplateFork(self, self._serve(swappable))
@@ -165,7 +166,7 @@ class TemplateServer:
                 return taken
 
     def _unfit(self):
-        loaded = "" if self.until == "F2" else self._loaded_early()
+        loaded = "" if self.until == COLLECTED else self._loaded_early()
         early = "it is imported before its turn: " + loaded if loaded else ""
         return self._complaint or early or self._fitness.complaint(self.until, self._watch.finding)
 

@@ -54,7 +54,7 @@ class VerifiedSources:
 
     Attributes:
         instrument: puts hooks into the targets' modules; None: they are compiled as they are.
-        probe: takes over the loading of proven modules on the way to F2; else None.
+        probe: takes over the loading of proven modules on the way to `collected`; else None.
     """
 
     def __init__(self, spec, places, channel):

@@ -91,7 +91,7 @@ class TargetRecording:
             )
         elif server is None:
             self._recorder = call_recorder.install(self._spec, self._channel, self._guard)
-        elif server.until == "F2" and watched:
+        elif server.until == "collected" and watched:
             self._recorder = call_recorder.install(self._spec, self._channel, self._guard)
             server.recorded = self._recorder.calls
 

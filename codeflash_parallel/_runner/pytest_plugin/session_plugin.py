@@ -124,7 +124,7 @@ class SessionPlugin:
         while current_template.server() is not None:
             # What the point waits for will not come any more before a test asks for it.
             server = current_template.server()
-            if server.until == "F2":
+            if server.until == "collected":
                 output_suppression.settle(items, server.gate())
                 is_settled = True
             server.stop(items)

@@ -1,8 +1,8 @@
 """Decide where a check may begin: at which fork point of a warm server, or in a new process. Pure.
 
-F2 stands after collection with the baseline's code, F1 before the first import of a target's file, F0
-before the first import of anything that lives in the repository. What a point has already seen must not
-depend on what the candidate changes; so the choice follows from the edits.
+`collected` stands after collection with the baseline's code, `imported` before the first import of a target's
+file; without targets, before the first import of anything that lives in the repository. What a point has
+already seen must not depend on what the candidate changes; so the choice follows from the edits.
 """
 
 from __future__ import annotations
@@ -27,20 +27,18 @@ class ForkPoint(StrEnum):
     """Where a check begins."""
 
     #: After collection; the child swaps the code objects of the targets.
-    F2 = "F2"
-    #: Before the first import of a target's file.
-    F1 = "F1"
-    #: Before the first import of anything that lives in the repository.
-    F0 = "F0"
+    COLLECTED = "collected"
+    #: Before the first import of a target's file; without targets, of any file of the repository.
+    IMPORTED = "imported"
     #: In a new process.
     NEW_PROCESS = "new-process"
 
     def downwards(self) -> tuple[ForkPoint, ...]:
-        """Return the servers' points to try, this one first: what serves F2 can be done from F1, too."""
+        """Return the servers' points to try, this one first: what is collected can be imported, too."""
         return _SERVED[_SERVED.index(self) :] if self in _SERVED else ()
 
 
-_SERVED = (ForkPoint.F2, ForkPoint.F1, ForkPoint.F0)
+_SERVED = (ForkPoint.COLLECTED, ForkPoint.IMPORTED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +46,8 @@ class ForkChoice:
     """A choice.
 
     Attributes:
-        why: why it is not a further point, one clause; empty at F2.
-        swap: at F2, the targets whose bodies the candidate changes.
+        why: why it is not a further point, one clause; empty at `collected`.
+        swap: at `collected`, the targets whose bodies the candidate changes.
     """
 
     point: ForkPoint
@@ -62,7 +60,7 @@ class ForkContext:
     """What the edits of a candidate are held against.
 
     Attributes:
-        targets: the functions under optimization; their files are the gate of F1.
+        targets: the functions under optimization; their files are the gate of `imported`.
         sources: the snapshot's text of these files.
         packages: folders of the snapshot that hold an ``__init__.py``, as far as edits add files there.
     """
@@ -80,14 +78,14 @@ class RunConditions:
         suite_s: time of all setups, calls and teardowns of the tests to be run.
         workers: xdist workers; 0 runs in one process.
         watched: calls are recorded during the tests, for which targets are wrapped while they are imported.
-        watched_at_f2: the servers at F2 have done so; what they import is there for good.
+        watched_at_collected: the servers at `collected` have done so; what they import is there for good.
         new_process: a new process was asked for.
     """
 
     suite_s: float = 0.0
     workers: int = 0
     watched: bool = False
-    watched_at_f2: bool = False
+    watched_at_collected: bool = False
     new_process: bool = False
 
 
@@ -108,9 +106,9 @@ def choose(by_edits: ForkChoice, run: RunConditions) -> ForkChoice:
     why = _not_served(run)
     if why:
         return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why)
-    if run.watched != run.watched_at_f2 and by_edits.point is ForkPoint.F2:
+    if run.watched != run.watched_at_collected and by_edits.point is ForkPoint.COLLECTED:
         recorded = "recorded" if run.watched else "not recorded"
-        return ForkChoice(point=ForkPoint.F1, why=f"calls inside the tests are {recorded}")
+        return ForkChoice(point=ForkPoint.IMPORTED, why=f"calls inside the tests are {recorded}")
     return by_edits
 
 
@@ -135,14 +133,15 @@ def _modifies(edit: Edit) -> bool:
 
 
 def _outside_the_gate(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
-    for edit in edits:
-        why = _not_after_f0(edit, ground.packages)
-        if why:
-            return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why)
-    return ForkChoice(point=ForkPoint.F0, why=f"it changes {edits[0].path}, which is not a target's file")
+    why = next(filter(None, (_found_early(edit, ground.packages) for edit in edits)), "")
+    other = f"it changes {edits[0].path}, which is not a target's file"
+    if why or ground.targets:
+        return ForkChoice(point=ForkPoint.NEW_PROCESS, why=why or other)
+    return ForkChoice(point=ForkPoint.IMPORTED, why=other)
 
 
-def _not_after_f0(edit: Edit, packages: frozenset[str]) -> str:
+def _found_early(edit: Edit, packages: frozenset[str]) -> str:
+    """Return why something may have read an edit's file before anything of the repository is imported."""
     path = PurePosixPath(edit.path)
     if edit.new is None:
         return f"it removes {edit.path}"
@@ -159,9 +158,9 @@ def _inside_the_gate(edits: Sequence[Edit], ground: ForkContext) -> ForkChoice:
     for edit in edits:
         change = _change_of(edit, ground)
         if change.why:
-            return ForkChoice(point=ForkPoint.F1, why=change.why)
+            return ForkChoice(point=ForkPoint.IMPORTED, why=change.why)
         swap += (Target(path=edit.path, qualname=name) for name in change.qualnames)
-    return ForkChoice(point=ForkPoint.F2, swap=tuple(swap))
+    return ForkChoice(point=ForkPoint.COLLECTED, swap=tuple(swap))
 
 
 def _change_of(edit: Edit, ground: ForkContext) -> BodyChange:

@@ -57,13 +57,10 @@ class FallbackReason:
 
 def told(whys: Iterable[FallbackReason]) -> str:
     """Return reasons as one text: each is said once, and points that share one are named together."""
-    points: dict[str, set[str]] = {}
+    points: dict[str, dict[str, None]] = {}
     for why in whys:
-        points.setdefault(why.reason, set()).update({why.point} - {""})
-    return "; ".join(
-        f"not {', '.join(sorted(at, reverse=True))}: {reason}" if at else reason
-        for reason, at in points.items()
-    )
+        points.setdefault(why.reason, {}).update({why.point: None} if why.point else {})
+    return "; ".join(f"not {', '.join(at)}: {reason}" if at else reason for reason, at in points.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +68,7 @@ class ServedRun:
     """One run of a guest, and where it began.
 
     Attributes:
-        whys: why it did not begin further on; none at F2.
+        whys: why it did not begin further on; none at `collected`.
         run_ns: wall time of the run that counts.
         abandoned_ns: of runs before it that did not count.
         reading_ns: of reading its records.
@@ -175,7 +172,11 @@ async def _attempt(
     server = await place.servers.server(str(spec["mode"]), point)
     if server is None:
         return _Refusal(why=FallbackReason(reason=place.servers.why(), point=point), fallbacks=others)
-    more = {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]} if point is ForkPoint.F2 else {}
+    more = (
+        {"swap": [{"path": t.path, "qualname": t.qualname} for t in swap]}
+        if point is ForkPoint.COLLECTED
+        else {}
+    )
     started = monotonic_ns()
     armed, arms = arm(place.workspace, {**spec, **more}, draw())
     path = write_spec(place.workspace, armed, place.guest.directory)

@@ -72,7 +72,7 @@ async def verify(
     else:
         canaries = draw(SystemRandom(), baseline.order or baseline.selected, baseline.places)
         spec = _tests_spec(plan, workspace, WrapMode.DIGEST if observed else WrapMode.NONE)
-    if point is ForkPoint.F2:
+    if point is ForkPoint.COLLECTED:
         spec["swap"] = [{"path": t.path, "qualname": t.qualname} for t in plan.guest.targets]
     spec, arms = arm(workspace, spec, canaries)
     path = write_spec(workspace, spec, plan.guest.directory)

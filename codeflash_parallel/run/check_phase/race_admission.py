@@ -95,7 +95,7 @@ class RaceAdmission:
     def _reaches_out(self, entry: CandidateEntry) -> bool:
         """Say whether a candidate changes more than bodies of targets: any test may notice that."""
         ground = ForkContext(targets=self._plan.guest.targets, sources=self._plan.sources)
-        return furthest(entry.staged.edits, ground).point is not ForkPoint.F2
+        return furthest(entry.staged.edits, ground).point is not ForkPoint.COLLECTED
 
     async def _admit(self, entry: CandidateEntry) -> None:
         look = StepKind.CLEAN if self._races else StepKind.REST

@@ -150,7 +150,9 @@ class WatchedFunctions:
         context, changes = self._context, self._changes
         if context.settings.compare is not ComparisonMode.VALUES or not context.guest.targets:
             return ()
-        return changes.beside(candidate) if changes.serving(candidate).point is not ForkPoint.F2 else ()
+        return (
+            changes.beside(candidate) if changes.serving(candidate).point is not ForkPoint.COLLECTED else ()
+        )
 
     def _guest(self, functions: tuple[Target, ...]) -> RunnerConfig:
         """Return the guest of a run that wraps targets, too: what they call is no outermost call."""

@@ -59,9 +59,9 @@ def test_how_far_a_check_may_be_served() -> None:
     more = candidate("more", m=OLD + b"X = 1\n")
     elsewhere = candidate("elsewhere", other=b"X = 2\n")
     assert [found.serving(one).point for one in (body, more, elsewhere)] == [
-        ForkPoint.F2,
-        ForkPoint.F1,
-        ForkPoint.F0,
+        ForkPoint.COLLECTED,
+        ForkPoint.IMPORTED,
+        ForkPoint.NEW_PROCESS,
     ]
     assert found.known_serving(body) is found.serving(body)
     assert found.known_serving(elsewhere) is None

@@ -29,7 +29,7 @@ relaxed = settings(max_examples=drawn(40), deadline=None, suppress_health_check=
 SPENT = dict(zip(STEPS, (120.4, 1.5, 8.25, 0.0, 30.0, 81.0, 0.0, 0.01, 0.0, 19.0), strict=True))
 
 
-def checked(name: str, served: str = "F1", why: str = "", **more) -> CandidateResult:
+def checked(name: str, served: str = "imported", why: str = "", **more) -> CandidateResult:
     more.setdefault("timings_ms", SPENT)
     return CandidateResult(
         id=CandidateId(name), origin=CandidateOrigin.PATCH, status=CandidateStatus.UNDECIDED, code=Code.NOT_RACED, reason="So.",
@@ -89,7 +89,7 @@ def test_every_report_but_the_quiet_one_has_the_footer() -> None:
 def test_a_row_has_every_step_and_their_sum() -> None:
     assert timing_rows([checked("a")]) == [
         ["candidate", "served", *(step for step in STEPS if step not in {"evidence", "confirm"}), "total"],
-        ["a", "F1", "120", "1.5", "8.2", "-", "30", "81", "-", "19", "260"],
+        ["a", "imported", "120", "1.5", "8.2", "-", "30", "81", "-", "19", "260"],
     ]
 
 
@@ -116,9 +116,9 @@ def test_each_reason_is_said_once() -> None:
         checked("b"),
         *(checked(f"x{n}", "new-process", "a thread: w") for n in range(3)),
     ]
-    everyone += [checked("c", "new-process", "a hook"), checked("d", "F0", "a new module"), checked("e", "")]
+    everyone += [checked("c", "new-process", "a hook"), checked("d", "collected"), checked("e", "")]
     assert machinery_rows(run_of(*everyone)) == [
-        ("served", "F1 (2)"), ("served", "F0 (1): a new module"),
+        ("served", "collected (1)"), ("served", "imported (2)"),
         ("served", "new-process (3): a thread: w"), ("served", "new-process (1): a hook"),
     ]  # fmt: skip
 
@@ -130,7 +130,7 @@ def test_slots_and_servers() -> None:
         warm={"servers": 2, "forks": 18, "restarts": 1, "unfit": ["a thread was started: \x1b[2J"]},
     )
     assert machinery_rows(result) == [
-        ("served", "F1 (1)"),
+        ("served", "imported (1)"),
         ("slots", "reflink, each 1.5 MiB and 12 inodes"),
         ("servers", "2, forks 18, restarts 1"),
         ("unfit", "a thread was started: \\x1b[2J"),
@@ -177,7 +177,7 @@ def test_markdown_has_the_table_and_the_reasons() -> None:
     result = run_of(checked("a|b"), checked("c", "new-process", "<b>why</b>"), warm={"servers": 2})
     shown = timings_markdown(result)
     assert shown.splitlines()[0].startswith("| candidate | served | queue | stage |")
-    assert "| a\\|b | F1 | 120 |" in shown
+    assert "| a\\|b | imported | 120 |" in shown
     assert "- served: new-process \\(1\\): \\<b\\>why\\</b\\>" in shown
     assert "- servers: 2, forks 0, restarts 0" in shown
 

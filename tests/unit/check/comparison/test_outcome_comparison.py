@@ -224,7 +224,7 @@ def test_tests_that_passed_come_in_one_record() -> None:
 def test_reading_what_servers_and_watches_say() -> None:
     report = read_report(
         [
-            {"t": "served", "point": "F1"},
+            {"t": "served", "point": "imported"},
             {"t": "spawned", "id": "a"},
             {"t": "spawned", "id": "b"},
             {"t": "spawned", "id": "a"},
@@ -232,7 +232,7 @@ def test_reading_what_servers_and_watches_say() -> None:
             {"t": "unswappable", "why": "a decorator"},
         ]
     )
-    assert (report.served, report.spawned, report.modules) == ("F1", ("a", "b"), ("json", "numpy"))
+    assert (report.served, report.spawned, report.modules) == ("imported", ("a", "b"), ("json", "numpy"))
     assert report.unswappable == "a decorator"
 
 

@@ -41,37 +41,36 @@ def removed(path: str = "pkg/m.py") -> Edit:
 
 def test_a_changed_body_is_swapped() -> None:
     serving = furthest([modified()], GROUND)
-    assert (serving.point, serving.why, serving.swap) == (ForkPoint.F2, "", (TARGET,))
+    assert (serving.point, serving.why, serving.swap) == (ForkPoint.COLLECTED, "", (TARGET,))
 
 
 def test_what_changes_more_of_a_target_s_file_begins_before_its_import() -> None:
     serving = furthest([modified(new=MORE)], GROUND)
-    assert serving.point is ForkPoint.F1
+    assert serving.point is ForkPoint.IMPORTED
     assert serving.why
     assert not serving.swap
 
 
 def test_a_function_that_is_no_target_is_not_swapped() -> None:
     other = BODY.replace(b"return x\n", b"return -x\n")
-    assert furthest([modified(new=other)], GROUND).point is ForkPoint.F1
+    assert furthest([modified(new=other)], GROUND).point is ForkPoint.IMPORTED
 
 
 def test_recorded_calls_need_the_import() -> None:
     watched = RunConditions(watched=True)
     for edit, point in (
-        (modified(), ForkPoint.F1),
-        (modified("pkg/other.py"), ForkPoint.F0),
+        (modified(), ForkPoint.IMPORTED),
         (removed(), ForkPoint.NEW_PROCESS),
     ):
         assert choose(furthest([edit], GROUND), watched).point is point
 
 
-def test_where_servers_at_f2_record_calls_all_runs_there_do() -> None:
+def test_where_servers_at_collected_record_calls_all_runs_there_do() -> None:
     by_edits = furthest([modified()], GROUND)
-    recording = RunConditions(watched=True, watched_at_f2=True)
-    assert by_edits.point is ForkPoint.F2
+    recording = RunConditions(watched=True, watched_at_collected=True)
+    assert by_edits.point is ForkPoint.COLLECTED
     assert choose(by_edits, recording) == by_edits
-    assert choose(by_edits, replace(recording, watched=False)).point is ForkPoint.F1
+    assert choose(by_edits, replace(recording, watched=False)).point is ForkPoint.IMPORTED
 
 
 def test_where_nothing_speaks_against_it_the_edits_decide() -> None:
@@ -81,16 +80,18 @@ def test_where_nothing_speaks_against_it_the_edits_decide() -> None:
 
 
 def test_without_the_old_text_nothing_is_swapped() -> None:
-    assert furthest([modified()], replace(GROUND, sources={})).point is ForkPoint.F1
-    assert furthest([modified(new=b"\xff")], GROUND).point is ForkPoint.F1
+    assert furthest([modified()], replace(GROUND, sources={})).point is ForkPoint.IMPORTED
+    assert furthest([modified(new=b"\xff")], GROUND).point is ForkPoint.IMPORTED
 
 
 @pytest.mark.parametrize("edit", [modified("pkg/other.py"), modified("conftest.py"), added("pkg/new.py")])
-def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> None:
+def test_other_modules_than_the_targets_need_a_new_process(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [edit, modified()]):
         serving = furthest(edits, GROUND)
-        assert serving.point is ForkPoint.F0
+        assert serving.point is ForkPoint.NEW_PROCESS
         assert edit.path in serving.why
+        without_targets = furthest(edits, replace(GROUND, targets=[]))
+        assert without_targets.point is ForkPoint.IMPORTED
 
 
 @pytest.mark.parametrize(
@@ -109,9 +110,10 @@ def test_other_modules_begin_before_anything_of_the_repository(edit: Edit) -> No
 )
 def test_what_is_read_early_needs_a_new_process(edit: Edit) -> None:
     for edits in ([edit], [modified(), edit], [modified("pkg/other.py"), edit]):
-        serving = furthest(edits, GROUND)
-        assert serving.point is ForkPoint.NEW_PROCESS
-        assert edit.path in serving.why
+        for ground in (GROUND, replace(GROUND, targets=[])):
+            serving = furthest(edits, ground)
+            assert serving.point is ForkPoint.NEW_PROCESS
+            assert edit.path in serving.why
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_circumstances_that_need_a_new_process(run: RunConditions) -> None:
 
 
 def test_without_targets_there_is_no_gate() -> None:
-    assert furthest([modified()], ForkContext(targets=[], sources={})).point is ForkPoint.F0
+    assert furthest([modified()], ForkContext(targets=[], sources={})).point is ForkPoint.IMPORTED
 
 
 PATHS = st.sampled_from(["pkg/m.py", "pkg/other.py", "new.py", "a.txt", "pkg/conftest.py"])
@@ -146,17 +148,17 @@ def test_a_further_edit_never_lets_a_check_begin_further_on(edits: list[Edit], m
 @given(st.lists(EDITS, min_size=1, max_size=3))
 def test_a_choice_below_the_furthest_has_a_reason(edits: list[Edit]) -> None:
     serving = furthest(edits, GROUND)
-    assert bool(serving.why) == (serving.point is not ForkPoint.F2)
-    assert bool(serving.swap) <= (serving.point is ForkPoint.F2)
+    assert bool(serving.why) == (serving.point is not ForkPoint.COLLECTED)
+    assert bool(serving.swap) <= (serving.point is ForkPoint.COLLECTED)
 
 
 def test_points_go_downwards() -> None:
-    assert ForkPoint.F2.downwards() == (ForkPoint.F2, ForkPoint.F1, ForkPoint.F0)
-    assert ForkPoint.F0.downwards() == (ForkPoint.F0,)
+    assert ForkPoint.COLLECTED.downwards() == (ForkPoint.COLLECTED, ForkPoint.IMPORTED)
+    assert ForkPoint.IMPORTED.downwards() == (ForkPoint.IMPORTED,)
     assert ForkPoint.NEW_PROCESS.downwards() == ()
 
 
 def test_the_weakest_point_is_the_earliest() -> None:
-    assert weakest(ForkPoint.F2) is ForkPoint.F2
-    assert weakest(ForkPoint.F1, ForkPoint.F2, ForkPoint.F0) is ForkPoint.F0
-    assert weakest(ForkPoint.NEW_PROCESS, ForkPoint.F2) is ForkPoint.NEW_PROCESS
+    assert weakest(ForkPoint.COLLECTED) is ForkPoint.COLLECTED
+    assert weakest(ForkPoint.IMPORTED, ForkPoint.COLLECTED) is ForkPoint.IMPORTED
+    assert weakest(ForkPoint.NEW_PROCESS, ForkPoint.COLLECTED) is ForkPoint.NEW_PROCESS
