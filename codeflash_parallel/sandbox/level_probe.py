@@ -204,5 +204,6 @@ def _tried(folder: Path, level: IsolationLevel, prober: LevelProber, bwrap: str)
         "isolation": policy.as_spec(),
     }
     path.write_text(json.dumps(spec), encoding="utf-8")
-    argv = (str(prober.interpreter), "-I", "-B", str(prober.guest_dir / PACKAGE / "trying.py"), str(path))
+    script = prober.guest_dir / PACKAGE / "sandbox" / "isolation_probe.py"
+    argv = (str(prober.interpreter), "-I", "-B", str(script), str(path))
     return (*wrapper(policy, cwd=tree), *argv) if level is IsolationLevel.L3 else argv

@@ -1,5 +1,6 @@
 """Which isolation level a run has, and what is said where it cannot be had."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from codeflash_parallel.result.isolation_policy import (
 from codeflash_parallel.sandbox import level_probe
 from codeflash_parallel.sandbox.bubblewrap import wrapper
 from codeflash_parallel.sandbox.level_probe import LevelProber, choose, secrets_of
+from codeflash_parallel.sandbox.runner_command import install_guest
 
 L0, L1, L2, L3 = IsolationLevel
 
@@ -108,3 +110,9 @@ def test_bubblewrap_takes_the_network_unless_it_is_allowed() -> None:
     assert words[words.index("/data") - 1] == "--bind-try"
     allowed = IsolationPolicy(level=L3, bwrap="/usr/bin/bwrap", network=True)
     assert "--unshare-net" not in wrapper(allowed, cwd=Path("/"))
+
+
+def test_the_script_that_tries_a_level_is_found(tmp_path: Path) -> None:
+    guest_dir = install_guest(tmp_path)
+    prober = LevelProber(interpreter=Path(sys.executable), guest_dir=guest_dir, cache=tmp_path)
+    assert "can't open file" not in prober.probe(L1).why_not
