@@ -11,7 +11,6 @@ from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.process.host_lock.benchmark_token import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
-from codeflash_parallel.race.race_record import written
 from codeflash_parallel.race.race_result import AFTERWARDS, Disqualification, Raced, RaceOutcome
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
@@ -21,6 +20,7 @@ from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.runtime_protocols import Workspace
@@ -152,7 +152,7 @@ class _Races:
         context = self._context
         number = len(self._before.confirmations) + len(self.races) + len(self.confirmations)
         arms = [(entry.id, entry.staged.content_key) for entry in entries]
-        key = (context.seed, number, written(RacePlan, plan), arms)
+        key = (context.seed, number, to_plain(plan), arms)
         known: Raced | None = context.cache.get(Raced, StepKind.RACE, *key)
         if known is not None:
             return known

@@ -45,6 +45,7 @@ from codeflash_parallel.result.result_model import CandidateResult, RunResult
         ("0", 0),
         ("0.5s", 0.5),
         ("1 h", 3600),
+        ("1d", 86_400),
     ],
 )
 def test_spans_are_read_as_people_write_them(text: str, seconds: float) -> None:
@@ -52,7 +53,7 @@ def test_spans_are_read_as_people_write_them(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "s", "ten", "-1", "1d", "nan", "inf", "1e400", "1e30", "1e9h", "2hm", "h1"]
+    "text", ["", "s", "ten", "-1", "1w", "nan", "inf", "1e400", "1e30", "1e9h", "2hm", "h1"]
 )
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="a span like 100s"):
