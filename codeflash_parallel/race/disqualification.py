@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import sqrt
 from statistics import fmean, stdev
 
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, NULL
-from codeflash_parallel.race.race_result import CacheIsolation, Disqualification
+from codeflash_parallel.race.race_result import Disqualification
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 #: A process may need this share and so many nanoseconds more than the baseline's to become ready: changed
@@ -27,16 +26,11 @@ SECOND = 1e9
 
 
 def misconduct(rounds: Sequence[Round]) -> Mapping[str, Disqualification]:
-    """Return the arms that are out for what they did, and why.
-
-    Args:
-        rounds: of one race so far; the last one is the one in which they leave.
-    """
-    count = len(rounds)
+    """Return the arms that are out for what they did in the rounds of one race so far, and why."""
     found = {arm: _slow_start(surplus_ns) for arm, surplus_ns in starting_longer(rounds).items()}
     found.update(dict.fromkeys(leaking(rounds), _LEAKING))
     found.update(dict.fromkeys(disagreeing(rounds), _DIFFERING))
-    return {arm: replace(out, left_in=count) for arm, out in found.items()}
+    return found
 
 
 _DIFFERING = Disqualification(
@@ -90,11 +84,6 @@ def leaking(rounds: Sequence[Round]) -> frozenset[str]:
     blocks = [block for round_ in rounds for block in round_.blocks]
     usual = max((b.children for b in blocks if b.arm == BASELINE), default=0)
     return frozenset(b.arm for b in blocks if b.children > usual) - {NULL}
-
-
-def cache_isolation(rounds: Sequence[Round]) -> CacheIsolation:
-    """Return whether what a unit left behind could reach another one."""
-    return CacheIsolation.NONE if any(round_.unclean for round_ in rounds) else CacheIsolation.EMPTIED
 
 
 #: What must be equal for two blocks to have made the same calls, of which the same outcomes were encoded:

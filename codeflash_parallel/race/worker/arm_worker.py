@@ -225,12 +225,11 @@ class WorkerUsage:
     """What a unit had used when it ended.
 
     Attributes:
-        wait4_ns: CPU time of the whole unit and the children that it reaped, as `wait4` knows it.
-        children_ns: what of it neither the unit's own clock knows nor the commands that it was to run used.
+        children_ns: CPU time that `wait4` knows of and the unit's own clock does not, commands that it was to
+            run apart.
         peak_bytes: most resident memory beyond what it held when it was forked.
     """
 
-    wait4_ns: int
     children_ns: int
     peak_bytes: int
 
@@ -290,7 +289,6 @@ class ArmWorker:
             prepared_ns=cpu - idle,
             digest=digest if job.calls else "",
             deferred_ns=self._cpu_ns() - cpu - own_ns if job.is_checked else 0,
-            preempted=after.preempted - before.preempted,
             reads=after.reads - before.reads,
             children=children,
         )
@@ -376,7 +374,6 @@ class ArmWorker:
         table_ns = self._template.reaped_ns() - self._reaped_before_ns - TABLE_GRAIN_NS
         wait4_ns = max(_number(reaped, "cpu_ns", 0), table_ns)
         return WorkerUsage(
-            wait4_ns=wait4_ns,
             children_ns=max(0, wait4_ns - own_ns - self._commands_ns),
             peak_bytes=max(0, memory.peak - self._forked_bytes),
         )

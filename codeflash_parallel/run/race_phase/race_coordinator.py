@@ -12,7 +12,7 @@ from codeflash_parallel.process.host_lock.benchmark_token import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
 from codeflash_parallel.race.race_record import written
-from codeflash_parallel.race.race_result import AFTERWARDS, Disqualification, Raced, RaceOutcome
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOutcome
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
@@ -208,7 +208,7 @@ def kept(
         confirmations: of this round.
     """
     outcomes = [outcome for outcome in (*races, *confirmations) if isinstance(outcome, Raced)]
-    out = {name: replace(why, left_in=AFTERWARDS) for raced in outcomes for name, why in raced.out.items()}
+    out = {name: why for raced in outcomes for name, why in raced.out.items()}
     anew = {
         name for name, entry in entries_of(confirmations).items() if entry.standing is not ArmStanding.OPEN
     }

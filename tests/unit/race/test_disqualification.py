@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from codeflash_parallel.race.disqualification import (
-    cache_isolation,
     disagreeing,
     leaking,
     misconduct,
@@ -10,7 +9,6 @@ from codeflash_parallel.race.disqualification import (
 )
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, NULL
-from codeflash_parallel.race.race_result import CacheIsolation
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 MS = 1_000_000
@@ -23,9 +21,9 @@ def block(arm, *, digest="", start=0, calls=10, children=0, kept=10):
     )  # fmt: skip
 
 
-def round_of(*blocks, layout=0, start_ns=None, unclean=()):
+def round_of(*blocks, layout=0, start_ns=None):
     return Round(
-        number=0, layout=layout, core=0, blocks=blocks, start_ns=start_ns or {}, unclean=unclean
+        number=0, layout=layout, core=0, blocks=blocks, start_ns=start_ns or {}
     )  # fmt: skip
 
 
@@ -98,7 +96,7 @@ def test_work_moved_to_import_is_found_by_what_the_start_costs():
 
     assert starting_longer(rounds).keys() == {"a"}
     out = misconduct(rounds)["a"]
-    assert (out.status, out.code, out.left_in) == (CandidateStatus.LOST, Code.NOT_CONFIRMED, 3)
+    assert (out.status, out.code) == (CandidateStatus.LOST, Code.NOT_CONFIRMED)
     assert "0.20 s of CPU time more" in out.reason
 
 
@@ -123,8 +121,3 @@ def test_processes_left_behind_are_measured_by_the_baselines():
     assert leaking([quiet]) == frozenset()
     assert leaking([quiet, round_of(block("a", children=2))]) == {"a"}
     assert misconduct([round_of(block("a", children=1))])["a"].code is Code.LEAKED_PROCESS
-
-
-def test_isolation_is_lost_by_one_arm_for_all():
-    assert cache_isolation([round_of()]) is CacheIsolation.EMPTIED
-    assert cache_isolation([round_of(), round_of(unclean=("a",))]) is CacheIsolation.NONE

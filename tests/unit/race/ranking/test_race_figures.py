@@ -78,9 +78,7 @@ def test_the_last_race_counts_and_a_failed_one_tells_nothing() -> None:
 def test_why_and_when_an_arm_was_dropped() -> None:
     looks = InterimState(candidates=("a",), standings={"a": ArmStanding.BEATEN}, dropped_after={"a": 7})
     beaten = raced({BASELINE: 8 * MS, "a": 8 * MS}, looks=looks)
-    wrong = Disqualification(
-        status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs", left_in=3
-    )
+    wrong = Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs")
 
     found = figures([beaten], "a")
 
