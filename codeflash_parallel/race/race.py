@@ -14,7 +14,7 @@ import anyio
 
 from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.calibration import BlockScale, calibrate, for_sprint, predicted_ns
-from codeflash_parallel.race.disqualification import misconduct, unstable_groups
+from codeflash_parallel.race.guards import misconduct, unstable_groups
 from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import BASELINE, NULL, Arm, CostGroup, RacePlan, RaceStage
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed, RaceOutcome

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from codeflash_parallel.race.guards import cpu_per_call
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, NULL, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
 from codeflash_parallel.race.ranking.race_figures import figures, summary
-from codeflash_parallel.race.ranking.suspicious_gains import cpu_per_call
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
