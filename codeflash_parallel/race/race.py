@@ -40,8 +40,7 @@ from codeflash_parallel.race.worker.arm_failure import (
     code_of,
     out_of,
 )
-from codeflash_parallel.race.worker.arm_pool import ArmPool, start_field
-from codeflash_parallel.race.worker.arm_pool_prestart import ArmPoolPrestart
+from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart, start_field
 from codeflash_parallel.race.worker.arm_worker import SECOND
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.candidate.candidate_model import CandidateId

@@ -19,6 +19,7 @@ from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import private_folders, project_environment
+from codeflash_parallel.process.host_lock.benchmark_token import machine_alone
 from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, CostGroup, WorkKind
@@ -29,7 +30,6 @@ from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
 from codeflash_parallel.run.race_phase.race_terms import race_plan
 from codeflash_parallel.run.race_phase.workload import Workload
 from codeflash_parallel.sandbox.runner_command import install_guest
