@@ -29,7 +29,7 @@ reals = st.floats(allow_nan=False)
 def blocks(draw, arm, kind=BlockKind.TIMED):
     return Block(
         arm=arm, kind=kind, group=0, calls=draw(st.integers(1, 99)), cpu_ns=draw(nanoseconds),
-        wall_ns=draw(nanoseconds), digest=draw(st.text(max_size=3)), preempted=draw(st.integers(0, 9)),
+        wall_ns=draw(nanoseconds), digest=draw(st.text(max_size=3)), reads=draw(st.integers(0, 9)),
     )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def rounds(draw, number=0):
         core=draw(st.integers(-1, 64)),
         blocks=tuple(draw(blocks(arm)) for arm in order),
         children_ns={"a": draw(nanoseconds)},
-        load={"pressure": draw(reals)},
+        queued=draw(reals),
     )
 
 
