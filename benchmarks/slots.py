@@ -34,7 +34,7 @@ from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
 from codeflash_parallel.workspace.git.repository import find_repository
 from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.slot.slot_factory import SlotFactory
-from codeflash_parallel.workspace.slot.tree_copy import PristineTree, SlotCost
+from codeflash_parallel.workspace.slot.tree_copy import SlotCost
 from codeflash_parallel.workspace.slot_owner import SlotOwner
 from codeflash_parallel.workspace.snapshot.mirror import open_mirror
 from codeflash_parallel.workspace.snapshot.snapshot import SnapshotRequest
@@ -98,7 +98,7 @@ def leave_traces(root: Path, private: Path) -> None:
 CHANGED = "part0/p0/module0.py"
 
 
-async def ours(clock: Clock, maker: SlotFactory, pristine: PristineTree | None, number: int) -> Slot:
+async def ours(clock: Clock, maker: SlotFactory, pristine: Slot | None, number: int) -> Slot:
     made: list[Slot] = []
     await clock.atime(
         "create", lambda: anyio.to_thread.run_sync(lambda: made.append(maker.make(number, pristine)))

@@ -13,7 +13,6 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,11 @@ from codeflash_parallel.cli.main import COMMANDS, LEAVES, QUEUE_COMMANDS, find_c
 from codeflash_parallel.cli.options import make_parser, opposite_of
 from codeflash_parallel.cli.run_support.verdict_exit_codes import BY_VERDICT
 from codeflash_parallel.config.pyproject import QUEUE_TABLE, TABLE
-from codeflash_parallel.config.settings import SETTING_NAMES, SETTINGS, Settings
-from codeflash_parallel.config.settings_reader import KINDS, SWITCH, flag_of, variable_of
-from codeflash_parallel.config.sources import key_of
-from codeflash_parallel.queue import errors, settings_reader
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
+from codeflash_parallel.queue import errors
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
-from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES, QueueSettings
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
 from codeflash_parallel.report.json_document import schema
 from codeflash_parallel.report.queue.json_document import queue_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, FlagKind, Level, Verdict
@@ -106,8 +104,14 @@ def commands() -> str:
     ]
     for name, what in COMMANDS.items():
         parts += [f"## {name}", what, *(_options(name) if name in LEAVES else _queue())]
-    parts += ["## Settings", _SETTINGS, _settings()]
-    parts += ["## Settings of the queue", _QUEUE_SETTINGS, _queue_settings(), "## Candidates", _CANDIDATES]
+    parts += ["## Settings", _SETTINGS, _settings(SETTINGS)]
+    parts += [
+        "## Settings of the queue",
+        _QUEUE_SETTINGS,
+        _settings(QUEUE_SETTINGS),
+        "## Candidates",
+        _CANDIDATES,
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -132,13 +136,13 @@ def _options(name: str) -> Iterator[str]:
         yield _SELECTED
         yield f"It takes the options of [`run`](#run) without those of the race: {_not_taken(parser)}."
         return
-    described = {*SETTING_NAMES, "help", *(QUEUE_SETTING_NAMES if name == "serve" else ())}
+    described = {*SETTINGS, "help", *(QUEUE_SETTINGS if name == "serve" else ())}
     own = [action for action in parser._actions if action.dest not in described]
     rows = [(_spelled(action), (action.help or "").replace("%%", "%")) for action in own]
     yield table(("option", "meaning"), rows)
     taken = {action.dest for action in parser._actions}
-    settings = [f"`{flag_of(name)}`" for name in SETTING_NAMES if name in taken]
-    if len(settings) == len(SETTING_NAMES):
+    settings = [f"`{row.flag}`" for name, row in SETTINGS.items() if name in taken]
+    if len(settings) == len(SETTINGS):
         yield "And an option for every [setting](#settings)."
     else:
         yield f"And of the [settings](#settings): {', '.join(settings)}."
@@ -168,21 +172,18 @@ written as a shell would (`CODEFLASH_PARALLEL_TESTS="tests/unit 'tests/with spac
 `yes` or `on`. Paths are relative to the project. `codeflash-parallel doctor` says where each value comes from."""
 
 
-def _settings() -> str:
-    rows = []
-    for name in SETTING_NAMES:
-        value = getattr(Settings(), name)
-        flags = ", ".join(f"`{flag}`" for flag in _flags(name))
-        rows.append(
-            (
-                f"`{key_of(name)}`",
-                flags,
-                f"`{variable_of(name)}`",
-                KINDS[name].words,
-                _shown(value),
-                SETTINGS[name].help,
-            )
+def _settings(table_rows: Mapping[str, SettingColumns]) -> str:
+    rows = (
+        (
+            f"`{row.key}`",
+            ", ".join(f"`{flag}`" for flag in _flags(row)),
+            f"`{row.variable}`",
+            row.kind.words,
+            _shown(row.default),
+            row.help,
         )
+        for row in table_rows.values()
+    )
     return table(("key", "option", "variable", "value", "default", "meaning"), rows)
 
 
@@ -196,27 +197,12 @@ as a shell would in the environment and on the command line (`--weights ada=2 'b
 those that it was started with; what is done without a daemon goes by those of the caller."""
 
 
-def _queue_settings() -> str:
-    rows = (
-        (
-            f"`{key_of(field.name)}`",
-            f"`{settings_reader.flag_of(field.name)}`",
-            f"`{settings_reader.variable_of(field.name)}`",
-            settings_reader.KINDS[field.name].words,
-            _shown(getattr(QueueSettings(), field.name)),
-            field.metadata["help"],
-        )
-        for field in fields(QueueSettings)
-    )
-    return table(("key", "option", "variable", "value", "default", "meaning"), rows)
-
-
-def _flags(name: str) -> Iterator[str]:
-    yield flag_of(name)
-    if short := SETTINGS[name].short:
-        yield short
-    if KINDS[name] == SWITCH:
-        yield opposite_of(flag_of(name))
+def _flags(row: SettingColumns) -> Iterator[str]:
+    yield row.flag
+    if row.short:
+        yield row.short
+    if row.kind == SWITCH:
+        yield opposite_of(row.flag)
 
 
 def _shown(value: Any) -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibration.work import LIMITS, WORKS, Course, has_package
+from codeflash_parallel.process.host_lock.benchmark_token import machine_alone
 from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
-from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
 from codeflash_parallel.sandbox.runner_command import install_guest
 
 

@@ -21,13 +21,13 @@ from codeflash_parallel.race.calibration import calibrate
 from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import BASELINE, Arm, RacePlan, RaceStage
 from codeflash_parallel.race.race import HASH_SEEDS
-from codeflash_parallel.race.race_record import restored, written
 from codeflash_parallel.race.race_result import Raced
 from codeflash_parallel.race.round import RoundContext, run_round
 from codeflash_parallel.race.statistics.concurrent_calls import may_run_together
 from codeflash_parallel.race.statistics.round_validity import judged
 from codeflash_parallel.race.statistics.sequential_test import InterimState
 from codeflash_parallel.race.worker.arm_pool import open_field
+from codeflash_parallel.result.codec import from_plain, to_plain
 
 #: Candidates of a campaign at most.
 RACING = 8
@@ -92,14 +92,14 @@ class Traces:
     def add(self, cell: Cell, layout: Layout) -> None:
         """Keep one more layout."""
         stage = layout.raced.plan.stage
-        record = written(Raced, layout.raced)
+        record = to_plain(layout.raced)
         self._kept(cell, stage).add({"wall_s": layout.wall_s, "load": layout.load, "record": record})
 
     def layouts(self, cell: Cell, stage: RaceStage) -> list[Layout]:
         """Return what was recorded of a cell at one stage."""
         found = []
         for line in self._kept(cell, stage):
-            raced: Raced = restored(Raced, line["record"])
+            raced: Raced = from_plain(Raced, line["record"])
             found.append(Layout(raced=raced, wall_s=line["wall_s"], load=line["load"]))
         return found
 

@@ -12,15 +12,16 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codeflash_parallel.check.baseline_model import Baseline, from_json, to_json
+from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.process.atomic_file import write_durably
 from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.cache_layout import cache_faults
 from codeflash_parallel.workspace.file_lock import FileLock, try_lock
 
 #: Version of the file; one of another version is made anew.
-SCHEMA = 9
+SCHEMA = 10
 #: Files of guests that a baseline is worth nothing without.
 _BESIDE = ("inputs", "derived")
 #: How often it is looked whether another process has found out what we want to know, in seconds.
@@ -30,8 +31,9 @@ _RETRY_S = 0.05
 def load(folder: Path) -> Baseline | None:
     """Read a baseline from disk; one that is damaged, or whose inputs are not its own, is none."""
     try:
-        baseline = from_json(_sealed(folder, json.loads((folder / "baseline.json").read_bytes())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        stored = json.loads((folder / "baseline.json").read_bytes())
+        baseline: Baseline = from_plain(Baseline, _sealed(folder, stored))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     if baseline.calls and not (folder / "inputs").is_file():
         return None
@@ -68,7 +70,7 @@ def save(folder: Path, baseline: Baseline) -> None:
         EnvironmentFault: the cache cannot be written.
     """
     try:
-        data = json.loads(json.dumps(to_json(baseline)))  # as it will be read
+        data = to_plain(baseline)
         seal = {"schema": SCHEMA, "digest": _digest(data), "files": _files(folder)}
         write_durably(folder / "baseline.json", json.dumps({**seal, "baseline": data}).encode())
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from codeflash_parallel.candidates.analysis.python_source import check_file
+from codeflash_parallel.candidates.analysis.python_source import decoded, parse_anew, pieces
 
 #: Compiling one file takes milliseconds; an interpreter that needs longer says nothing about the text.
 _COMPILE_DEADLINE_S = 20.0
@@ -18,11 +18,15 @@ def syntax_fault(source: bytes, known: bytes = b"") -> str:
     Runs on the event loop's thread: the filter of warnings belongs to the whole process.
 
     Args:
-        source: the text.
-        known: what it was made from.
+        source: a file, in whatever encoding it names.
+        known: what it was made from; only what differs is parsed.
     """
+    text = decoded(source)
     try:
-        check_file(source, known)
+        if text is None:
+            parse_anew(source)
+        else:
+            pieces(text, decoded(known) or "")
     except SyntaxError as error:
         where = f" (line {error.lineno})" if error.lineno else ""
         return f"{error.msg}{where}"

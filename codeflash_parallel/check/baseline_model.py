@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from codeflash_parallel.check.comparison.call_comparison import BaselineReplays
 from codeflash_parallel.check.comparison.outcome_comparison import Outcomes, TestKey
@@ -207,49 +205,3 @@ def _only(known: BaselineReplays, wanted: AbstractSet[int]) -> BaselineReplays:
     derived = {index: call for index, call in known.derived.items() if index in wanted}
     breaks = {index: name for index, name in known.breaks.items() if index in wanted}
     return replace(known, calls=calls, derived=derived, breaks=breaks)
-
-
-def to_json(baseline: Baseline) -> dict[str, Any]:
-    """Return a baseline as what the `json` module takes."""
-    return {
-        **{name: getattr(baseline, name) for name in _KINDS},
-        "calls": [asdict(call) for call in baseline.calls.values()],
-        "derived": [asdict(call) for call in baseline.derived.values()],
-        "observed": [
-            [test, target, [[*essence, count] for essence, count in outcomes.items()]]
-            for (test, target), outcomes in baseline.observed.items()
-        ],
-    }
-
-
-def from_json(data: Mapping[str, Any]) -> Baseline:
-    """Read what `to_json` wrote.
-
-    Raises:
-        AttributeError, KeyError, TypeError, ValueError: the data is not of that form.
-    """
-    calls, derived = ([CallOutcome(**call) for call in data[name]] for name in ("calls", "derived"))
-    special: dict[str, Any] = {
-        "calls": {call.index: call for call in calls},
-        "derived": {call.index: call for call in derived},
-        "places": tuple(CanaryPlace(*place) for place in data["places"]),
-        "observed": {
-            (test, target): Counter({(kind, digest, after): n for kind, digest, after, n in outcomes})
-            for test, target, outcomes in data["observed"]
-        },
-    }
-    plain = {name: _restored(kind, data[name]) for name, kind in _KINDS.items() if name not in special}
-    return Baseline(**plain, **special)
-
-
-def _restored(kind: str, value: Any) -> Any:
-    """Return a value as it was before JSON made lists of tuples, and texts of numbers that are keys."""
-    if kind.startswith("tuple["):
-        return tuple(value)
-    if kind.startswith("Mapping[int, "):
-        return {int(key): item for key, item in value.items()}
-    return value
-
-
-#: The type of every field that is written, as it stands in the class.
-_KINDS = {field.name: str(field.type) for field in fields(Baseline) if field.init}

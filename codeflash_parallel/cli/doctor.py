@@ -8,24 +8,21 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from codeflash_parallel.cli.doctor_checks.interpreter_probe import PROBE_S, versions, why_not_warm
-from codeflash_parallel.cli.doctor_checks.queue_check import (
-    queue_configured,
-    queue_data,
-    queue_rows,
-    state_of_queue,
-)
+from codeflash_parallel.cli.doctor_checks.queue_check import state_of_queue
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
-from codeflash_parallel.config.settings import SETTING_NAMES, Parallel, Settings
+from codeflash_parallel.config.pyproject import QUEUE_TABLE
+from codeflash_parallel.config.settings import SETTINGS, Settings
 from codeflash_parallel.config.settings_reader import SettingsWithSources, read_settings
-from codeflash_parallel.config.sources import key_of
-from codeflash_parallel.queue.settings_reader import QueueSettingsWithSources
+from codeflash_parallel.config.settings_table import Parallel, key_of
+from codeflash_parallel.queue.queue_settings import read_queue_settings
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault
 
 if TYPE_CHECKING:
@@ -54,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Also race identical code: is any of it called faster, and how many seconds does a difference "
         "need here?",
     )
-    add_settings(parser, [name for name in SETTING_NAMES if name not in SHARED])
+    add_settings(parser, (row for row in SETTINGS.values() if row not in SHARED))
     add_output(parser)
 
 
@@ -62,14 +59,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Look at everything a run needs; return 4 when something keeps runs from working."""
     project = Path(args.project)
     configured = read_settings(project, os.environ, vars(args))
-    rules = queue_configured(project)
+    rules = read_queue_settings(project, os.environ, {})
     findings = list(_findings(project, configured.settings))
     raced, failed = _race(project, configured.settings, findings, output) if args.race else ((), ())
     findings += failed
     if output.form == Format.TEXT:
         output.write_report(lambda stream: _print(findings, configured, rules, raced, stream))
     else:
-        output.write_values(_data(findings, configured, raced) | {"queue": queue_data(rules)})
+        output.write_values(_data(findings, configured, rules, raced))
     return ExitCode.UNFIT if any(finding.problem for finding in findings) else ExitCode.OK
 
 
@@ -249,21 +246,29 @@ def _kinds(scratch: Path) -> str:
 
 
 def _data(
-    findings: list[Finding], configured: SettingsWithSources, raced: tuple[RaceCheck, ...]
+    findings: list[Finding],
+    configured: SettingsWithSources[Any],
+    rules: SettingsWithSources[Any],
+    raced: tuple[RaceCheck, ...],
 ) -> dict[str, Any]:
-    settings = asdict(configured.settings)
     return {
         "fit": not any(finding.problem for finding in findings),
         "findings": [asdict(finding) for finding in findings],
         "race": [asdict(one) for one in raced],
-        "settings": {n: {"value": settings[n], "source": configured.sources[n]} for n in SETTING_NAMES},
+        "settings": _settings_data(configured),
+        "queue": _settings_data(rules),
     }
+
+
+def _settings_data(table: SettingsWithSources[Any]) -> dict[str, Any]:
+    plain = to_plain(table.settings)
+    return {name: {"value": plain[name], "source": source} for name, source in table.sources.items()}
 
 
 def _print(
     findings: list[Finding],
-    configured: SettingsWithSources,
-    rules: QueueSettingsWithSources,
+    configured: SettingsWithSources[Any],
+    rules: SettingsWithSources[Any],
     raced: tuple[RaceCheck, ...],
     stream: TextIO,
 ) -> None:
@@ -277,11 +282,14 @@ def _print(
         print_rows(("race", one.work), one.rows(), console)
         console.print()
     rows = [
-        (key_of(name), _shown(getattr(configured.settings, name)), configured.sources[name])
-        for name in SETTING_NAMES
+        (prefix + key_of(name), _shown(getattr(table.settings, name)), source)
+        for prefix, table in (("", configured), (f"{QUEUE_TABLE}.", rules))
+        for name, source in table.sources.items()
     ]
-    print_rows(("setting", "value", "from"), [*rows, *queue_rows(rules)], console)
+    print_rows(("setting", "value", "from"), rows, console)
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={number}" for name, number in value.items())
     return " ".join(value) if isinstance(value, tuple) else str(value)

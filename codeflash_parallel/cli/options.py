@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from typing import Any, NoReturn
 
 from codeflash_parallel.candidates.input.sources import CandidateSource
 from codeflash_parallel.cli.output import Format, say
-from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, SettingColumns, Settings
-from codeflash_parallel.config.settings_reader import COMPARE, KINDS, SWITCH, TEXTS, flag_of
-from codeflash_parallel.config.sources import argument
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_table import SWITCH, SettingColumns
 from codeflash_parallel.result.errors import UsageError
 
 #: Settings that every command understands.
-SHARED = ("cache_dir",)
+SHARED = (SETTINGS["cache_dir"],)
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -86,36 +86,43 @@ def make_parser(name: str, description: str) -> Parser:
     return parser
 
 
-def add_settings(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
+def add_settings(parser: argparse._ActionsContainer, rows: Iterable[SettingColumns]) -> None:
     """Add the options of some settings; one that is not given leaves no trace in the namespace."""
-    defaults = Settings()
-    for name in names:
-        _add_setting(parser, name, SETTINGS[name], getattr(defaults, name))
+    for row in rows:
+        _add_setting(parser, row)
 
 
-def _add_setting(
-    parser: argparse._ActionsContainer, name: str, columns: SettingColumns, default: Any
-) -> None:
-    flags = list(filter(None, (flag_of(name), columns.short)))
-    kind = KINDS[name]
-    shown = f" Default: {default}." if isinstance(default, int | float) and kind != SWITCH else ""
-    text = _escaped(columns.help + shown)
-    common: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text}
-    if kind == SWITCH:
+def _add_setting(parser: argparse._ActionsContainer, row: SettingColumns) -> None:
+    flags = list(filter(None, (row.flag, row.short)))
+    has_default = isinstance(row.default, int | float | StrEnum) and row.kind != SWITCH
+    text = (row.help + (f" Default: {row.default}." if has_default else "")).replace("%", "%%")
+    common: dict[str, Any] = {"dest": row.name, "default": argparse.SUPPRESS, "help": text}
+    if row.kind == SWITCH:
         no = {**common, "help": f"Undo {flags[0]}, or what a file or the environment says."}
         parser.add_argument(*flags, action="store_true", **common)
         parser.add_argument(opposite_of(flags[0]), action="store_false", **no)
-    elif kind == TEXTS:
-        nargs = "+" if columns.takes_several else 1
-        parser.add_argument(*flags, action="extend", nargs=nargs, metavar=columns.metavar, **common)
-    else:
-        metavar, read = columns.metavar or kind.metavar, argument(kind.parse, kind.words)
-        choices = list(ComparisonMode) if kind == COMPARE else None
-        parser.add_argument(*flags, type=read, choices=choices, metavar=metavar, **common)
+        return
+    nargs = "+" if row.takes_several else 1
+    several: dict[str, Any] = {"action": "extend", "nargs": nargs} if row.kind.is_several else {}
+    read = argument(row.kind.parse, row.kind.words)
+    parser.add_argument(*flags, type=read, metavar=row.metavar, **several, **common)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%")
+def argument(parse: Callable[[str], Any], words: str) -> Callable[[str], Any]:
+    """Return what makes a value of an argument of the command line.
+
+    Args:
+        parse: makes it of text; a `ValueError` says that it cannot.
+        words: what it has to be.
+    """
+
+    def read(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"must be {words}, not {text!r}") from error
+
+    return read
 
 
 def add_candidates(parser: argparse.ArgumentParser) -> None:

@@ -14,20 +14,21 @@ from codeflash_parallel.cli.run_support.evaluation import look_at_reports, obser
 from codeflash_parallel.cli.run_support.run_finder import RunFinder, add_run, find_places
 from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
-from codeflash_parallel.config.settings import SETTINGS, SettingGroup
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_table import SettingGroup
 
 if TYPE_CHECKING:
     from codeflash_parallel.result.result_model import RunResult
 
 #: Settings that may be others than those of the run: they change no verdict.
-CHANGEABLE = tuple(name for name, columns in SETTINGS.items() if columns.group == SettingGroup.CONDITIONS)
+CHANGEABLE = {name: row for name, row in SETTINGS.items() if row.group == SettingGroup.CONDITIONS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `resume`."""
     add_run(parser)
     group = parser.add_argument_group("settings", "All others are those of the run.")
-    options.add_settings(group, CHANGEABLE)
+    options.add_settings(group, CHANGEABLE.values())
     options.add_providers(parser, ("repairer", "refiner"))
     options.add_reports(parser)
     options.add_output(parser)

@@ -13,17 +13,18 @@ from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.queue_support.command_base import span
 from codeflash_parallel.config.pyproject import must_be_there
+from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
-from codeflash_parallel.queue.settings_reader import add_queue_settings, read_queue_settings
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS, read_queue_settings
 from codeflash_parallel.report.safe_text import one_line
 
 if TYPE_CHECKING:
-    from codeflash_parallel.queue.protocol import DaemonInfo
+    from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the rules of the queue, and how the daemon ends."""
-    options.add_settings(parser, ("queue_dir", "pass_env"))
+    options.add_settings(parser, (SETTINGS["queue_dir"], SETTINGS["pass_env"]))
     parser.add_argument(
         "--drain",
         type=span,
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "rules of the queue", "Also in pyproject.toml, [tool.codeflash-parallel.queue]."
     )
-    add_queue_settings(group)
+    options.add_settings(group, QUEUE_SETTINGS.values())
 
 
 def run(args: argparse.Namespace, _output: Output) -> int:

@@ -65,26 +65,23 @@ def _up_to_repository_root(folder: Path) -> Iterator[Path]:
 
 
 def _table(path: Path) -> Mapping[str, Any] | None:
+    """Return our table of a file; `None`: it has none, or is not there.
+
+    Raises:
+        UsageError: `BAD_CONFIG`.
+    """
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    import tomllib
+        if not path.exists():
+            return None
+        import tomllib
 
-    try:
-        content = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _unreadable(path, error) from error
-    tools = content.get("tool", {})
-    if not isinstance(tools, dict):
-        raise UsageError("BAD_CONFIG", f"{path}: tool must be a table.")
-    table = tools.get(TABLE)
-    if table is not None and not isinstance(table, dict):
-        raise UsageError("BAD_CONFIG", f"{path}: tool.{TABLE} must be a table.")
-    return table
-
-
-def _unreadable(path: Path, error: Exception) -> UsageError:
-    return UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.")
+        table: Any = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError("BAD_CONFIG", f"{path} cannot be read: {error}.") from error
+    for name, title in (("tool", "tool"), (TABLE, f"tool.{TABLE}")):
+        if (table := table.get(name)) is None:
+            return None
+        if not isinstance(table, dict):
+            raise UsageError("BAD_CONFIG", f"{path}: {title} must be a table.")
+    found: Mapping[str, Any] = table
+    return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from codeflash_parallel import __version__
-from codeflash_parallel.config.settings import SETTINGS, SettingGroup, Settings
+from codeflash_parallel.config.settings import SETTINGS, Settings
+from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.result.errors import EnvironmentFault
 
 #: Settings that change no verdict: whoever goes on with a run may have others.
@@ -18,8 +18,10 @@ FREE = tuple(name for name, columns in SETTINGS.items() if not columns.group.cha
 def settings_document(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON values that mean the same from any folder."""
     # Whoever reads them has a place of its own, does it, and hands it on to nobody.
-    places, default = {name for name, c in SETTINGS.items() if c.group == SettingGroup.PLACE}, Settings()
-    plain = {name: getattr(default if name in places else settings, name) for name in SETTINGS}
+    plain = {
+        name: row.default if row.group == SettingGroup.PLACE else getattr(settings, name)
+        for name, row in SETTINGS.items()
+    }
     if settings.extra_tests:
         plain["extra_tests"] = str(Path(settings.extra_tests).resolve())
     if "/" in settings.python:
@@ -42,16 +44,9 @@ def settings_of(document: Mapping[str, Any], **changed: Any) -> Settings:
     Raises:
         EnvironmentFault: `BAD_JOURNAL`: they are none of this version.
     """
-    default = Settings()
     try:
-        plain = {name: _of_kind(getattr(default, name), value) for name, value in document.items()}
+        plain = {name: SETTINGS[name].kind.made(value) for name, value in document.items()}
         return Settings(**{**plain, **changed})
-    except (AttributeError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError) as error:
         message = f"The settings of the run are none of version {__version__}: {error}."
         raise EnvironmentFault("BAD_JOURNAL", message, "Resume it with the version that began it.") from error
-
-
-def _of_kind(default: Any, value: Any) -> Any:
-    if isinstance(default, tuple):
-        return tuple(value)
-    return type(default)(value) if isinstance(default, StrEnum) else value

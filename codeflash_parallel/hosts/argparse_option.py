@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Mapping
 
-from codeflash_parallel.config.settings import Parallel
+from codeflash_parallel.config.settings_table import Parallel
 
 #: Environment variable that holds the default, for the host as for our own command.
 VARIABLE = "CODEFLASH_PARALLEL_CANDIDATES"

@@ -85,7 +85,7 @@ class ConcurrencyLimits(NamedTuple):
         slots: in total.
         submitter: of one submitter.
         kinds: by kind.
-        starts: of one submitter within a minute.
+        starts: of one submitter within the window of its rate.
     """
 
     slots: int
@@ -101,7 +101,7 @@ class PolicyInputs(NamedTuple):
         submitters: accounts by share and submitter.
         running: number of running jobs by submitter and kind.
         runs_suspect: whether a suspect runs.
-        starts: of the last minute, by submitter.
+        starts: within the window of the rate, by submitter.
     """
 
     lanes: tuple[Lane, ...]

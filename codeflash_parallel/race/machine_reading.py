@@ -1,4 +1,4 @@
-"""The machine that a race runs on: its clocks and accounts, and a thread of ours kept out of the way."""
+"""The machine that a race runs on: its clocks, and a thread of ours kept out of the way."""
 
 from __future__ import annotations
 
@@ -14,34 +14,19 @@ _CPU_DEVICES = Path("/sys/devices/system/cpu")
 #: Clocks read within this time are read at once; tried so many times.
 _AT_ONCE_NS = 1_000_000
 _TRIES = 20
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
-#: Reads the machine; the argument is the round's core, -1 for none.
-ReadMachine = Callable[[int], MachineReading]
-
-
-def read_machine(core: int) -> MachineReading:
-    """Read clocks and accounts."""
-    busy = _busy_ns(_text(Path("/proc/stat")))
-    monotonic_ns, boot_ns, real_ns = _clocks()
-    return MachineReading(
-        monotonic_ns=monotonic_ns,
-        boot_ns=boot_ns,
-        real_ns=real_ns,
-        pressure_ns=_pressure_ns(_text(Path("/proc/pressure/cpu"))),
-        core_ns=busy.get(f"cpu{core}", 0),
-        busy_ns=busy.get("cpu", 0),
-    )
+#: Reads the machine's clocks.
+ReadMachine = Callable[[], MachineReading]
 
 
-def _clocks() -> tuple[int, int, int]:
-    """Return three clocks as of one moment; on a busy machine we may lose the core between two of them."""
+def read_machine() -> MachineReading:
+    """Read the clocks as of one moment; on a busy machine we may lose the core between two of them."""
     clocks = (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME, time.CLOCK_MONOTONIC)
     for _ in range(_TRIES):
         first, boot, real, last = map(time.clock_gettime_ns, clocks)
         if last - first < _AT_ONCE_NS:
             break
-    return first, boot, real
+    return MachineReading(monotonic_ns=first, boot_ns=boot, real_ns=real)
 
 
 def _text(path: Path) -> str:
@@ -49,20 +34,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="ascii")
     except (OSError, ValueError):
         return ""
-
-
-def _busy_ns(stat: str) -> dict[str, int]:
-    """Return how long each core (and "cpu": all) has worked: user, nice, system, irq, softirq, steal."""
-    rows = [line.split() for line in stat.splitlines() if line.startswith("cpu")]
-    return {name: _TICK_NS * sum(map(int, (*row[:3], *row[5:8]))) for name, *row in rows}
-
-
-def _pressure_ns(pressure: str) -> int:
-    for line in pressure.splitlines():
-        kind, _, figures = line.partition(" ")
-        if kind == "some":
-            return int(figures.rpartition("total=")[2]) * 1000
-    return 0
 
 
 @contextmanager

@@ -64,7 +64,6 @@ class Block:
         digest: of the outcomes of one cycle; empty for empty blocks.
         deferred_ns: CPU time of the unit between DONE and CHECKED: what encoding the kept outcomes cost.
         kept: outcomes that were encoded, those of the first cycle.
-        preempted: involuntary switches away from the core.
         reads: read calls on files, those of the channel included.
         children: processes that the unit had started and not reaped at DONE.
         windows: calls that were timed in place, whose times all others are; else 1.
@@ -83,7 +82,6 @@ class Block:
     digest: str = ""
     deferred_ns: int = 0
     kept: int = 0
-    preempted: int = 0
     reads: int = 0
     children: int = 0
     windows: int = 1
@@ -100,10 +98,9 @@ class Round:
         blocks: in the order in which they ran.
         children_ns: by arm, CPU time that `wait4` knows of and the unit's own clock does not.
         void: why the round does not count; empty when it does. Never depends on which arm gained.
-        wait4_ns: by arm, CPU time of the whole unit with the children that it reaped, as `wait4` knows it.
         peak_bytes: by arm, the unit's peak of resident memory beyond what it held when it was forked.
         start_ns: by arm, CPU time that its process of this layout needed to become ready.
-        load: what else went on, by name (`quiet.LOADS`): pressure, preemptions, other load.
+        queued: share of the timed blocks, all arms together, that was spent in line for a core.
         unclean: arms whose units left something behind that a later unit could find.
         together: long calls of all arms ran at once (`together.py`).
     """
@@ -114,10 +111,9 @@ class Round:
     blocks: tuple[Block, ...]
     children_ns: Mapping[str, int] = field(default_factory=dict)
     void: str = ""
-    wait4_ns: Mapping[str, int] = field(default_factory=dict)
     peak_bytes: Mapping[str, int] = field(default_factory=dict)
     start_ns: Mapping[str, int] = field(default_factory=dict)
-    load: Mapping[str, float] = field(default_factory=dict)
+    queued: float = 0.0
     unclean: tuple[str, ...] = ()
     together: bool = False
 

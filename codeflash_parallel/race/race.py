@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import exp
@@ -14,8 +14,7 @@ import anyio
 
 from codeflash_parallel.process.machine import read_machine
 from codeflash_parallel.race.calibration import BlockScale, calibrate, for_sprint, predicted_ns
-from codeflash_parallel.race.disqualification import cache_isolation, misconduct, unstable_groups
-from codeflash_parallel.race.interim_analysis import after_round
+from codeflash_parallel.race.guards import misconduct, unstable_groups
 from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import BASELINE, NULL, Arm, CostGroup, RacePlan, RaceStage
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed, RaceOutcome
@@ -26,7 +25,14 @@ from codeflash_parallel.race.statistics.held_out_inputs import claimed
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios, track
 from codeflash_parallel.race.statistics.power_analysis import rounds_needed, visible_gain
 from codeflash_parallel.race.statistics.round_validity import judged, void_note
-from codeflash_parallel.race.statistics.sequential_test import SPRINT_ROUNDS, InterimState, centre
+from codeflash_parallel.race.statistics.sequential_test import (
+    SPRINT_ROUNDS,
+    ArmStanding,
+    InterimState,
+    centre,
+    drop,
+    look,
+)
 from codeflash_parallel.race.worker.arm_failure import (
     ArmFailure,
     ArmWorkTimeout,
@@ -34,8 +40,7 @@ from codeflash_parallel.race.worker.arm_failure import (
     code_of,
     out_of,
 )
-from codeflash_parallel.race.worker.arm_pool import ArmPool, start_field
-from codeflash_parallel.race.worker.arm_pool_prestart import ArmPoolPrestart
+from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart, start_field
 from codeflash_parallel.race.worker.arm_worker import SECOND
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
@@ -102,6 +107,26 @@ async def race(
         reason = f"The baseline could not be timed: {error.reason}."
         return RaceFailed(candidates=ids, reason=reason, code=code_of(error))
     return held.outcome()
+
+
+def after_round(
+    state: InterimState, rounds: Sequence[Round], plan: RacePlan, out: Collection[str]
+) -> InterimState:
+    """Return the state after a look at the last of some rounds.
+
+    Args:
+        state: after the round before.
+        rounds: all so far, void ones included.
+        plan: the rules.
+        out: arms that left for a reason other than their speed; they are not looked at any longer.
+    """
+    if state.decided:
+        return state
+    null = (NULL,) if plan.stage is RaceStage.CONFIRMATION else ()
+    found = {arm: track(rounds, arm, plan) for arm in (*state.living, *null)}
+    tracks = {arm: claimed(found, arm, plan) for arm in state.living}
+    state = drop(state, out, ArmStanding.OUT, {arm: len(found.total) for arm, found in tracks.items()})
+    return state if state.decided else look(state, tracks, plan)
 
 
 def _with_twins(group: CostGroup, loaded: int) -> CostGroup:
@@ -175,7 +200,7 @@ class _Race:
         """
         field = await self._started()
         try:
-            self._take_lost(field, len(self._rounds) + 1)
+            self._take_lost(field)
             if BASELINE in field.lost:
                 raise field.lost[BASELINE]
             await self._clear(field)
@@ -232,10 +257,10 @@ class _Race:
             # From mark to mark, so that the start of a layout's processes belongs to its first round.
             began, self._mark_ns = self._mark_ns, time.perf_counter_ns()
             self._round_ns.append(self._mark_ns - began)
-            self._take_lost(field, len(self._rounds))
+            self._take_lost(field)
             self._take_wrong()
             await self._take_refused(field)
-            self._looks = after_round(self._looks, self._rounds, self._plan, self._out)
+            self._looks = after_round(self._looks, self._rounds, self._plan, self._out.keys())
             await self._clear(field)
             if field.littered:
                 await self._drop_ahead()
@@ -333,11 +358,11 @@ class _Race:
         """The candidates that take part in the next round."""
         return tuple(arm for arm in self._looks.living if arm not in self._out)
 
-    def _take_lost(self, field: ArmPool, number: int) -> None:
-        """Take out who was lost in, or on the way to, the round with a number."""
+    def _take_lost(self, field: ArmPool) -> None:
+        """Take out who was lost in a round, or on the way to it."""
         for arm in self._timed:
             if arm in field.lost:
-                self._out[arm] = replace(out_of(field.lost[arm]), left_in=number)
+                self._out[arm] = out_of(field.lost[arm])
 
     def _take_wrong(self) -> None:
         timed = self._timed
@@ -352,7 +377,7 @@ class _Race:
         refused = await self._bench.jury.refused(mine) if self._bench.jury and mine else {}
         for arm, why in refused.items():
             self._out[arm] = Disqualification(
-                status=CandidateStatus.REJECTED, code=Code.NOT_ACCEPTED, reason=why, left_in=len(self._rounds)
+                status=CandidateStatus.REJECTED, code=Code.NOT_ACCEPTED, reason=why
             )
 
     async def _clear(self, field: ArmPool) -> None:
@@ -388,7 +413,6 @@ class _Race:
             round_ns=int(median(self._round_ns)) if self._round_ns else 0,
             stopped=self._stopped or self._ending(),
             needed_ns=self._needed_ns() if self._stopped else 0,
-            cache_isolation=cache_isolation(self._rounds),
             notes=self._notes(),
         )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from codeflash_parallel.race.measurement import Round
 from codeflash_parallel.race.plan import RacePlan
@@ -14,32 +12,13 @@ from codeflash_parallel.race.statistics.sequential_test import ArmStanding, Inte
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 
 
-class CacheIsolation(StrEnum):
-    """Whether what a unit writes can reach the units after it."""
-
-    #: Every unit begins with empty private folders.
-    EMPTIED = "emptied"
-    #: It can, and no large gain is credited without a doubt.
-    NONE = "none"
-
-
-#: Later than any round.
-AFTERWARDS = sys.maxsize
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disqualification:
-    """Why an arm left the race for a reason other than its speed.
-
-    Attributes:
-        left_in: in which round, counted from 1, void ones included; it is not looked at from then on. Later
-            than all rounds: the race was over, and its looks stay as they were.
-    """
+    """Why an arm left the race for a reason other than its speed."""
 
     status: CandidateStatus
     code: Code
     reason: str
-    left_in: int = AFTERWARDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +35,6 @@ class Raced:
         round_ns: median wall time of a round.
         needed_ns: budget that this race alone would have needed, about; 0: its own was not too small.
         stopped: why it ended, one sentence.
-        cache_isolation: whether files that one unit left behind could reach the next one.
         notes: what a person should know.
     """
 
@@ -70,7 +48,6 @@ class Raced:
     round_ns: int
     stopped: str
     needed_ns: int = 0
-    cache_isolation: CacheIsolation = CacheIsolation.EMPTIED
     notes: tuple[str, ...] = ()
 
     @property

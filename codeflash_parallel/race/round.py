@@ -14,7 +14,7 @@ from codeflash_parallel.race.calibration import SLOW_FACTOR, BlockScale
 from codeflash_parallel.race.machine_reading import ReadMachine, read_machine, stand_aside
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, NULL, RaceStage, block_order
-from codeflash_parallel.race.statistics.round_validity import load_of, stepped
+from codeflash_parallel.race.statistics.round_validity import queued_share, stepped
 from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmWorkTimeout
 from codeflash_parallel.race.worker.arm_pool import ArmPool
 from codeflash_parallel.race.worker.arm_worker import (
@@ -71,18 +71,16 @@ async def run_round(
     # Only long calls run at once: a round without any is one like all others.
     at_once = place.together and any(scale.is_lean for scale in scales)
     play = _Play(field, replace(place, together=at_once))
-    before = read(place.core)
+    before = read()
     spent = ""
     with stand_aside(place.core):
         try:
             await _play_all(play, scales, random)
         except _BudgetSpent:
             spent = "the budget ended in it"
-    after = read(place.core)
+    after = read()
     round_ = play.result()
-    own_ns = sum(round_.wait4_ns.values())
-    load = load_of(before, after, round_.blocks, own_ns)
-    return replace(round_, load=load, void=spent or stepped(before, after))
+    return replace(round_, queued=queued_share(round_.blocks), void=spent or stepped(before, after))
 
 
 async def _play_all(play: _Play, scales: tuple[BlockScale, ...], random: Random) -> None:
@@ -255,7 +253,6 @@ class _Play:
             core=place.core,
             blocks=tuple(block for block in self._blocks if block.arm in self.units),
             children_ns={arm: ending.children_ns for arm, ending in endings.items()},
-            wait4_ns={arm: ending.wait4_ns for arm, ending in endings.items()},
             peak_bytes={arm: ending.peak_bytes for arm, ending in endings.items()},
             start_ns={arm: self._field.start_ns[arm] for arm in endings},
             unclean=tuple(sorted(self._field.tidy() | self._shared.unclean())),

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from codeflash_parallel.repair.provider_answers import MalformedAnswer
@@ -35,7 +34,7 @@ from codeflash_parallel.result.candidate.content_json import (
     content_of,
     text_field,
 )
-from codeflash_parallel.result.codec import from_plain
+from codeflash_parallel.result.codec import from_plain, to_plain
 
 #: Version of the request's format.
 PROTOCOL = 1
@@ -96,7 +95,7 @@ def read_answers(text: str) -> tuple[Answer, ...]:
 
 
 def _request(request: RepairRequest | RefinementRequest) -> Document:
-    return {**asdict(request), "source": dict(request.source)}
+    return {**to_plain(request), "source": dict(request.source)}
 
 
 def _read(kind: type, data: Document) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,14 +27,3 @@ class LineProfile:
 
     tracer: str
     lines: tuple[LineTiming, ...]
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any] | None) -> LineProfile | None:
-        """Return the profile that a JSON object says, `None` for none.
-
-        Raises:
-            KeyError, TypeError: it is not of that form.
-        """
-        if data is None:
-            return None
-        return cls(tracer=data["tracer"], lines=tuple(LineTiming(**line) for line in data["lines"]))

@@ -11,12 +11,13 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeflash_parallel.process.atomic_file import write_atomically
 from codeflash_parallel.process.boot_id import boot_id
 from codeflash_parallel.result.candidate.candidate_model import digest_of
+from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationLevel, IsolationPolicy, IsolationProbe
 from codeflash_parallel.sandbox.runner_command import PACKAGE
@@ -76,10 +77,11 @@ class LevelProber:
     def _kept(self, level: IsolationLevel, name: str) -> IsolationProbe:
         kept = self.cache / f"isolation-{name}.json"
         with suppress(OSError, ValueError, TypeError, KeyError):
-            return _read(json.loads(kept.read_bytes()))
+            known: IsolationProbe = from_plain(IsolationProbe, json.loads(kept.read_bytes()))
+            return known
         found = _explained(_probe(level, self))
         with suppress(OSError):
-            write_atomically(kept, json.dumps(asdict(found)).encode())
+            write_atomically(kept, json.dumps(to_plain(found)).encode())
         return found
 
     def every(self) -> tuple[IsolationProbe, ...]:
@@ -151,10 +153,6 @@ def _kernel_setting(name: str) -> str:
     return ""
 
 
-def _read(found: Mapping[str, str]) -> IsolationProbe:
-    return IsolationProbe(level=IsolationLevel(found["level"]), why_not=found["why_not"], note=found["note"])
-
-
 def _probe(level: IsolationLevel, prober: LevelProber) -> IsolationProbe:
     try:
         with tempfile.TemporaryDirectory(
@@ -177,7 +175,8 @@ def _probe(level: IsolationLevel, prober: LevelProber) -> IsolationProbe:
 
 def _told(level: IsolationLevel, done: subprocess.CompletedProcess[str]) -> IsolationProbe:
     with suppress(ValueError, KeyError, TypeError):
-        return _read({"level": level, **json.loads(done.stdout)})
+        probe: IsolationProbe = from_plain(IsolationProbe, {"level": level, **json.loads(done.stdout)})
+        return probe
     said = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return IsolationProbe(level=level, why_not=said[-1] if said else f"it ends with status {done.returncode}")
 

@@ -24,7 +24,6 @@ from codeflash_parallel.workspace.cleanup import removable, remove_run
 from codeflash_parallel.workspace.slot.slot import Slot, SlotBroken
 from codeflash_parallel.workspace.slot.slot_factory import EnvironmentFor, SlotFactory
 from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
-from codeflash_parallel.workspace.slot.tree_copy import PristineTree
 from codeflash_parallel.workspace.slot_owner import SlotOwner
 from codeflash_parallel.workspace.slot_queue import SlotQueue
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
@@ -259,9 +258,7 @@ def _healing(maker: SlotFactory, make: Callable[[], _T]) -> _T:
         return make()
 
 
-async def _make_others(
-    maker: SlotFactory, size: int, pristine: PristineTree | None
-) -> tuple[list[Slot], list[str]]:
+async def _make_others(maker: SlotFactory, size: int, pristine: Slot | None) -> tuple[list[Slot], list[str]]:
     made: dict[int, Slot] = {}
     faults: dict[int, EnvironmentFault] = {}
 

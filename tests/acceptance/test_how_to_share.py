@@ -18,7 +18,7 @@ import pytest
 from harness import ROOT, Place, assert_nothing_left
 from queue_support import with_queue
 
-from codeflash_parallel.queue.settings_reader import read_queue_settings
+from codeflash_parallel.queue.queue_settings import read_queue_settings
 
 pytestmark = pytest.mark.slow
 
@@ -131,7 +131,7 @@ def test_the_rules_of_the_page_hold(reader: Reader) -> None:
     assert found == {
         "max_concurrent": 2,
         "per_submitter_queued": 50,
-        "rate_limit": 30,
+        "rate_limit": "30/1m",
         "weights": {"nightly": 0.5},
         "kind_limits": {"race": 1},
     }

@@ -11,7 +11,6 @@ import pytest
 
 from codeflash_parallel.workspace.file_status import look
 from codeflash_parallel.workspace.slot.hidden_files import ASIDE, HiddenFiles
-from codeflash_parallel.workspace.slot.timestamp_grain import find_grain
 from codeflash_parallel.workspace.slot.trash import SlotTrash
 from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, write_file
 
@@ -33,9 +32,7 @@ class Place:
             (self.root / name).write_text(text, encoding="utf-8")
         self.waste = SlotTrash(folder)
         self.guard = TreeGuard(self.root, self._originals, self.waste.drop)
-        self.aside = HiddenFiles(
-            tree=self.guard, folder=folder, drop=self.waste.drop, grain=find_grain(folder)
-        )
+        self.aside = HiddenFiles(tree=self.guard, folder=folder, drop=self.waste.drop)
 
     def _originals(self, paths: Sequence[str]) -> dict[str, OriginalFile]:
         return {path: OriginalFile(data=FILES[path].encode(), mode=0o100644) for path in paths}

@@ -12,7 +12,6 @@ from check_lab import CheckLab, SomeServers, open_check_lab
 from codeflash_parallel.check.dispatch.fork_points import ForkPoint
 from codeflash_parallel.result.outcome_codes import Code, Level
 from codeflash_parallel.workspace.slot.hidden_files import HiddenFiles
-from codeflash_parallel.workspace.slot.timestamp_grain import find_grain
 from codeflash_parallel.workspace.slot.trash import SlotTrash
 from codeflash_parallel.workspace.slot.tree_guard import TreeGuard
 
@@ -71,7 +70,7 @@ class LabTree:
     async def without(self, paths: Sequence[str], /) -> AsyncIterator[None]:
         drop = SlotTrash(self.base).drop
         guard = TreeGuard(self.base / "root", lambda _: {}, drop)
-        aside = HiddenFiles(tree=guard, folder=self.base, drop=drop, grain=find_grain(self.base))
+        aside = HiddenFiles(tree=guard, folder=self.base, drop=drop)
         aside.put(paths)
         self.asked += 1
         try:

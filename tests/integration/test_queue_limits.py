@@ -88,8 +88,8 @@ def test_all_slots_are_busy_and_a_finished_job_starts_the_next(tmp_path: Path):
         assert lab.claimed().job_id == jobs[2].job_id
 
 
-def test_a_rate_holds_starts_back_until_the_minute_is_over(tmp_path: Path):
-    with open_lab(tmp_path, rate_limit=2) as lab:
+def test_a_rate_holds_starts_back_until_its_span_is_over(tmp_path: Path):
+    with open_lab(tmp_path, rate_limit="2/1m") as lab:
         jobs = [lab.submit("a") for _ in range(3)]
         other = lab.submit("b")
         lab.complete(lab.claimed())
@@ -162,7 +162,7 @@ def test_a_submitter_has_so_many_waiting_and_no_more(tmp_path: Path):
 
 
 def test_what_could_not_start_before_it_expires_is_refused_with_the_time_to_try_again(tmp_path: Path):
-    with open_lab(tmp_path, rate_limit=2, queue_timeout=120.0) as lab:
+    with open_lab(tmp_path, rate_limit="2/1m", queue_timeout=120.0) as lab:
         for _ in range(4):
             lab.submit("a")
         with pytest.raises(RateLimited) as refused:

@@ -163,13 +163,13 @@ def test_after_a_start_of_the_machine_its_jobs_come_back_at_once_and_time_has_go
 
 def test_a_wall_clock_that_is_behind_after_a_start_of_the_machine_does_not_turn_time_back(tmp_path: Path):
     now = SetClock()
-    with open_lab(tmp_path, now, rate_limit=1) as lab:
+    with open_lab(tmp_path, now, rate_limit="1/1m") as lab:
         lab.submit("a")
         lab.complete(lab.claimed())
         lab.submit("a")
         assert lab.claim() is None
     now = SetClock(boot_s=3.0, wall_s=0.0, boot_id="second start")
-    with open_lab(tmp_path, now, rate_limit=1) as lab:
+    with open_lab(tmp_path, now, rate_limit="1/1m") as lab:
         assert lab.claim() is None
         now(later_s=61.0)
         assert lab.claim() is not None

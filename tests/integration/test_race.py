@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from all_looks import judge
 
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.session.pytest_arguments import TestRequest
@@ -127,8 +126,6 @@ class Project:
         while ids := contenders([raced], confirmations, plan, limit=4):
             again = confirmation_of([raced], confirmations, plan, ids)
             confirmations.append(await race(bench, baseline, [arms[i] for i in ids], again, random=random))
-        for held in (raced, *confirmations):
-            assert judge(held.rounds, held.candidates, held.plan, held.out) == held.looks
         return rank([raced], confirmations, plan, {}), raced, confirmations
 
 

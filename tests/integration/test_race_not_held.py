@@ -17,8 +17,9 @@ from scripted_race import simulated
 
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
+from codeflash_parallel.process.host_lock import benchmark_token
 from codeflash_parallel.process.host_lock.benchmark_token import hold_benchmark_token
-from codeflash_parallel.run.race_phase import exclusive_machine, race_coordinator
+from codeflash_parallel.run.race_phase import race_coordinator
 
 pytestmark = pytest.mark.engine
 
@@ -37,7 +38,7 @@ def other_race(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     def held(_deadline_s: float, **more: Any) -> AbstractAsyncContextManager[None]:
         return hold_benchmark_token(SHORT_S, name=name, **more)
 
-    monkeypatch.setattr(exclusive_machine, "hold_benchmark_token", held)
+    monkeypatch.setattr(benchmark_token, "hold_benchmark_token", held)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as token:
         token.bind(b"\0" + name.encode())
         token.listen()

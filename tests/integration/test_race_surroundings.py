@@ -139,7 +139,7 @@ def test_a_lost_arm_has_the_code_that_its_end_has_in_a_check(ended, status, code
     assert (out.status, out.code) == (status, code)
 
 
-def test_preemptions_are_counted():
+def test_time_in_line_is_counted():
     """Two busy processes on one core push each other off it."""
     core = min(os.sched_getaffinity(0))
     pin = f"import os\nos.sched_setaffinity(0, [{core}])\nprint(flush=True)\nwhile True: pass"
@@ -148,7 +148,7 @@ def test_preemptions_are_counted():
         for process in pair:
             process.stdout.readline()
         witness, deadline = ProcessAccounting(pair[0].pid), time.monotonic() + 60
-        while not (witness.counts().preempted and witness.counts().queued_ns):
+        while not witness.counts().queued_ns:
             assert time.monotonic() < deadline
     finally:
         for process in pair:
@@ -156,13 +156,8 @@ def test_preemptions_are_counted():
             process.communicate()
 
 
-def test_this_machine_tells_its_clocks_and_accounts():
-    core = min(os.sched_getaffinity(0))
-    before, after = read_machine(core), read_machine(core)
-
-    assert stepped(before, after) == ""
-    assert 0 < after.core_ns <= after.busy_ns
-    assert read_machine(-1).core_ns == 0
+def test_this_machine_tells_its_clocks():
+    assert stepped(read_machine(), read_machine()) == ""
     assert own_queued_ns() >= 0
 
 

@@ -55,7 +55,6 @@ def test_identical_code_is_raced_by_the_users_rules_and_nothing_is_left(reposito
     assert told["budget_s"] == 40
     assert told["unit_sd"] > 0
     assert told["called_faster"] == []
-    assert told["verdict"] in {"nothing_faster", "too_noisy"}
     five, ten = told["needed"]  # 2 % is not claimed
     assert (five["gain"], ten["gain"]) == (0.05, 0.1)
     assert five["seconds"] >= ten["seconds"] > 0

@@ -12,12 +12,10 @@ import pytest
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import LEAVES, find_command
 from codeflash_parallel.cli.options import make_parser
-from codeflash_parallel.config.settings import SETTING_NAMES
-from codeflash_parallel.config.settings_reader import flag_of, variable_of
-from codeflash_parallel.config.sources import key_of
-from codeflash_parallel.queue import settings_reader
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_table import SettingColumns
 from codeflash_parallel.queue.jobs import JobKind, JobState, WaitReason
-from codeflash_parallel.queue.queue_settings import QUEUE_SETTING_NAMES
+from codeflash_parallel.queue.queue_settings import QUEUE_SETTINGS
 from codeflash_parallel.report.json_document import schema
 from codeflash_parallel.report.queue.json_document import queue_schema
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Verdict
@@ -62,17 +60,17 @@ def test_every_option_of_a_command_is_documented(name: str) -> None:
                 assert re.search(rf"`{re.escape(flag)}[ `]", own), flag
 
 
-@pytest.mark.parametrize("name", SETTING_NAMES)
-def test_every_setting_is_documented_in_all_its_spellings(name: str) -> None:
-    settings = section(page("commands.md"), "Settings")
-    for spelling in (key_of(name), flag_of(name), variable_of(name)):
-        assert f"`{spelling}`" in settings
-
-
-@pytest.mark.parametrize("name", QUEUE_SETTING_NAMES)
-def test_every_setting_of_the_queue_is_documented_in_all_its_spellings(name: str) -> None:
-    settings = section(page("commands.md"), "Settings of the queue")
-    for spelling in (key_of(name), settings_reader.flag_of(name), settings_reader.variable_of(name)):
+@pytest.mark.parametrize(
+    ("title", "row"),
+    [
+        *(("Settings", row) for row in SETTINGS.values()),
+        *(("Settings of the queue", row) for row in QUEUE_SETTINGS.values()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_every_setting_is_documented_in_all_its_spellings(title: str, row: SettingColumns) -> None:
+    settings = section(page("commands.md"), title)
+    for spelling in (row.key, row.flag, row.variable):
         assert f"`{spelling}`" in settings
 
 

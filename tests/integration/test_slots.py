@@ -13,11 +13,12 @@ from slot_support import FILES, anyio_backend, init, kind, names_in, state
 from worktree_support import World, edit, request, world
 
 from codeflash_parallel.result.errors import InternalError
-from codeflash_parallel.workspace.slot import slot, timestamp_grain
+from codeflash_parallel.workspace.slot import slot
 from codeflash_parallel.workspace.slot.slot import SNAPSHOT_MTIME_NS, SlotBroken
 from codeflash_parallel.workspace.slot.staging_journal import JOURNAL, note_staging, note_undone, staged_in
 from codeflash_parallel.workspace.slot.trash import SlotTrash
 from codeflash_parallel.workspace.slot.tree_copy import SlotKind
+from codeflash_parallel.workspace.slot.tree_guard import wait_past
 
 __all__ = ["anyio_backend", "kind", "world"]
 pytestmark = pytest.mark.anyio
@@ -93,10 +94,7 @@ async def test_what_a_slot_costs_is_what_it_shares_with_nobody(world: World, kin
         assert one.cost == cost
 
 
-async def test_a_staged_file_that_changes_within_one_tick_is_seen(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slot, "find_grain", lambda _folder: timestamp_grain.TimestampGrain.TICK)
+async def test_a_staged_file_that_changes_within_one_tick_is_seen(world: World) -> None:
     init(world)
     async with world.mirror() as mirror:
         snapshot = await mirror.snapshot(request())
@@ -109,14 +107,16 @@ async def test_a_staged_file_that_changes_within_one_tick_is_seen(
             assert await one.audit() == ("pkg/mod.py",)
             one._tree._expected["pkg/mod.py"] = seen
             await one.discard()
-            timestamp_grain.wait_past(one._tree.newest_ns)
             assert place.read_bytes() == b"value = 1\n"
 
 
 def test_the_clock_is_waited_for_and_no_longer_than_a_tick(tmp_path: Path) -> None:
-    assert timestamp_grain.find_grain(tmp_path) in set(timestamp_grain.TimestampGrain)
-    assert list(tmp_path.iterdir()) == []
-    timestamp_grain.wait_past(2**62)  # a server's clock may be ahead for ever
+    (tmp_path / "file").write_bytes(b"")
+    written_ns = (tmp_path / "file").stat().st_ctime_ns
+    wait_past(written_ns)
+    (tmp_path / "file").write_bytes(b"")
+    assert (tmp_path / "file").stat().st_ctime_ns > written_ns
+    wait_past(2**62)  # a server's clock may be ahead for ever
 
 
 async def test_what_is_staged_is_in_the_journal_until_it_is_undone(world: World) -> None:

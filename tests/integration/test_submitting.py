@@ -25,8 +25,9 @@ from codeflash_parallel import (
     job_request,
 )
 from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, submitter_of
-from codeflash_parallel.queue.submission.job_builder import payload_of, stamp, task_of
+from codeflash_parallel.queue.submission.job_builder import stamp, task_of
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.workspace.git.repository import find_repository
 
 SETTINGS = Settings(functions=("shop/sums.py::total",))
@@ -201,7 +202,7 @@ def test_payloads_come_back(project: Path, content: object) -> None:
     task = task_of(request.payload)
     assert task.candidates == (submission,)
     assert task.repository == str(project)
-    assert payload_of(task) == payload_of(task_of(request.payload))
+    assert to_plain(task) == to_plain(task_of(request.payload))
 
 
 def test_a_ref_is_pinned(project: Path) -> None:

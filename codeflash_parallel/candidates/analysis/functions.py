@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from codeflash_parallel.candidates.analysis.python_source import parse
 from codeflash_parallel.candidates.analysis.syntax_tree import (
@@ -24,46 +23,19 @@ _LINE_END = rb"\r\n|\r|\n"
 _SECONDARY = frozenset({"overload", "setter", "deleter"})
 
 
-class FunctionSpan(NamedTuple):
-    """Where a function stands; lines count from 1, both ends included.
-
-    Attributes:
-        qualname: dotted name inside the module.
-        first_line: line of its first decorator, else of its ``def``.
-        def_line: line of its ``def`` or ``async def``.
-        last_line: last line of its body.
-        node: its syntax tree.
-    """
-
-    qualname: str
-    first_line: int
-    def_line: int
-    last_line: int
-    node: FunctionNode
-
-
-def locate(source: str, qualname: str) -> FunctionSpan | None:
-    """Return where a function stands, `None` if there is none of that name (or the source does not parse).
+def locate(source: str, qualname: str) -> FunctionNode | None:
+    """Return a function of a source, `None` if there is none of that name (or the source does not parse).
 
     Of several definitions it is the first that is no ``@overload`` and no property's setter or deleter.
     """
     tree = parse_or_none(source)
-    node = find(tree.body, qualname) if tree else None
-    if node is None:
-        return None
-    return FunctionSpan(
-        qualname=qualname,
-        first_line=first_line(node) + 1,
-        def_line=node.lineno,
-        last_line=node.end_lineno or node.lineno,
-        node=node,
-    )
+    return find(tree.body, qualname) if tree else None
 
 
 def signature(source: str, qualname: str) -> str:
     """Return how a function is called, in Python; empty if there is none of that name."""
-    span = locate(source, qualname)
-    return f"{type(span.node).__name__} {ast.unparse(span.node.args)}" if span else ""
+    node = locate(source, qualname)
+    return f"{type(node).__name__} {ast.unparse(node.args)}" if node else ""
 
 
 def functions_of(source: str) -> tuple[str, ...]:
@@ -98,10 +70,9 @@ def force_failure(source: str, *qualnames: str) -> str:
 
 def _failure(source: str, qualname: str, offsets: Sequence[int]) -> tuple[int, int, str]:
     """Return which bytes of a source (without its mark) become a failure, and the failure."""
-    span = locate(source, qualname)
-    if span is None:
+    node = locate(source, qualname)
+    if node is None:
         raise LookupError(f"There is no function {qualname}.")
-    node = span.node
     failure = FORCED_FAILURE + ("; yield" if is_generator(node) else "")
     end = offsets[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
     first = node.body[1] if is_docstring(node.body[0]) and len(node.body) > 1 else node.body[0]

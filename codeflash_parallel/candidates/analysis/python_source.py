@@ -1,31 +1,22 @@
-"""Python source as lines, tokens and a syntax tree that all count lines in the same way."""
+"""Parse Python source: whole files, and pieces of files that candidates have in common."""
 
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, pairwise
-from typing import NamedTuple
+from itertools import pairwise
 
-from codeflash_parallel.candidates.analysis.syntax_tree import Definition, first_line
+from codeflash_parallel.candidates.analysis.syntax_tree import first_line
 
 #: What Python's own tokenizer takes for the end of a line (`str.splitlines` knows many more).
-_LINE = r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z"
-_BREAK = r"\r\n|\r"
 _ENDS = r"\r\n|\r|\n"
 #: Parsed texts that are kept: all candidates of a run are made of the same few files.
 _KEPT = 8
 #: Where it is imported, the parser reads what follows in another way.
 _OTHER_LANGUAGE = "barry_as_FLUFL"
-#: Tokens that open a string which other tokens may follow inside (Python 3.12 and later).
-_STRING_STARTS = frozenset({"FSTRING_START", "TSTRING_START"})
-_STRING_ENDS = frozenset({"FSTRING_END", "TSTRING_END"})
 
 
 def parse(text: str) -> ast.Module:
@@ -52,23 +43,6 @@ def parse_anew(source: str | bytes) -> ast.Module:
         except (ValueError, RecursionError, MemoryError) as error:
             # NUL bytes, lone surrogates and absurd nesting are not reported as syntax errors by every version
             raise SyntaxError(f"cannot be parsed: {type(error).__name__}") from error
-
-
-def check_file(data: bytes, known: bytes = b"") -> None:
-    """Check that a Python file, in whatever encoding it names, is Python.
-
-    Args:
-        data: the file.
-        known: what it was made from; only what differs is parsed.
-
-    Raises:
-        SyntaxError: it is not Python for the interpreter that runs us.
-    """
-    text = decoded(data)
-    if text is None:
-        parse_anew(data)
-    else:
-        pieces(text, decoded(known) or "")
 
 
 def decoded(data: bytes) -> str | None:
@@ -147,97 +121,3 @@ def _is_fresh(text: str, offset: int) -> bool:
     """Tell whether what stands at an offset begins a line that is not joined to the one before."""
     before = text[max(0, offset - len("\\\r\n")) : offset]
     return not before or (before[-1] in "\r\n" and not before.rstrip("\r\n").endswith("\\"))
-
-
-class PythonSource(NamedTuple):
-    """One file's text.
-
-    Attributes:
-        lines: with their own line ends; joined they are the text without its byte order mark.
-        tree: its syntax tree; line n of a node is ``lines[n - 1]``.
-        inside: indexes of lines that begin inside a string: their white space is data.
-    """
-
-    lines: tuple[str, ...]
-    tree: ast.Module
-    inside: frozenset[int]
-
-    @classmethod
-    @lru_cache(maxsize=_KEPT)
-    def read(cls, text: str) -> PythonSource:
-        """Parse a text.
-
-        Raises:
-            SyntaxError: it is not Python for the interpreter that runs us.
-        """
-        text = text.removeprefix("\ufeff")
-        tree = parse(text)
-        return cls(
-            lines=tuple(re.findall(_LINE, text)),
-            tree=tree,
-            inside=_inside_strings(re.sub(_BREAK, "\n", text)),
-        )
-
-    @property
-    def newline(self) -> str:
-        """The line end of the first line."""
-        first = self.lines[0] if self.lines else ""
-        return first[len(first.rstrip("\r\n")) :] or "\n"
-
-    def bare(self, index: int) -> str:
-        """Return one line without its line end."""
-        return self.lines[index].rstrip("\r\n")
-
-    def indent(self, node: ast.stmt) -> str:
-        """Return the white space in front of a statement's first line."""
-        line = self.lines[first_line(node)]
-        return line[: len(line) - len(line.lstrip(" \t\f"))]
-
-    def lead(self, node: ast.stmt) -> int:
-        """Return the index where the comments directly above a statement begin (its own line if none)."""
-        index, indent = first_line(node), self.indent(node)
-        while index and index - 1 not in self.inside and self.bare(index - 1).startswith(indent + "#"):
-            index -= 1
-        return index
-
-    def end(self, node: ast.stmt) -> int:
-        """Return the index after a statement, deeper-indented comments that follow its body included."""
-        stop = node.end_lineno or node.lineno
-        if not isinstance(node, Definition):
-            return stop
-        deeper = re.compile(re.escape(self.indent(node)) + r"[ \t]+#")
-        for index in range(stop, len(self.lines)):
-            if deeper.match(self.lines[index]):
-                stop = index + 1
-            elif self.lines[index].strip():
-                break
-        return stop
-
-    def unit(self) -> str:
-        """Return one step of indentation: that of the first indented block."""
-        for node in ast.walk(self.tree):
-            body = getattr(node, "body", None)
-            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
-                return self.indent(body[0])[len(self.indent(node)) :] or "    "
-        return "    "
-
-
-def _inside_strings(text: str) -> frozenset[int]:
-    """Return the indexes of the lines whose beginning lies inside a string."""
-    try:
-        return frozenset(chain.from_iterable(_strings(text)))
-    except (tokenize.TokenError, IndexError) as error:
-        raise SyntaxError(f"cannot be tokenized: {error}") from error
-
-
-def _strings(text: str) -> Iterator[range]:
-    """Yield the indexes of the lines that each string goes on in."""
-    opened: list[int] = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        name = tokenize.tok_name[token.type]
-        if name in _STRING_STARTS:
-            opened.append(token.start[0])
-        elif name in _STRING_ENDS:
-            yield range(opened.pop(), token.end[0])
-        elif name == "STRING":
-            yield range(token.start[0], token.end[0])

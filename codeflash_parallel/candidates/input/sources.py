@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import sys
 from collections import Counter
@@ -10,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from codeflash_parallel.candidates.input.manifest import MAX_ID, RESERVED, ManifestEntry, read_manifest
 from codeflash_parallel.result.candidate.candidate_model import (
     CandidateId,
     Content,
@@ -21,6 +21,7 @@ from codeflash_parallel.result.candidate.candidate_model import (
     Replacement,
     Submission,
 )
+from codeflash_parallel.result.candidate.content_json import CONTENT_FIELDS, content_of, text_field
 from codeflash_parallel.result.errors import UsageError
 
 #: Files that hold one patch each.
@@ -33,6 +34,15 @@ _SUFFIXES = _PATCHES | {_PYTHON, _MANIFEST}
 
 #: Stands for standard input.
 STDIN = "-"
+
+#: All fields of a manifest's line.
+_FIELDS = frozenset({"id", "parent", "explanation", "function", *CONTENT_FIELDS})
+
+#: Ids become file names and columns of tables.
+_MAX_ID = 128
+
+#: Says "equal to the code as it is" where an id is expected.
+_RESERVED = frozenset({"baseline"})
 
 
 class SourceKind(StrEnum):
@@ -61,6 +71,13 @@ class CandidateSource(NamedTuple):
         return cls(kind=SourceKind.REF, text=text)
 
 
+class ManifestEntry(NamedTuple):
+    """A candidate as it was read; one whose id was not chosen by its author may be renamed."""
+
+    submission: Submission
+    named: bool
+
+
 def read_submissions(sources: Sequence[CandidateSource]) -> list[Submission]:
     """Read every candidate, in the order of the options, within a folder in natural order.
 
@@ -74,6 +91,25 @@ def read_submissions(sources: Sequence[CandidateSource]) -> list[Submission]:
     _refuse_clashes(named)
     _refuse_cycles(named)
     return list(_with_unique_ids(handed, {submission.id for submission in named}))
+
+
+def read_manifest(name: str, text: str) -> Iterator[ManifestEntry]:
+    """Yield the candidates of a manifest; empty lines are skipped, an absent id becomes the line's number.
+
+    Raises:
+        UsageError: `BAD_MANIFEST`, with file and line.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield _handed(json.loads(line), f"candidate-{number}")
+            except (ValueError, TypeError, RecursionError) as error:
+                raise UsageError("BAD_MANIFEST", f"{name}:{number}: {_told(error)}.") from error
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text may be a candidate's id."""
+    return 0 < len(text) <= _MAX_ID and text.isprintable() and "/" not in text and text not in _RESERVED
 
 
 def natural(name: str) -> tuple[list[tuple[int, int, str]], str]:
@@ -140,7 +176,7 @@ def _unnamed(name: str, content: Content) -> ManifestEntry:
 
 def _as_id(name: str) -> str:
     """Make an id of a file's stem or a ref: what may not stand in one becomes an underscore."""
-    return "".join(c if c.isprintable() and c != "/" else "_" for c in name)[:MAX_ID] or "candidate"
+    return "".join(c if c.isprintable() and c != "/" else "_" for c in name)[:_MAX_ID] or "candidate"
 
 
 def _decoded(data: bytes) -> str:
@@ -189,4 +225,31 @@ def _with_unique_ids(handed: Iterable[ManifestEntry], taken: set[CandidateId]) -
 def _free(name: str, taken: set[CandidateId]) -> CandidateId:
     """Return a name that is not taken: itself, or with the first number that makes it unique."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(CandidateId(free) for free in names if free not in taken and free not in RESERVED)
+    return next(CandidateId(free) for free in names if free not in taken and free not in _RESERVED)
+
+
+def _told(error: Exception) -> str:
+    return f"not JSON: {error}" if isinstance(error, json.JSONDecodeError) else str(error)
+
+
+def _handed(data: Any, default_id: str) -> ManifestEntry:
+    if not isinstance(data, dict):
+        raise TypeError("a line must be a JSON object")
+    unknown = data.keys() - _FIELDS
+    if unknown:
+        raise ValueError(
+            f"unknown field {', '.join(sorted(unknown))}; known are {', '.join(sorted(_FIELDS))}"
+        )
+    name = text_field(data, "id", default_id)
+    parent = text_field(data, "parent", "")
+    if not is_id(name):
+        raise ValueError(
+            f"id {name!r} must be 1 to {_MAX_ID} printable characters, without / and not 'baseline'"
+        )
+    submission = Submission(
+        id=CandidateId(name),
+        content=content_of(data),
+        parent=CandidateId(parent) if parent else None,
+        explanation=text_field(data, "explanation", ""),
+    )
+    return ManifestEntry(submission=submission, named=data.get("id") is not None)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from copy import copy
 
-from codeflash_parallel.candidates.analysis.python_source import PythonSource
 from codeflash_parallel.candidates.analysis.syntax_tree import (
     Definition,
     first_line,
@@ -16,52 +14,17 @@ from codeflash_parallel.candidates.analysis.syntax_tree import (
     is_docstring,
     is_type_checking,
 )
+from codeflash_parallel.candidates.replacement.source_lines import LineEdit, SourceLines
 
 ImportNode = ast.Import | ast.ImportFrom
+#: Module with its dots (empty for ``import name``), name, and the name that `as` gives it.
+_Key = tuple[str, str, str | None]
 
 #: Comments that must stay on the first lines: a shebang and the encoding.
 _HEADER = re.compile(r"#!|#.*coding[:=]")
 
 
-class InsertionRank(IntEnum):
-    """Order of insertions at one and the same line."""
-
-    #: Imports: everything below may need them.
-    IMPORT = 0
-    #: New statements.
-    STATEMENT = 1
-    #: Parts of a definition: decorators, and what is replaced.
-    PART = 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineEdit:
-    """Lines ``[start, stop)`` become `lines` (without line ends); equal numbers insert."""
-
-    start: int
-    stop: int
-    lines: tuple[str, ...] = field(repr=False)
-    rank: InsertionRank = InsertionRank.PART
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Name:
-    """One imported name: ``from module import name as bound`` (`module` empty: ``import name as bound``)."""
-
-    module: str
-    name: str
-    asname: str | None
-
-    @property
-    def bound(self) -> str:
-        return self.asname or self.name.partition(".")[0]
-
-    @property
-    def is_future(self) -> bool:
-        return self.module == "__future__"
-
-
-def merge_imports(old: PythonSource, new_body: Sequence[ast.stmt], before: int) -> list[LineEdit]:
+def merge_imports(old: SourceLines, new_body: Sequence[ast.stmt], before: int) -> list[LineEdit]:
     """Return insertions that give the original what the replacement imports at its top level.
 
     Args:
@@ -69,98 +32,89 @@ def merge_imports(old: PythonSource, new_body: Sequence[ast.stmt], before: int) 
         new_body: the replacement's top-level statements.
         before: index of the first line of the original that uses something new.
     """
-    have = set(_names(flat(old.tree.body)))
+    known = {key for key, _ in _imported(flat(old.tree.body))}
     # a name that the original itself defines is not imported: its own definition would win anyway
     defined = {d.name for d in flat(old.tree.body) if isinstance(d, Definition)}
-    wanted = [n for n in dict.fromkeys(_names(new_body)) if n not in have and n.bound not in defined]
-    known = {*have, *wanted, *_names(_for_typing(old.tree.body))}
-    for_typing = dict.fromkeys(_names(_for_typing(new_body)))
-    typing_only = [n for n in for_typing if n not in known and n.bound not in defined]
-    place = _place(old, before)
+    wanted = list(_lacking(new_body, known, defined))
+    known |= {key for key, _ in _imported([*wanted, *_for_typing(old.tree.body)])}
+    typing_only = list(_lacking(_for_typing(new_body), known, defined))
+    place, future_place = _place(old, before), _future_place(old)
     edits = [
-        _insertion(old, _future_place(old), _rendered([n for n in wanted if n.is_future])),
-        _insertion(old, place, _rendered([n for n in wanted if not n.is_future])),
-        _typing_insertion(old, place, typing_only),
+        _insertion(old, future_place, [ast.unparse(s) for s in wanted if _is_future(s)]),
+        _insertion(old, place, [ast.unparse(s) for s in wanted if not _is_future(s)]),
+        _typing_insertion(old, place, [ast.unparse(s) for s in typing_only]),
     ]
     return [e for e in edits if e.lines]
 
 
 def bound_by_import(statement: ImportNode) -> set[str]:
     """Return the names that an import binds."""
-    return {name.bound for name in _names([statement])}
+    return {bound for _, bound in _imported([statement])}
 
 
-def _names(statements: Iterable[ast.stmt]) -> Iterator[_Name]:
+def _imported(statements: Iterable[ast.stmt]) -> Iterator[tuple[_Key, str]]:
+    """Yield what some statements import, and the names that it is bound to."""
     for statement in statements:
         if isinstance(statement, ImportNode):
             module = ""
             if isinstance(statement, ast.ImportFrom):
                 module = "." * statement.level + (statement.module or "")
             for alias in statement.names:
-                yield _Name(module=module, name=alias.name, asname=alias.asname)
+                yield (module, alias.name, alias.asname), alias.asname or alias.name.partition(".")[0]
+
+
+def _lacking(statements: Iterable[ast.stmt], known: set[_Key], defined: set[str]) -> Iterator[ImportNode]:
+    """Yield the imports among some statements without the names that are known or defined."""
+    seen = set(known)
+    for statement in statements:
+        if isinstance(statement, ImportNode):
+            lacking = copy(statement)
+            pairs = zip(statement.names, _imported([statement]), strict=True)
+            lacking.names = [a for a, (key, bound) in pairs if key not in seen and bound not in defined]
+            seen.update(key for key, _ in _imported([lacking]))
+            if lacking.names:
+                yield lacking
 
 
 def _for_typing(body: Iterable[ast.stmt]) -> list[ast.stmt]:
     return [inner for block in body if is_type_checking(block) for inner in block.body]
 
 
-def _rendered(names: Sequence[_Name], indent: str = "") -> tuple[str, ...]:
-    """Return import statements, the names of one module together."""
-    lines: dict[str, list[str]] = {}
-    for name in names:
-        text = name.name + (f" as {name.asname}" if name.asname else "")
-        key = f"from {name.module} import" if name.module else f"import {text}"
-        # `from x import *` cannot share a statement
-        key += "  *" if name.name == "*" else ""
-        lines.setdefault(key, []).append(text)
-    return tuple(
-        indent + (key if key.startswith("import ") else f"{key.removesuffix('  *')} {', '.join(texts)}")
-        for key, texts in lines.items()
-    )
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
-def _insertion(old: PythonSource, place: int, lines: Sequence[str]) -> LineEdit:
+def _insertion(old: SourceLines, place: int, lines: Sequence[str]) -> LineEdit:
     """Return an insertion with the blank lines that separate imports from a docstring or from code."""
     after_import = any(s.end_lineno == place for s in old.tree.body if isinstance(s, ImportNode))
     if lines and not after_import:
         is_top = place <= first_line(old.tree.body[0])
         lines = [*lines, "", ""] if is_top else ["", *lines]
-    return LineEdit(start=place, stop=place, lines=tuple(lines), rank=InsertionRank.IMPORT)
+    return LineEdit(start=place, stop=place, lines=tuple(lines))
 
 
-def _typing_insertion(old: PythonSource, place: int, names: Sequence[_Name]) -> LineEdit:
-    """Return what adds names for type checkers only: to the first such block, else in a block of its own."""
+def _typing_insertion(old: SourceLines, place: int, lines: Sequence[str]) -> LineEdit:
+    """Return what adds imports for type checkers only: to the first such block, else in one of its own."""
     blocks = [b for b in old.tree.body if is_type_checking(b) and b.body[-1].lineno > b.lineno]
     if blocks:
         last = blocks[0].body[-1]
         stop = last.end_lineno or last.lineno
-        lines = _rendered(names, old.indent(last))
-        return LineEdit(start=stop, stop=stop, lines=lines, rank=InsertionRank.IMPORT)
-    block = ("if TYPE_CHECKING:", *_rendered(names, old.unit())) if names else ()
+        return LineEdit(start=stop, stop=stop, lines=tuple(old.indent(last) + line for line in lines))
+    block = ["if TYPE_CHECKING:", *(old.unit() + line for line in lines)] if lines else []
     return _insertion(old, place, block)
 
 
-def _place(old: PythonSource, before: int) -> int:
+def _place(old: SourceLines, before: int) -> int:
     """Return the index after the last import above a line, else after docstring and ``__future__``."""
-    ends = [
-        s.end_lineno or 0
-        for s in old.tree.body
-        if isinstance(s, ImportNode) and (s.end_lineno or 0) <= before
-    ]
-    return max(ends, default=_future_place(old))
+    ends = (s.end_lineno or 0 for s in old.tree.body if isinstance(s, ImportNode))
+    return max((end for end in ends if end <= before), default=_future_place(old))
 
 
-def _future_place(old: PythonSource) -> int:
+def _future_place(old: SourceLines) -> int:
     """Return the index after the docstring and the ``__future__`` imports, else above the first statement."""
-    index = -1
-    for position, statement in enumerate(old.tree.body):
-        is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        if is_future or (position == 0 and is_docstring(statement)):
-            index = statement.end_lineno or 0
-    if index >= 0:
-        return index
     first = old.tree.body[0]
-    lead = min(old.lead(first), first_line(first))
-    return next(
-        (i for i in range(lead, first_line(first)) if not _HEADER.match(old.lines[i])), first_line(first)
-    )
+    top = [s for s in old.tree.body if _is_future(s) or (s is first and is_docstring(s))]
+    if top:
+        return top[-1].end_lineno or 0
+    lead = range(min(old.lead(first), first_line(first)), first_line(first))
+    return next((index for index in lead if not _HEADER.match(old.lines[index])), first_line(first))

@@ -1,4 +1,4 @@
-"""`doctor --race`: what this machine can measure, by one race of identical code, held like any other."""
+"""`doctor --race`: what this machine can tell within its budget, by one race of the baseline with itself."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from statistics import median
 from typing import Any
 
 import anyio
@@ -21,26 +19,23 @@ from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import private_folders, project_environment
+from codeflash_parallel.process.host_lock.benchmark_token import machine_alone
 from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
-from codeflash_parallel.race.plan import Arm, CostGroup, RacePlan, WorkKind
+from codeflash_parallel.race.plan import Arm, CostGroup, WorkKind
 from codeflash_parallel.race.race import race
 from codeflash_parallel.race.race_result import Raced, RaceOutcome
-from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
-from codeflash_parallel.race.ranking.ranking_result import RaceRanking
 from codeflash_parallel.race.statistics.power_analysis import rounds_needed, unit_sd
+from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.result.outcome_codes import Verdict
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, Workspace
-from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
 from codeflash_parallel.run.race_phase.race_terms import race_plan
 from codeflash_parallel.run.race_phase.workload import Workload
 from codeflash_parallel.sandbox.runner_command import install_guest
 
-#: Candidates beside the baseline, all of the same code.
-CANDIDATES = ("same 1", "same 2", "same 3")
+#: Id of the candidate, whose code is the baseline's.
+SAME = "same"
 
 #: True differences for which the seconds are told, as fractions.
 GAINS = (0.02, 0.05, 0.10)
@@ -68,17 +63,17 @@ class RaceDuration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RaceCheck:
-    """What a race of identical code tells about this machine.
+    """Figures of a race of identical code on this machine.
 
     Attributes:
         work: what was timed, a few words.
         void: rounds that do not count, because the machine was disturbed.
         seconds: that the race took.
-        budget_s: that it might have taken, as any race of so little work.
-        unit_sd: spread of one round's log-ratio of two arms, median of all candidates.
-        called_faster: candidates that were named winners: each of them falsely.
-        needed: for a race of as many candidates without its confirmation; gains that are no more than the
-            smallest claim are left out.
+        budget_s: that the races of a run may take, as any of so little work.
+        unit_sd: spread of one round's log-ratio.
+        called_faster: candidates that the race found faster than their own code: each of them falsely.
+        needed: for the confirmation of one candidate; gains that are no more than the smallest claim are
+            left out.
     """
 
     work: str
@@ -87,18 +82,17 @@ class RaceCheck:
     seconds: float
     budget_s: float
     unit_sd: float
-    verdict: Verdict
     called_faster: tuple[str, ...]
     needed: tuple[RaceDuration, ...]
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what is shown."""
         void = f", {self.void} of them void" if self.void else ""
-        falsely = f"{', '.join(self.called_faster)}, falsely" if self.called_faster else "none"
+        falsely = "yes, falsely" if self.called_faster else "no"
         return [
             ("rounds", f"{self.rounds} in {self.seconds:.0f} s{void}"),
             ("spread of a round", f"{100 * self.unit_sd:.1f} % (standard deviation between identical arms)"),
-            ("called faster", f"{falsely} (of {len(CANDIDATES)} identical candidates; {self.verdict})"),
+            ("called faster", f"{falsely} (the baseline's own code)"),
             *((f"{100 * needed.gain:.0f} % faster", self._seconds(needed)) for needed in self.needed),
         ]
 
@@ -134,8 +128,7 @@ async def _checked(settings: Settings, interpreter: Path, cache: Path, interrupt
                 bench = RaceEnvironment(
                     runner=runner, guest_dir=guest_dir, limits=ProcessLimits(wall_s=120.0, cpu_s=120.0)
                 )
-                arms = [_arm(name, Path(folder), interpreter) for name in ("baseline", *CANDIDATES)]
-                found = await _raced(settings, bench, arms)
+                found = await _raced(settings, bench, Path(folder), interpreter)
         interrupts.come_too_late()
         return found
     raise SignalInterrupt(interrupts.received)
@@ -172,24 +165,17 @@ def _arm(name: str, folder: Path, interpreter: Path) -> Arm:
     return Arm(id=name, workspace=workspace, spec=spec)
 
 
-async def _raced(settings: Settings, bench: RaceEnvironment, arms: Sequence[Arm]) -> RaceCheck:
-    """Race and confirm as a run does."""
+async def _raced(settings: Settings, bench: RaceEnvironment, folder: Path, interpreter: Path) -> RaceCheck:
+    """Race the baseline with itself by the rules of a confirmation: what claims a gain is tried."""
     group = CostGroup(name=WORK, ns=100_000)
     plan = race_plan(settings, Workload(work=WorkKind.CALLABLE, why="", groups=(group,)), 0)
     _say(f"identical code is raced for {plan.budget_ns / 1e9:.0f} s at most")
     random = Random(settings.seed or None)  # noqa: S311 - no secret
-    baseline, *candidates = arms
-    first = await race(bench, baseline, candidates, race_of(plan), random=random)
-    confirmations: list[RaceOutcome] = []
-    while ids := contenders([first], confirmations, plan, limit=len(candidates)):
-        left = left_of(plan, [first, *confirmations])
-        again = confirmation_of([first], confirmations, left, ids)
-        chosen = [arm for arm in candidates if arm.id in ids]
-        confirmations.append(await race(bench, baseline, chosen, again, random=random))
-    return _found(first, rank([first], confirmations, plan, {}), plan)
+    baseline, same = (_arm(name, folder, interpreter) for name in ("baseline", SAME))
+    return _found(await race(bench, baseline, [same], plan.confirmation(plan.budget_ns), random=random))
 
 
-def _found(raced: RaceOutcome, ranking: RaceRanking, plan: RacePlan) -> RaceCheck:
+def _found(raced: RaceOutcome) -> RaceCheck:
     """Return what a race tells.
 
     Raises:
@@ -198,26 +184,23 @@ def _found(raced: RaceOutcome, ranking: RaceRanking, plan: RacePlan) -> RaceChec
     if not isinstance(raced, Raced):
         raise _unfit(raced.reason)
     if raced.out:
-        raise _unfit("; ".join(f"{name} {out.reason}" for name, out in raced.out.items()) + ".")
+        raise _unfit(f"{raced.out[SAME].reason}.")
     counted = sum(not round_.void for round_ in raced.rounds)
     if not counted:
         raise _unfit(f"{raced.stopped}.")
-    sd, seconds = median(unit_sd(raced.tracks[name]) for name in raced.candidates), raced.wall_ns / 1e9
+    sd, seconds = unit_sd(raced.tracks[SAME]), raced.wall_ns / 1e9
     return RaceCheck(
         work=WORK,
         rounds=len(raced.rounds),
         void=len(raced.rounds) - counted,
         seconds=seconds,
-        budget_s=plan.budget_ns / 1e9,
+        budget_s=raced.plan.budget_ns / 1e9,
         unit_sd=sd,
-        verdict=ranking.verdict,
-        called_faster=tuple(r.id for r in ranking.candidates if r.status.is_best),
+        called_faster=tuple(arm for arm in raced.candidates if raced.standing(arm) is ArmStanding.FASTER),
         needed=tuple(
-            RaceDuration(
-                gain=gain, seconds=rounds_needed(sd, gain, plan, len(CANDIDATES)) * seconds / counted
-            )
+            RaceDuration(gain=gain, seconds=rounds_needed(sd, gain, raced.plan, 1) * seconds / counted)
             for gain in GAINS
-            if gain > plan.min_speedup
+            if gain > raced.plan.min_speedup
         ),
     )
 

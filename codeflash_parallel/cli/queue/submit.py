@@ -24,9 +24,9 @@ from codeflash_parallel.cli.queue_support.command_base import (
     write_jobs,
 )
 from codeflash_parallel.config.pyproject import find_table
-from codeflash_parallel.config.settings import SETTINGS, SettingGroup
-from codeflash_parallel.config.settings_reader import read_settings
-from codeflash_parallel.config.sources import Tables
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_reader import Tables, read_settings
+from codeflash_parallel.config.settings_table import SettingGroup
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, JobState, Priority
 from codeflash_parallel.report.queue.json_document import JobView, Newness
 from codeflash_parallel.result.candidate.candidate_model import Submission
@@ -39,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_candidates(parser)
     _add_job(parser)
     group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
-    options.add_settings(
-        group, [name for name, columns in SETTINGS.items() if columns.group != SettingGroup.PLACE]
-    )
+    options.add_settings(group, (row for row in SETTINGS.values() if row.group != SettingGroup.PLACE))
     add_common(parser)
 
 

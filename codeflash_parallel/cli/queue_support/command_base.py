@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,12 @@ from codeflash_parallel.cli import options
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.output import Format, Output
 from codeflash_parallel.config.pyproject import find_table, must_be_there
-from codeflash_parallel.config.settings_reader import read_settings
-from codeflash_parallel.config.sources import Tables
+from codeflash_parallel.config.settings import SETTINGS
+from codeflash_parallel.config.settings_reader import Tables, read_settings
+from codeflash_parallel.config.settings_table import span_s
 from codeflash_parallel.config.submitter_identity import submitter_of, why_not_name
 from codeflash_parallel.queue.jobs import JobState, Receipt
-from codeflash_parallel.queue.settings_reader import read_queue_settings
+from codeflash_parallel.queue.queue_settings import read_queue_settings
 from codeflash_parallel.report.queue.json_document import JobView, Newness, queue_document, refusal_document
 from codeflash_parallel.report.queue.phrases import job_words
 from codeflash_parallel.result.errors import CodeflashParallelError
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
 #: States of which a row says more than the row itself holds: a place, or a verdict.
 _TOLD = frozenset({JobState.QUEUED, JobState.DONE})
 
-_SPANS: Mapping[str, float] = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-#: Longer ones do not fit the queue's clock, and nobody means them: 31 years.
-_LONGEST_S = 1e9
-
 _JOB = "Id of the job, as `queue submit` says it."
 
 
@@ -44,7 +39,7 @@ _JOB = "Id of the job, as `queue submit` says it."
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add what every command of the queue understands: which queue, and where the answer goes."""
-    options.add_settings(parser, ("queue_dir",))
+    options.add_settings(parser, (SETTINGS["queue_dir"],))
     options.add_output_or_json(parser)
 
 
@@ -85,19 +80,8 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def span(text: str) -> float:
-    """Return the seconds that a span has: `100`, `100s`, `2m`, `1.5h`.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(number) :]
-    with suppress(ValueError):
-        seconds = float(number) * _SPANS.get(unit, float("nan"))
-        if 0 <= seconds <= _LONGEST_S:
-            return seconds
-    raise argparse.ArgumentTypeError(f"must be a span like 100s, 2m or 1h, not {text!r}")
+#: Reads the seconds of a span.
+span = options.argument(span_s, "a span like 100s, 2m or 1h")
 
 
 def positive(text: str) -> int:

@@ -15,8 +15,9 @@ from codeflash_parallel.cli import options
 from codeflash_parallel.cli.output import Format, Output, drop_stdout, must_be_writable, write_file
 from codeflash_parallel.cli.run_support.verdict_exit_codes import exit_code_of
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
-from codeflash_parallel.config.settings import SETTINGS, SettingGroup
+from codeflash_parallel.config.settings import SETTINGS
 from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.settings_table import SettingColumns, SettingGroup
 from codeflash_parallel.result.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,20 +29,22 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add every option of an evaluation with a race."""
-    _add(parser, settings=SETTINGS, providers=("repairer", "refiner"))
+    _add(parser, settings=SETTINGS.values(), providers=("repairer", "refiner"))
 
 
 def add_arguments_without_race(parser: argparse.ArgumentParser) -> None:
     """Add every option of an evaluation without one: what would be ignored is refused."""
-    settings = [name for name, columns in SETTINGS.items() if columns.group != SettingGroup.RACE]
+    settings = [row for row in SETTINGS.values() if row.group != SettingGroup.RACE]
     _add(parser, settings=settings, providers=("repairer",))
 
 
-def _add(parser: argparse.ArgumentParser, *, settings: Iterable[str], providers: Sequence[str]) -> None:
+def _add(
+    parser: argparse.ArgumentParser, *, settings: Iterable[SettingColumns], providers: Sequence[str]
+) -> None:
     parser.usage = f"{parser.prog} --candidates PATH [options]"  # the whole of it would fill a screen
     options.add_candidates(parser)
     group = parser.add_argument_group("settings", "Also in pyproject.toml, [tool.codeflash-parallel].")
-    options.add_settings(group, [name for name in settings if name not in options.SHARED])
+    options.add_settings(group, (row for row in settings if row not in options.SHARED))
     options.add_providers(parser, providers)
     options.add_reports(parser)
     options.add_output(parser)

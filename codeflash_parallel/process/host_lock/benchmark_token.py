@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 
+from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock
 from codeflash_parallel.result.errors import EnvironmentFault
 
 #: In the abstract namespace: no file to leave behind, the same for all users of the host, freed by the
@@ -19,6 +20,8 @@ from codeflash_parallel.result.errors import EnvironmentFault
 TOKEN_NAME = "codeflash-parallel/benchmark-token/1"  # noqa: S105 - not a password
 #: Code of the fault when it does not come free.
 BUSY = "BENCHMARK_TOKEN_BUSY"
+#: How long to wait for another run's race on this host.
+_DEADLINE_S = 1800.0
 #: Pause where waiting for the holder's end is not possible: it is just coming or going, or its queue is full.
 _RETRY_S = 0.05
 #: How many waiters can watch the holder at once; more of them try again every `_RETRY_S`.
@@ -28,6 +31,18 @@ _CREDENTIALS = struct.Struct("iII")
 #: Of a socket that listens, in /proc/net/unix (SO_ACCEPTCON of linux/net.h).
 _ACCEPTS = 1 << 16
 _UNKNOWN = "process unknown"
+
+
+@asynccontextmanager
+async def machine_alone(quiet: HostLock) -> AsyncIterator[None]:
+    """Be first in line among all races of this host, then away from everybody's checks.
+
+    Raises:
+        EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long; or
+            `QUIET_UNUSABLE`.
+    """
+    async with hold_benchmark_token(_DEADLINE_S, on_wait=quiet.waits), quiet.exclusive():
+        yield
 
 
 @asynccontextmanager

@@ -12,7 +12,6 @@ from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.accounts import Accounts, share_of
 from codeflash_parallel.queue.store.database import Database
 from codeflash_parallel.queue.store.job_rows import new_row
-from codeflash_parallel.queue.store.policy_inputs import MINUTE_MS
 
 #: The pause after a fault of the machine doubles with each, up to this.
 _LONGEST_PAUSE_MS = 60_000
@@ -54,7 +53,7 @@ class JobLifecycle:
     def __init__(self, database: Database, accounts: Accounts, settings: QueueSettings) -> None:
         self._database = database
         self._accounts = accounts
-        self._settings = settings
+        self._settings, self._rate = settings, settings.start_rate
         self._timeout_ms = round(settings.queue_timeout * 1000)
         self.sweeps = 0
 
@@ -98,17 +97,18 @@ class JobLifecycle:
         self.append(row, now_ms, crashes=0, machinery_faults=0, ended_ms=0, worker="")
 
     def _refuse_submitter(self, submitter: str) -> None:
-        settings = self._settings
-        if not settings.per_submitter_queued and not settings.rate_limit:
+        limit, rate = self._settings.per_submitter_queued, self._rate
+        if not limit and not rate:
             return
         queued = self._database.number(f"{_QUEUED} AND submitter = ?", (submitter,))
-        if settings.per_submitter_queued and queued >= settings.per_submitter_queued:
-            raise SubmitterLimit(submitter, settings.per_submitter_queued)
-        if settings.rate_limit and settings.queue_timeout:
+        if limit and queued >= limit:
+            raise SubmitterLimit(submitter, limit)
+        if rate and self._timeout_ms:
             # As many as its rate lets start before they expire; the others would wait in vain.
-            startable = int(settings.rate_limit * settings.queue_timeout / 60)
+            startable = rate.starts * self._timeout_ms // rate.window_ms
             if queued >= max(1, startable):
-                raise RateLimited(submitter, 60 / settings.rate_limit * (queued - startable + 1))
+                wait_ms = rate.window_ms / rate.starts * (queued - startable + 1)
+                raise RateLimited(submitter, wait_ms / 1000)
 
     def _make_room(self, now_ms: int) -> None:
         limit = self._settings.max_queue_size
@@ -144,8 +144,9 @@ class JobLifecycle:
             share_ticks=account.share_step,
             submitter_ticks=account.step,
         )
-        if self._settings.rate_limit:
-            self._database.execute("DELETE FROM starts WHERE started_ms <= ?", (now_ms - MINUTE_MS,))
+        if self._rate:
+            begin_ms = now_ms - self._rate.window_ms
+            self._database.execute("DELETE FROM starts WHERE started_ms <= ?", (begin_ms,))
             self._database.execute("INSERT INTO starts VALUES (?, ?)", (row["submitter"], now_ms))
 
     def end(self, row: sqlite3.Row, state: JobState, now_ms: int, **columns: Any) -> None:
@@ -269,7 +270,8 @@ class JobLifecycle:
         ]
         if self._timeout_ms:
             queries.append((f"SELECT MIN(queued_ms) {_WAITING}", (), self._timeout_ms))
-        if self._settings.rate_limit:
-            queries.append((_NEXT_START, (now_ms - MINUTE_MS, self._settings.rate_limit), MINUTE_MS))
+        if self._rate:
+            starts, window_ms = self._rate
+            queries.append((_NEXT_START, (now_ms - window_ms, starts), window_ms))
         found = [(self._database.rows(sql, values)[0][0], later_ms) for sql, values, later_ms in queries]
         return min((moment + later_ms for moment, later_ms in found if moment is not None), default=None)

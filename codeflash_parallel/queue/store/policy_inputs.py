@@ -18,9 +18,6 @@ from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.accounts import Accounts
 from codeflash_parallel.queue.store.database import Database
 
-#: Starts are limited by the minute.
-MINUTE_MS = 60_000
-
 #: Lanes with their first job: SQLite takes the bare columns from the row of the minimum.
 _LANES = """
 SELECT share, submitter, kind, priority, COUNT(*), MIN(turn), urgency_ms, suspect
@@ -54,12 +51,12 @@ class PolicyInputReader:
     def __init__(self, database: Database, accounts: Accounts, settings: QueueSettings, slots: int) -> None:
         self._database = database
         self._accounts = accounts
-        self._settings = settings
+        self._settings, self._rate = settings, settings.start_rate
         self._limits = ConcurrencyLimits(
             slots=slots,
             submitter=settings.per_submitter_running,
             kinds=settings.kind_limits,
-            starts=settings.rate_limit,
+            starts=self._rate.starts if self._rate else 0,
         )
 
     def read(self, now_ms: int, share: str = "") -> PolicyInputs:
@@ -71,8 +68,7 @@ class PolicyInputReader:
         lanes = tuple([_lane(row) for row in self._database.rows(_LANES)])
         running = self._database.rows(_RUNNING)
         shares, submitters = self._accounts.of({share, *(lane.share for lane in lanes)} - {""})
-        is_limited = self._settings.rate_limit > 0
-        starts = self._database.rows(_STARTS, (now_ms - MINUTE_MS,)) if is_limited else []
+        starts = self._database.rows(_STARTS, (now_ms - self._rate.window_ms,)) if self._rate else []
         return PolicyInputs(
             lanes=lanes,
             shares=shares,

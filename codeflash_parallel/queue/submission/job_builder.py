@@ -17,14 +17,12 @@ from codeflash_parallel.config.submitter_identity import run_of, submitter_of
 from codeflash_parallel.queue.errors import UnknownKind
 from codeflash_parallel.queue.jobs import Budget, JobKind, JobRequest, Priority
 from codeflash_parallel.result.candidate.candidate_model import (
-    CandidateId,
-    CandidateOrigin,
     GitRef,
     PatchText,
     Submission,
     digest_of,
 )
-from codeflash_parallel.result.candidate.content_json import content_document, content_of
+from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import UsageError
 from codeflash_parallel.run.intake.target_names import must_have_named
 from codeflash_parallel.run.setup.project_interpreter import choose_interpreter, environment_stamp
@@ -114,7 +112,7 @@ def job_request(  # noqa: PLR0913 - what, for which tree, for whom and when
     return JobRequest(
         kind=wanted,
         key=_key(wanted, task, environment_stamp(interpreter)),
-        payload=json.dumps(payload_of(task)),
+        payload=json.dumps(to_plain(task)),
         submitter=submitter_of(submitter, os.environ),
         run=run_of(run, os.environ),
         priority=priority,
@@ -132,11 +130,6 @@ def stamp(repository: Repository, settings: Settings) -> str:
     return stamp_of(repository, request)
 
 
-def payload_of(task: JobPayload) -> dict[str, Any]:
-    """Return a payload as JSON values; candidates are written as in manifests."""
-    return {**task._asdict(), "candidates": [_written(submission) for submission in task.candidates]}
-
-
 def task_of(payload: str) -> JobPayload:
     """Return the payload of JSON text.
 
@@ -144,17 +137,10 @@ def task_of(payload: str) -> JobPayload:
         UsageError: `BAD_PAYLOAD`.
     """
     try:
-        data = json.loads(payload)
-        return JobPayload(
-            repository=str(data["repository"]),
-            candidates=tuple(_read(candidate) for candidate in data["candidates"]),
-            settings=dict(data["settings"]),
-            command=tuple(map(str, data.get("command", ()))),
-            cwd=str(data.get("cwd") or data["repository"]),
-            tree=str(data.get("tree", "")),
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UsageError("BAD_PAYLOAD", f"The job's payload cannot be read: {error!r}.") from error
+        task: JobPayload = from_plain(JobPayload, json.loads(payload))
+    except (ValueError, RecursionError) as error:
+        raise UsageError("BAD_PAYLOAD", f"The job's payload cannot be read: {error}.") from error
+    return task
 
 
 def _known(kind: str) -> JobKind:
@@ -226,30 +212,10 @@ def _why_inapplicable(
 
 def _key(kind: JobKind, task: JobPayload, environment: str) -> str:
     settings = {name: value for name, value in task.settings.items() if name not in FREE}
-    said = {**payload_of(task), "settings": settings, "cwd": task.cwd if _has_provider(settings) else ""}
+    said = {**to_plain(task), "settings": settings, "cwd": task.cwd if _has_provider(settings) else ""}
     parts = [kind.value, __version__, environment, said]
     return digest_of(json.dumps(parts, sort_keys=True).encode("ascii"))
 
 
 def _has_provider(settings: Mapping[str, Any]) -> bool:
     return bool(settings.get("repair_command") or settings.get("refine_command"))
-
-
-def _written(submission: Submission) -> dict[str, Any]:
-    content = submission.content
-    own = {"parent": submission.parent, "origin": submission.origin, "explanation": submission.explanation}
-    return {
-        "id": submission.id,
-        **{name: str(value) for name, value in own.items() if value},
-        **({"ref": content.ref} if isinstance(content, GitRef) else content_document(content)),
-    }
-
-
-def _read(data: Mapping[str, Any]) -> Submission:
-    return Submission(
-        id=CandidateId(str(data["id"])),
-        content=GitRef(ref=str(data["ref"])) if "ref" in data else content_of(data),
-        origin=CandidateOrigin(data["origin"]) if "origin" in data else None,
-        parent=CandidateId(data["parent"]) if "parent" in data else None,
-        explanation=str(data.get("explanation", "")),
-    )

@@ -2,5 +2,5 @@
 
 Offers: `worker_process.main`, `job_executor.JobExecutor`, `job_executor.Assignment`,
 `channel.WorkerChannel`.
-Imports: `queue.protocol`, `queue`, `run`, `workspace`, `process`, `config`, `result`.
+Imports: `queue.daemon_protocol`, `queue`, `run`, `workspace`, `process`, `config`, `result`.
 """

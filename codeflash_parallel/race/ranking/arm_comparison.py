@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from math import exp, inf, log, log1p
 from statistics import median
 
+from codeflash_parallel.race.guards import Doubt, Gain, doubt_of
 from codeflash_parallel.race.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.race.race_result import Raced, RaceOutcome
-from codeflash_parallel.race.ranking.suspicious_gains import suspicion
 from codeflash_parallel.race.statistics.confidence_sequence import Interval, bounds
 from codeflash_parallel.race.statistics.held_out_inputs import claimed, gains_only_seen
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
@@ -71,9 +71,9 @@ class ArmComparison:
         return speedup(found, self.track.clock, self.raced.plan.stage)
 
     @property
-    def doubt(self) -> str:
-        """Why its gain is doubted, one clause; empty when it is not."""
-        return suspicion(self.raced, self.id, self.bound)
+    def doubt(self) -> Doubt | None:
+        """Why its gain is doubted; `None` when it is not."""
+        return doubt_of(Gain(raced=self.raced, arm=self.id, bound=self.bound))
 
     @property
     def gains_only_seen(self) -> bool:

@@ -7,6 +7,7 @@ from math import exp, log
 from statistics import median
 from typing import Any
 
+from codeflash_parallel.race.guards import cpu_per_call
 from codeflash_parallel.race.measurement import (
     BlockKind,
     ChannelCost,
@@ -18,7 +19,6 @@ from codeflash_parallel.race.measurement import (
 )
 from codeflash_parallel.race.plan import BASELINE, NULL, WorkKind, weights
 from codeflash_parallel.race.race_result import Raced, RaceOutcome
-from codeflash_parallel.race.ranking.suspicious_gains import cpu_per_call
 from codeflash_parallel.race.statistics.concurrent_calls import without_line
 from codeflash_parallel.race.statistics.confidence_sequence import SequentialEvidence, bounds
 from codeflash_parallel.race.statistics.log_ratios import track

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, log1p
 
+from codeflash_parallel.race.guards import Doubt
 from codeflash_parallel.race.plan import RacePlan, RaceStage
 from codeflash_parallel.race.race_result import Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.race.ranking.arm_comparison import (
@@ -21,11 +22,15 @@ from codeflash_parallel.race.ranking.arm_comparison import (
 )
 from codeflash_parallel.race.ranking.confirmation_plan import is_hopeful
 from codeflash_parallel.race.ranking.ranking_result import RankedCandidate
-from codeflash_parallel.race.ranking.suspicious_gains import SCATTERS
 from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
 from codeflash_parallel.race.statistics.power_analysis import too_noisy, visible_gain
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code, Trait, Verdict
+
+#: Said of all gains where a second baseline came out different from the first.
+_VOID = Doubt(
+    code=Code.SUSPECT, reason="the baseline differs from itself by as much, so the race tells nothing"
+)
 
 #: Said of an arm that others were ahead of when the field was cut.
 _CUT = " when the field was cut to save time"
@@ -92,8 +97,8 @@ class VerdictRules:
         if entry.standing is ArmStanding.REGRESSES or self._seems_slower(entry):
             return Code.REGRESSES_TEST, f"{entry.times}, but slower in {entry.slowed}"
         if doubt := self._doubt(entry):
-            noisy = (Code.TOO_NOISY, f"{entry.times}, but {doubt}")
-            return noisy if doubt == SCATTERS else (Code.SUSPECT, f"suspect: {doubt}")
+            words = "suspect: " if doubt.code is Code.SUSPECT else f"{entry.times}, but "
+            return doubt.code, f"{words}{doubt.reason}"
         if self._winners:
             return self._beside(fastest_of(self._winners), entry)
         return self._of_open(entry) if entry.standing is ArmStanding.OPEN else self._of_untried(entry)
@@ -107,13 +112,11 @@ class VerdictRules:
         """Return whether an arm gains and is not credited, because a group of tests seems too slow."""
         return entry.standing is ArmStanding.OPEN and bool(entry.slowed) and self._gains(entry)
 
-    def _doubt(self, entry: ArmComparison) -> str:
-        """Return why a confirmed gain is not credited; empty where there is no doubt or no gain."""
+    def _doubt(self, entry: ArmComparison) -> Doubt | None:
+        """Return why a confirmed gain is not credited; `None` where there is no doubt or no gain."""
         if entry.id not in self._tried or entry.standing is ArmStanding.OPEN:
-            return ""
-        if self._void:
-            return "the baseline differs from itself by as much, so the race tells nothing"
-        return entry.doubt
+            return None
+        return _VOID if self._void else entry.doubt
 
     def _of_winner(self, entry: ArmComparison) -> str:
         words = f"{entry.times}, confirmed in new processes"

@@ -27,31 +27,20 @@ _USUAL_AFTER = 4
 #: One round in so many may be void for that, at most.
 _VOIDED_OF = 4
 
-#: What `Round.load` holds: share of the round in which somebody waited for a core (the kernel's pressure
-#: figure); share of the round's core, and number of cores, that others kept busy; share of the timed blocks
-#: spent in line for a core; involuntary switches in them.
-LOADS = ("pressure", "core", "others", "queued", "preempted")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineReading:
-    """The machine's clocks and accounts at one moment; 0 where the kernel does not say.
+    """The machine's clocks at one moment.
 
     Attributes:
         monotonic_ns: stands still while the machine sleeps.
         boot_ns: goes on while it sleeps.
         real_ns: the time of day, which can be set.
-        pressure_ns: for how long somebody has waited for a core.
-        core_ns: for how long the round's core has worked.
-        busy_ns: the same, of all cores together.
     """
 
     monotonic_ns: int
     boot_ns: int
     real_ns: int
-    pressure_ns: int = 0
-    core_ns: int = 0
-    busy_ns: int = 0
 
 
 def stepped(before: MachineReading, after: MachineReading) -> str:
@@ -65,26 +54,7 @@ def stepped(before: MachineReading, after: MachineReading) -> str:
     return ""
 
 
-def load_of(
-    before: MachineReading, after: MachineReading, blocks: Sequence[Block], own_ns: int
-) -> dict[str, float]:
-    """Return what else went on in a round, by the names in `LOADS`.
-
-    Args:
-        blocks: of the round.
-        own_ns: CPU time of all its units.
-    """
-    passed_ns = max(1, after.monotonic_ns - before.monotonic_ns)
-    return {
-        "pressure": (after.pressure_ns - before.pressure_ns) / passed_ns,
-        "core": max(0.0, (after.core_ns - before.core_ns - own_ns) / passed_ns),
-        "others": max(0.0, (after.busy_ns - before.busy_ns - own_ns) / passed_ns),
-        "queued": _queued_share(blocks),
-        "preempted": float(sum(b.preempted for b in blocks if b.kind is BlockKind.TIMED)),
-    }
-
-
-def _queued_share(blocks: Sequence[Block]) -> float:
+def queued_share(blocks: Sequence[Block]) -> float:
     """Return the share of the timed blocks, all arms together, that was spent in line for a core."""
     timed = [b for b in blocks if b.kind is BlockKind.TIMED]
     whole_ns = sum(b.wall_ns for b in timed)
@@ -101,12 +71,10 @@ def judged(earlier: Sequence[Round], round_: Round) -> Round:
     """
     # Arms that run at once stand in line for each other: what is usual there is not what is usual in turn.
     alike = [r for r in earlier if r.together == round_.together]
-    usual = [r.load["queued"] for r in alike if not r.void and "queued" in r.load]
+    usual = [r.queued for r in alike if not r.void]
     voided = sum(bool(r.void) for r in earlier)
     may_be_void = len(usual) >= _USUAL_AFTER and (voided + 1) * _VOIDED_OF <= len(earlier) + 1
-    if round_.void or not may_be_void or "queued" not in round_.load:
-        return round_
-    if round_.load["queued"] <= max(_DISTURBED, _UNUSUAL * median(usual)):
+    if round_.void or not may_be_void or round_.queued <= max(_DISTURBED, _UNUSUAL * median(usual)):
         return round_
     return replace(round_, void="the machine was much busier than before")
 

@@ -13,14 +13,15 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import SystemRandom
 from typing import Any, NamedTuple
 
-from codeflash_parallel.process.process_table import child_called
+from codeflash_parallel.process.process_table import child_called, children, own_number
 from codeflash_parallel.race.measurement import Block, BlockKind
 from codeflash_parallel.race.plan import Arm, WorkKind
 from codeflash_parallel.race.worker.arm_failure import ArmFailure, ArmResponseTimeout, ArmWorkTimeout
-from codeflash_parallel.race.worker.leftover_files import LeftoverFiles
+from codeflash_parallel.race.worker.leftover_files import LeftoverFiles, private_folders
 from codeflash_parallel.race.worker.process_accounting import (
     ProcessAccounting,
     ProcessEnded,
@@ -29,13 +30,11 @@ from codeflash_parallel.race.worker.process_accounting import (
     reaped_children_ns,
 )
 from codeflash_parallel.race.worker.result_judge import ResultJudge, SampledResult
-from codeflash_parallel.race.worker.worker_location import WorkerLocation, seat_of
-from codeflash_parallel.result.runtime_protocols import ChannelClosed, LineChannel, ProcessExit
+from codeflash_parallel.result.runtime_protocols import ChannelClosed, LineChannel, ProcessExit, Workspace
 
 #: Seconds for what costs a few milliseconds: forking, copying arguments, encoding outcomes. Generous,
 #: because reaching it throws an arm out of the race.
 SMALL_S = 20.0
-
 
 #: By so much the process table may be wrong about the CPU time between two looks: user and system time, each
 #: rounded down to a tick of ten milliseconds.
@@ -51,6 +50,54 @@ SECOND = 1_000_000_000
 DRAWN_RESULTS = 4
 #: No seed: an arm could know that.
 _RANDOM = SystemRandom()
+
+#: What the first process of a namespace calls itself, and the one that it starts, which is the guest.
+_INIT, _GUEST = 1, 2
+#: Folders that all programs share; in a namespace of files they are new, and the arm's alone.
+_SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - only looked at
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLocation:
+    """An arm's place.
+
+    Attributes:
+        pid: the process in which the arm's code runs.
+        init: the first process of its namespace, in which no code of a project runs; 0: it has none.
+    """
+
+    pid: int
+    init: int = 0
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its shared memory is that of all programs; one of its own is emptied after each round."""
+        return not self.init
+
+    def leftovers(self, workspace: Workspace) -> LeftoverFiles:
+        """Return the folders that are to be emptied after each round, as they are now."""
+        if not self.init:
+            return LeftoverFiles(private_folders(workspace))
+        return LeftoverFiles((workspace.private, *_SHARED), Path(f"/proc/{self.init}/root"))
+
+
+def _location_of(pid: int, workspace: Workspace) -> WorkerLocation:
+    """Return the place of an arm, as the kernel knows it: what the arm says of itself is not asked for.
+
+    Args:
+        pid: the process that the launcher follows; with a process namespace it only waits for the arm.
+        workspace: the arm's.
+
+    Raises:
+        ProcessGone: it has ended.
+    """
+    if not workspace.isolation.level.has_process_namespace:
+        return WorkerLocation(pid=pid)
+    init = next((child for child in children(pid) if own_number(child) == _INIT), 0)
+    guest = child_called(init, _GUEST) if init else 0
+    if not guest:
+        raise ProcessEnded
+    return WorkerLocation(pid=guest, init=init)
 
 
 class ArmTemplate:
@@ -79,7 +126,7 @@ class ArmTemplate:
         self.cycles, self.twins = _numbers(answer, "calls"), _numbers(answer, "twins")
         self.why_fewer = next(iter(answer.get("skipped", {}).values()), "")
         try:
-            self._seat = seat_of(self._channel.pid, self._workspace)
+            self._seat = _location_of(self._channel.pid, self._workspace)
         except ProcessEnded:
             raise ArmFailure("ended before its time") from None
         self.helpers = ProcessAccounting(self._seat.pid).children()
@@ -225,12 +272,11 @@ class WorkerUsage:
     """What a unit had used when it ended.
 
     Attributes:
-        wait4_ns: CPU time of the whole unit and the children that it reaped, as `wait4` knows it.
-        children_ns: what of it neither the unit's own clock knows nor the commands that it was to run used.
+        children_ns: CPU time that `wait4` knows of and the unit's own clock does not, commands that it was to
+            run apart.
         peak_bytes: most resident memory beyond what it held when it was forked.
     """
 
-    wait4_ns: int
     children_ns: int
     peak_bytes: int
 
@@ -290,7 +336,6 @@ class ArmWorker:
             prepared_ns=cpu - idle,
             digest=digest if job.calls else "",
             deferred_ns=self._cpu_ns() - cpu - own_ns if job.is_checked else 0,
-            preempted=after.preempted - before.preempted,
             reads=after.reads - before.reads,
             children=children,
         )
@@ -376,7 +421,6 @@ class ArmWorker:
         table_ns = self._template.reaped_ns() - self._reaped_before_ns - TABLE_GRAIN_NS
         wait4_ns = max(_number(reaped, "cpu_ns", 0), table_ns)
         return WorkerUsage(
-            wait4_ns=wait4_ns,
             children_ns=max(0, wait4_ns - own_ns - self._commands_ns),
             peak_bytes=max(0, memory.peak - self._forked_bytes),
         )

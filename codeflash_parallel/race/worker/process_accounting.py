@@ -38,12 +38,10 @@ class ProcessCounters:
 
     Attributes:
         queued_ns: waiting for a core.
-        preempted: involuntary switches away from it.
         reads: read calls on files, pipes and the like.
     """
 
     queued_ns: int = 0
-    preempted: int = 0
     reads: int = 0
 
 
@@ -70,7 +68,6 @@ class ProcessAccounting:
         schedstat = self._read("schedstat").split()
         return ProcessCounters(
             queued_ns=int(schedstat[1]) if len(schedstat) > 1 else 0,
-            preempted=field_of(self._read("status"), b"nonvoluntary_ctxt_switches:"),
             reads=field_of(self._read("io"), b"syscr:"),
         )
 

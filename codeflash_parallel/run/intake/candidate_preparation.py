@@ -8,13 +8,12 @@ from pathlib import Path
 
 from codeflash_parallel.candidates.target import Target
 from codeflash_parallel.check.candidate_changes import Changes
-from codeflash_parallel.race.race_record import written
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,
-    Submission,
     Unappliable,
 )
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.run.state.ledger import CandidateEntry
 from codeflash_parallel.run.store.step_cache import StepCache, StepKind
 from codeflash_parallel.workspace.snapshot.candidate_builder import materialise
@@ -67,7 +66,7 @@ class CandidatePreparer:
 
     async def _make(self, entry: CandidateEntry) -> Candidate | Unappliable:
         submission = entry.submission
-        key = written(Submission, submission)
+        key = to_plain(submission)
         made: Candidate | Unappliable | None = self._cache.get(_Made, StepKind.PREPARED, key)
         if made is None:
             made = await materialise(

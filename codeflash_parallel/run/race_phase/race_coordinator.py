@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.process.host_lock.benchmark_token import BUSY
+from codeflash_parallel.process.host_lock.benchmark_token import BUSY, machine_alone
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
-from codeflash_parallel.race.race_record import written
-from codeflash_parallel.race.race_result import AFTERWARDS, Disqualification, Raced, RaceOutcome
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOutcome
 from codeflash_parallel.race.ranking.arm_comparison import entries as entries_of
 from codeflash_parallel.race.ranking.candidate_ranking import rank
 from codeflash_parallel.race.ranking.confirmation_plan import confirmation_of, contenders, left_of, race_of
@@ -21,11 +20,11 @@ from codeflash_parallel.race.ranking.tie_break_policy import TieBreakFacts
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 from codeflash_parallel.result.candidate.lifecycle import Stage, Step
+from codeflash_parallel.result.codec import to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.leftover_rules import escapes
-from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
 from codeflash_parallel.run.race_phase.race_terms import RaceTerms
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
@@ -152,7 +151,7 @@ class _Races:
         context = self._context
         number = len(self._before.confirmations) + len(self.races) + len(self.confirmations)
         arms = [(entry.id, entry.staged.content_key) for entry in entries]
-        key = (context.seed, number, written(RacePlan, plan), arms)
+        key = (context.seed, number, to_plain(plan), arms)
         known: Raced | None = context.cache.get(Raced, StepKind.RACE, *key)
         if known is not None:
             return known
@@ -208,7 +207,7 @@ def kept(
         confirmations: of this round.
     """
     outcomes = [outcome for outcome in (*races, *confirmations) if isinstance(outcome, Raced)]
-    out = {name: replace(why, left_in=AFTERWARDS) for raced in outcomes for name, why in raced.out.items()}
+    out = {name: why for raced in outcomes for name, why in raced.out.items()}
     anew = {
         name for name, entry in entries_of(confirmations).items() if entry.standing is not ArmStanding.OPEN
     }

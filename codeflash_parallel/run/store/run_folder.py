@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.process.atomic_file import write_atomically, write_durably
-from codeflash_parallel.race.race_record import restored, written
 from codeflash_parallel.result.candidate.candidate_model import Candidate, Edit
+from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.result.result_document import document
 from codeflash_parallel.result.result_model import RunFault, RunResult
@@ -33,7 +33,7 @@ def save_diff(run_dir: Path, candidate: Candidate) -> Path:
 
 def save_run(run_dir: Path, result: RunResult, candidates: Iterable[Candidate]) -> None:
     """Write a run's document and its candidates' edits, each file whole or not at all."""
-    edits = {c.id: written(tuple[Edit, ...], c.edits) for c in candidates}
+    edits = {c.id: to_plain(c.edits, tuple[Edit, ...]) for c in candidates}
     write_durably(run_dir / "edits.json", json.dumps(edits).encode())
     write_durably(run_dir / "result.json", json.dumps(document(result), indent=1).encode())
 
@@ -91,7 +91,7 @@ def load_edits(run_dir: Path, candidate: str) -> tuple[Edit, ...]:
             f"Run {run_dir.name} has no applicable candidate {candidate!r}.",
             f"It has: {', '.join(sorted(stored)) or 'none'}.",
         )
-    edits: tuple[Edit, ...] = restored(tuple[Edit, ...], stored[candidate])
+    edits: tuple[Edit, ...] = from_plain(tuple[Edit, ...], stored[candidate])
     return edits
 
 

@@ -24,8 +24,8 @@ import anyio.to_thread
 
 from codeflash_parallel.process.atomic_file import write_atomically, write_durably
 from codeflash_parallel.process.boot_id import boot_id
-from codeflash_parallel.race.race_record import restored, written
 from codeflash_parallel.result.candidate.candidate_model import digest_of, name_of
+from codeflash_parallel.result.codec import from_plain, to_plain
 
 #: Folder of a run's steps.
 FOLDER = "steps"
@@ -139,7 +139,7 @@ class StepCache:
 
 def text_of(kind: Any, value: object) -> bytes:
     """Return the text of a file that holds a value of a type; see `read_value`."""
-    text = _text(written(kind, value))
+    text = _text(to_plain(value, kind))
     return f'{{"digest":"{digest_of(text.encode())}","value":{text}}}'.encode()
 
 
@@ -148,7 +148,7 @@ def read_value(kind: Any, path: Path) -> Any:
     try:
         data = json.loads(path.read_bytes())
         is_whole = data["digest"] == digest_of(_text(data["value"]).encode())
-        return restored(kind, data["value"]) if is_whole else None
+        return from_plain(kind, data["value"]) if is_whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

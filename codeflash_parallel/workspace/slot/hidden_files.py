@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeflash_parallel.workspace.file_status import Seen, look, names_in, parents
-from codeflash_parallel.workspace.slot.timestamp_grain import TimestampGrain, wait_past
-from codeflash_parallel.workspace.slot.tree_guard import TreeGuard
+from codeflash_parallel.workspace.slot.tree_guard import TreeGuard, wait_past
 
 #: Beside the tree of a slot.
 ASIDE = "aside"
@@ -45,13 +44,10 @@ class HiddenFiles:
         tree: knows the tree.
         folder: of the slot; no candidate can name it at `landlock` and `sandbox`.
         drop: makes a path free.
-        grain: of the times that files get.
     """
 
-    def __init__(
-        self, *, tree: TreeGuard, folder: Path, drop: Callable[[Path], None], grain: TimestampGrain
-    ) -> None:
-        self._tree, self._folder, self._drop, self._grain = tree, folder / ASIDE, drop, grain
+    def __init__(self, *, tree: TreeGuard, folder: Path, drop: Callable[[Path], None]) -> None:
+        self._tree, self._folder, self._drop = tree, folder / ASIDE, drop
         self._away: list[_Away] = []
 
     def put(self, paths: Iterable[str]) -> None:
@@ -66,9 +62,8 @@ class HiddenFiles:
         for path in paths:
             for one in (path, *self._bytecode(path)):
                 self._put(one)
-        if self._grain is TimestampGrain.TICK:  # what changes from now on must be seen to have changed
-            newest_ns = max((seen[3] for away in self._away for seen in away.right.values()), default=0)
-            wait_past(newest_ns)
+        # What changes from now on must be seen to have changed.
+        wait_past(max((seen[3] for away in self._away for seen in away.right.values()), default=0))
 
     def back(self) -> None:
         """Put everything back where it was; what cannot be is left for the guard to find.

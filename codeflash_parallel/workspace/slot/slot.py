@@ -22,9 +22,8 @@ from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, Slot
 from codeflash_parallel.workspace.slot.slot_residue import SlotResidue
 from codeflash_parallel.workspace.slot.staging import StageConflict, Stager, is_bytecode
 from codeflash_parallel.workspace.slot.staging_journal import JOURNAL, note_undone, staged_in
-from codeflash_parallel.workspace.slot.timestamp_grain import find_grain
 from codeflash_parallel.workspace.slot.trash import SlotTrash
-from codeflash_parallel.workspace.slot.tree_copy import PristineTree, SlotCost, SlotKind
+from codeflash_parallel.workspace.slot.tree_copy import SlotCost, SlotKind
 from codeflash_parallel.workspace.slot.tree_guard import NotRestored, OriginalFile, TreeGuard, write_file
 
 __all__ = ["KEPT_MARK", "SNAPSHOT_MTIME_NS", "Slot", "SlotBroken", "SlotFiles", "StageConflict"]
@@ -66,9 +65,8 @@ class Slot:
         self._waste = waste
         self.kind = kind
         self.cost = cost
-        grain = find_grain(folder)
-        self._stager = Stager(tree=self._tree, folder=folder, grain=grain)
-        self._aside = HiddenFiles(tree=self._tree, folder=folder, drop=waste.drop, grain=grain)
+        self._stager = Stager(tree=self._tree, folder=folder)
+        self._aside = HiddenFiles(tree=self._tree, folder=folder, drop=waste.drop)
         self._identity = _identity(folder)
         self._device = os.lstat(workspace.root).st_dev
         self._private = _folders(workspace.private)
@@ -95,10 +93,6 @@ class Slot:
     def admin(self) -> Path:
         """Its folder in the mirror."""
         return self._admin.root
-
-    def as_pristine(self) -> PristineTree:
-        """Return its tree as one whose files others may share. Only while nothing has run in it."""
-        return PristineTree(tree=self.workspace.root, index=self.admin / "index")
 
     async def stage(self, edits: Sequence[Edit]) -> None:
         """Write a candidate's edits.

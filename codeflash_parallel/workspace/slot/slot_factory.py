@@ -21,7 +21,7 @@ from codeflash_parallel.workspace.git.git_client import TreeEntry, blob_id
 from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, SlotFiles
 from codeflash_parallel.workspace.slot.trash import SlotTrash
-from codeflash_parallel.workspace.slot.tree_copy import PristineTree, SlotKind, clone, clones_work, cost_of
+from codeflash_parallel.workspace.slot.tree_copy import SlotKind, clone, clones_work, cost_of
 from codeflash_parallel.workspace.slot.tree_guard import NotRestored, OriginalFile, TreeGuard, write_file
 from codeflash_parallel.workspace.snapshot.mirror import Mirror, mend
 from codeflash_parallel.workspace.snapshot.snapshot import Snapshot
@@ -56,25 +56,25 @@ class SlotFactory:
         """Where the run's slots lie."""
         return self.mirror.home.slots / self.run_id
 
-    def make(self, number: int, pristine: PristineTree | None = None) -> Slot:
+    def make(self, number: int, pristine: Slot | None = None) -> Slot:
         """Make a slot.
 
         Args:
-            pristine: the tree that it may share blocks with.
+            pristine: one in which nothing has run, and whose blocks it may share.
 
         Raises:
             EnvironmentFault: the disk is full, or git cannot do it.
         """
         return self._clean_make(number, self.folder / f"{number}", pristine)
 
-    def find_shareable(self, slot: Slot) -> PristineTree | None:
-        """Return a slot's tree, in which nothing has run yet, if the file system lets others share its files.
+    def find_shareable(self, slot: Slot) -> Slot | None:
+        """Return a slot, in which nothing has run yet, if the file system lets others share its files.
 
         Raises:
             EnvironmentFault: the cache cannot be written.
         """
         with cache_faults(self.mirror.home.path), self.mirror.home.scratch() as scratch:
-            return slot.as_pristine() if clones_work(scratch) else None
+            return slot if clones_work(scratch) else None
 
     def make_again(self, number: int) -> Slot:
         """Make a slot after candidates have run: they may have reached the mirror, so look at every file.
@@ -93,7 +93,7 @@ class SlotFactory:
             )
         return slot
 
-    def _clean_make(self, number: int, folder: Path, pristine: PristineTree | None) -> Slot:
+    def _clean_make(self, number: int, folder: Path, pristine: Slot | None) -> Slot:
         """Make a slot in a new folder, and leave nothing when that fails."""
         try:
             # Told before anything is removed: afterwards a full disk is not full any more.
@@ -105,7 +105,7 @@ class SlotFactory:
                 self._remove(folder)
             raise
 
-    def _make(self, number: int, folder: Path, pristine: PristineTree | None) -> Slot:
+    def _make(self, number: int, folder: Path, pristine: Slot | None) -> Slot:
         repository = self.mirror.repository
         tree = folder / _tree_name(repository.root.name)
         admin = self._add_worktree(tree)
@@ -151,10 +151,10 @@ class SlotFactory:
             )
         return Path(os.fsdecode((tree / ".git").read_bytes().removeprefix(b"gitdir: ").rstrip(b"\n")))
 
-    def _fill(self, tree: Path, admin: Path, pristine: PristineTree | None) -> SlotKind:
+    def _fill(self, tree: Path, admin: Path, pristine: Slot | None) -> SlotKind:
         """Give a new worktree its files, in the cheapest way that works here."""
-        if pristine is not None and clone(pristine, tree):
-            shutil.copyfile(pristine.index, admin / "index")
+        if pristine is not None and clone(pristine.workspace.root, tree):
+            shutil.copyfile(pristine.admin / "index", admin / "index")
             return SlotKind.REFLINK
         git = self.mirror.git.having(GIT_DIR=admin, GIT_WORK_TREE=tree)
         git.run("read-tree", "--reset", "-u", self.snapshot.tree)

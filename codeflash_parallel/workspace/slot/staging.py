@@ -12,8 +12,7 @@ from codeflash_parallel.candidates.path_policy import refuse_form
 from codeflash_parallel.result.candidate.candidate_model import Edit, digest_of
 from codeflash_parallel.workspace.file_status import look, names_in, parents
 from codeflash_parallel.workspace.slot.staging_journal import note_staging
-from codeflash_parallel.workspace.slot.timestamp_grain import TimestampGrain, wait_past
-from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, write_file
+from codeflash_parallel.workspace.slot.tree_guard import OriginalFile, TreeGuard, wait_past, write_file
 
 
 class StageConflict(Exception):  # noqa: N818 - the candidate and the slot disagree; nobody is at fault yet
@@ -32,12 +31,10 @@ class Stager:
     Attributes:
         tree: knows the tree, and is told what differs from now on.
         folder: of the slot.
-        grain: of the times that its files get.
     """
 
     tree: TreeGuard
     folder: Path
-    grain: TimestampGrain
 
     def stage(self, edits: Sequence[Edit]) -> None:
         """Write edits.
@@ -48,8 +45,7 @@ class Stager:
         """
         removed = {edit.path for edit in edits if edit.new is None}
         old = {edit.path: self._check(edit, removed) for edit in edits}
-        if self.grain is TimestampGrain.TICK:  # what changes from now on must be seen to have changed
-            wait_past(self.tree.newest_ns)
+        wait_past(self.tree.newest_ns)  # what changes from now on must be seen to have changed
         note_staging(self.folder, sorted(old))
         for path, data in old.items():
             self._hold(path, data)

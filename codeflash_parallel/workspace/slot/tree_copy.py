@@ -38,14 +38,6 @@ class SlotCost:
     inodes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PristineTree:
-    """A tree of the snapshot in which nothing has run, and git's index of it; others may share its blocks."""
-
-    tree: Path
-    index: Path
-
-
 def clones_work(folder: Path) -> bool:
     """Find out whether the file system lets files share blocks, by making two.
 
@@ -57,9 +49,9 @@ def clones_work(folder: Path) -> bool:
     return _clone(str(source), folder / "copy")
 
 
-def clone(pristine: PristineTree, tree: Path) -> bool:
+def clone(pristine: Path, tree: Path) -> bool:
     """Give a new tree, in which only git's own file is, the files of another; say whether it worked."""
-    return _clone(f"{pristine.tree}/.", tree)
+    return _clone(f"{pristine}/.", tree)
 
 
 def cost_of(kind: SlotKind, folder: Path, guards: Sequence[TreeGuard]) -> SlotCost:

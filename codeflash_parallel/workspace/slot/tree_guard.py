@@ -3,13 +3,14 @@
 A program cannot set a file's change time, and every change of bytes, mode, owner, name or links moves it:
 equal stat values mean equal files. There is no cheaper exact way. A folder's own times move when names come
 and go, but not when a file in it is written, so that each file is asked; watching (inotify) misses what is
-written through a mapping or another link. What is left is the grain of the clock, see `ticks`.
+written through a mapping or another link. What is left is the grain of the clock, see `wait_past`.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ _MOST_PASSES = 4
 #: Originals that are held in memory at once.
 _AT_ONCE = 500
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+#: Linux' number of the clock that stamps files; Python has no name for it.
+_COARSE_CLOCK = 5
+#: The slowest kernels tick a hundred times a second. Other clocks (a server's) are not waited for longer.
+_LONGEST_TICK_S = 0.01
+_POLL_S = 0.0005
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +62,17 @@ def write_file(path: Path, original: OriginalFile) -> None:
         os.fchmod(file.fileno(), stat.S_IMODE(original.mode))
     if original.mtime_ns:
         os.utime(path, ns=(original.mtime_ns, original.mtime_ns))
+
+
+def wait_past(newest_ns: int) -> None:
+    """Wait until a change gets a later time than this one: a tick at most, mostly not at all.
+
+    Kernels stamp files with a clock that moves 100 to 1,000 times a second: two changes within a tick may
+    leave the same time.
+    """
+    deadline = time.monotonic() + _LONGEST_TICK_S
+    while time.clock_gettime_ns(_COARSE_CLOCK) <= newest_ns and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
 
 
 class TreeGuard:

@@ -206,9 +206,8 @@ def _replaced(
         old = files.get(target.path) or mirror.read(snapshot, target.path)
         if old is None:
             raise _Refused(Code.DOES_NOT_APPLY, f"There is no file {target.path} in the snapshot.")
-        code = replacement.code.removeprefix("\ufeff").replace("\r\n", "\n")
         try:
-            text = splice(_source(target.path, old).text, code, target.qualname)
+            text = splice(_source(target.path, old).text, replacement.code, target.qualname)
         except SpliceError as error:
             raise _Refused(Code(error.code), error.reason) from error
         files[target.path] = _in_form(target.path, text, old)

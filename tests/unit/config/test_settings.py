@@ -7,37 +7,36 @@ import argparse
 import pytest
 
 from codeflash_parallel.cli.options import add_settings
-from codeflash_parallel.config.settings import SETTING_NAMES, SETTINGS, SettingGroup, Settings
+from codeflash_parallel.config.settings import SETTINGS, Settings
 from codeflash_parallel.config.settings_json import FREE, settings_document, settings_of
-from codeflash_parallel.config.settings_reader import KINDS, SWITCH, TEXTS, flag_of, variable_of
-from codeflash_parallel.config.sources import INTEGER, NUMBER
+from codeflash_parallel.config.settings_table import INTEGER, NUMBER, SWITCH, SettingGroup
 from codeflash_parallel.result.errors import UsageError
 
 
-@pytest.mark.parametrize("name", SETTING_NAMES)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_is_spelled_and_explained(name: str) -> None:
-    columns = SETTINGS[name]
-    assert columns.help.endswith(".")
-    assert columns.metavar or KINDS[name].metavar or KINDS[name] == SWITCH
-    assert columns.metavar or KINDS[name] != TEXTS
+    row = SETTINGS[name]
+    assert row.help.endswith(".")
+    assert row.metavar or row.kind == SWITCH
+    assert row.default == getattr(Settings(), name)
 
 
 def test_spellings_are_unique() -> None:
-    flags = [flag for name in SETTING_NAMES for flag in (flag_of(name), SETTINGS[name].short) if flag]
+    flags = [flag for row in SETTINGS.values() for flag in (row.flag, row.short) if flag]
     assert len(set(flags)) == len(flags)
-    assert len({variable_of(name) for name in SETTING_NAMES}) == len(SETTING_NAMES)
+    assert len({row.variable for row in SETTINGS.values()}) == len(SETTINGS)
 
 
 def test_every_setting_has_an_option() -> None:
     parser = argparse.ArgumentParser()
-    add_settings(parser, SETTING_NAMES)
+    add_settings(parser, SETTINGS.values())
     assert parser.parse_args(["-j", "3", "--tests", "a", "b"]) == argparse.Namespace(
         parallel_candidates=3, tests=["a", "b"]
     )
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in SETTING_NAMES if KINDS[name] in {INTEGER, NUMBER} and name != "confidence"]
+    "name", [name for name, row in SETTINGS.items() if row.kind in {INTEGER, NUMBER} and name != "confidence"]
 )
 def test_a_minimum_is_the_smallest_good_value(name: str) -> None:
     least = type(getattr(Settings(), name))(SETTINGS[name].minimum)

@@ -12,7 +12,6 @@ from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import Raced
 from codeflash_parallel.race.ranking.arm_comparison import ArmComparison
 from codeflash_parallel.race.ranking.candidate_ranking import rank
-from codeflash_parallel.race.ranking.suspicious_gains import SCATTERS
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 from codeflash_parallel.result.outcome_codes import Code, Verdict
@@ -79,7 +78,7 @@ def gain(found: ArmComparison) -> float:
 def test_neither_windows_nor_cold_code_nor_what_is_made_once_hides_a_gain() -> None:
     found = entry(CALLS / 2 + COLD, CALLS / 2, once_ns=CALLS)
     assert gain(found) == pytest.approx(2, rel=0.05)
-    assert found.doubt == ""
+    assert found.doubt is None
 
 
 def test_a_memo_gains_what_it_saves_in_the_first_pass() -> None:
@@ -87,12 +86,18 @@ def test_a_memo_gains_what_it_saves_in_the_first_pass() -> None:
 
 
 def test_who_moves_work_into_the_rest_of_the_tests_is_doubted() -> None:
-    assert "work was moved there" in entry(CALLS / 2 + COLD, CALLS / 2, REST + 0.9 * CALLS / 2).doubt
+    doubt = entry(CALLS / 2 + COLD, CALLS / 2, REST + 0.9 * CALLS / 2).doubt
+    assert doubt is not None
+    assert (doubt.code, doubt.reason) == (
+        Code.SUSPECT,
+        "the rest of its tests takes longer: work was moved there",
+    )
 
 
 def test_a_gain_that_drowns_in_the_rest_of_the_tests_is_doubted() -> None:
     found = entry(0.8 * CALLS + COLD, 0.8 * CALLS, noise=0.2)
-    assert found.doubt == SCATTERS
+    assert found.doubt is not None
+    assert "scatters too much" in found.doubt.reason
     said = rank([found.raced], [found.raced], PLAN, {})
     assert (said.verdict, said.of("x").code) == (Verdict.TOO_NOISY, Code.TOO_NOISY)
-    assert SCATTERS in said.summary
+    assert found.doubt.reason in said.summary

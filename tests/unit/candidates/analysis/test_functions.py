@@ -17,6 +17,7 @@ from codeflash_parallel.candidates.analysis.functions import (
     locate,
     touched,
 )
+from codeflash_parallel.candidates.analysis.syntax_tree import first_line
 
 MODULE = '''\
 """Module."""
@@ -84,10 +85,10 @@ def test_lists_functions_in_order_and_leaves_out_what_is_inside_functions():
     ],
 )
 def test_locates_the_definition_that_a_name_stands_for(qualname, first, definition, last):
-    span = locate(MODULE, qualname)
-    assert span is not None
-    assert (span.first_line, span.def_line, span.last_line) == (first, definition, last)
-    assert span.node.name == qualname.rpartition(".")[2]
+    node = locate(MODULE, qualname)
+    assert node is not None
+    assert (first_line(node) + 1, node.lineno, node.end_lineno) == (first, definition, last)
+    assert node.name == qualname.rpartition(".")[2]
 
 
 @pytest.mark.parametrize("qualname", ["g", "A", "A.m", "f.inner", "seen_by_checkers_only", ""])
@@ -105,9 +106,9 @@ def test_source_that_does_not_parse_has_no_functions(source):
 
 
 def test_only_overloads_give_the_first_of_them():
-    span = locate("from typing import overload\n@overload\ndef f(): ...\n", "f")
-    assert span is not None
-    assert span.def_line == 3
+    node = locate("from typing import overload\n@overload\ndef f(): ...\n", "f")
+    assert node is not None
+    assert node.lineno == 3
 
 
 def test_touched_names_functions_that_differ_in_both():
@@ -224,14 +225,14 @@ def blocks(draw, depth=2):
 @given(blocks())
 def test_every_listed_function_is_located_and_can_be_forced(source):
     for name in functions_of(source):
-        span = locate(source, name)
-        assert span is not None
+        node = locate(source, name)
+        assert node is not None
         lines = source.split("\n")
-        assert f"def {span.node.name}" in lines[span.def_line - 1]
+        assert f"def {node.name}" in lines[node.lineno - 1]
         forced = force_failure(source, name)
         again = locate(forced, name)
         assert again is not None
-        assert is_generator(again.node) == is_generator(span.node)
+        assert is_generator(again) == is_generator(node)
         assert functions_of(forced) == functions_of(source)
     every = force_failure(source, *functions_of(source))
     assert functions_of(every) == functions_of(source)

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeflash_parallel.candidates.input.manifest import is_id, read_manifest
-from codeflash_parallel.candidates.input.sources import CandidateSource, natural, read_submissions
+from codeflash_parallel.candidates.input.sources import (
+    CandidateSource,
+    is_id,
+    natural,
+    read_manifest,
+    read_submissions,
+)
 from codeflash_parallel.result.candidate.candidate_model import (
     FileText,
     FileTexts,

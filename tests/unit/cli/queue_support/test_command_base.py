@@ -22,9 +22,9 @@ from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
 from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_of, submitter_of
 from codeflash_parallel.process.host_lock import reader_writer_lock
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobState
-from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.report.queue.health import health_document, health_rows
 from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin
@@ -45,6 +45,7 @@ from codeflash_parallel.result.result_model import CandidateResult, RunResult
         ("0", 0),
         ("0.5s", 0.5),
         ("1 h", 3600),
+        ("1d", 86_400),
     ],
 )
 def test_spans_are_read_as_people_write_them(text: str, seconds: float) -> None:
@@ -52,7 +53,7 @@ def test_spans_are_read_as_people_write_them(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "s", "ten", "-1", "1d", "nan", "inf", "1e400", "1e30", "1e9h", "2hm", "h1"]
+    "text", ["", "s", "ten", "-1", "1w", "nan", "inf", "1e400", "1e30", "1e9h", "2hm", "h1"]
 )
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="a span like 100s"):

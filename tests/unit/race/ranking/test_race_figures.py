@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from codeflash_parallel.race.guards import cpu_per_call
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, NULL, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
 from codeflash_parallel.race.ranking.race_figures import figures, summary
-from codeflash_parallel.race.ranking.suspicious_gains import cpu_per_call
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
@@ -78,9 +78,7 @@ def test_the_last_race_counts_and_a_failed_one_tells_nothing() -> None:
 def test_why_and_when_an_arm_was_dropped() -> None:
     looks = InterimState(candidates=("a",), standings={"a": ArmStanding.BEATEN}, dropped_after={"a": 7})
     beaten = raced({BASELINE: 8 * MS, "a": 8 * MS}, looks=looks)
-    wrong = Disqualification(
-        status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs", left_in=3
-    )
+    wrong = Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="it differs")
 
     found = figures([beaten], "a")
 

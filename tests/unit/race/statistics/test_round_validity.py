@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE
 from codeflash_parallel.race.statistics.round_validity import (
-    LOADS,
     MachineReading,
     judged,
-    load_of,
+    queued_share,
     stepped,
     void_note,
 )
@@ -23,12 +22,11 @@ SECOND = 1000 * MS
 THEN = MachineReading(monotonic_ns=5 * SECOND, boot_ns=9 * SECOND, real_ns=1000 * SECOND)
 
 
-def later(ns, *, slept=0, set_by=0, **accounts):
+def later(ns, *, slept=0, set_by=0):
     return MachineReading(
         monotonic_ns=THEN.monotonic_ns + ns,
         boot_ns=THEN.boot_ns + ns + slept,
         real_ns=THEN.real_ns + ns + slept + set_by,
-        **accounts,
     )
 
 
@@ -47,33 +45,25 @@ def test_sleep_and_steps_are_told_apart(changes, words):
     assert words in stepped(THEN, later(SECOND, **changes))
 
 
-def block(arm, *, cpu, wall, waited=0, kind=BlockKind.TIMED, preempted=0):
+def block(arm, *, cpu, wall, waited=0, kind=BlockKind.TIMED):
     return Block(
-        arm=arm, kind=kind, calls=1, cpu_ns=cpu * MS, wall_ns=wall * MS, waited_ns=waited * MS,
-        preempted=preempted,
+        arm=arm, kind=kind, calls=1, cpu_ns=cpu * MS, wall_ns=wall * MS, waited_ns=waited * MS
     )  # fmt: skip
 
 
-def test_the_load_of_a_round():
+def test_time_in_line_is_that_of_the_timed_blocks():
     blocks = [
-        block(BASELINE, cpu=4, wall=10, waited=1, preempted=2),
-        block("a", cpu=5, wall=10, preempted=1),
-        block("a", cpu=5, wall=500, kind=BlockKind.FIRST, preempted=7),
+        block(BASELINE, cpu=4, wall=10, waited=1),
+        block("a", cpu=5, wall=10),
+        block("a", cpu=5, wall=500, kind=BlockKind.FIRST),
     ]
-    after = later(100 * MS, pressure_ns=25 * MS, core_ns=90 * MS, busy_ns=180 * MS)
 
-    load = load_of(THEN, after, blocks, own_ns=40 * MS)
-
-    assert tuple(load) == LOADS
-    assert load == {"pressure": 0.25, "core": 0.5, "others": 1.4, "queued": 0.5, "preempted": 3.0}
-
-
-def test_a_kernel_that_tells_nothing_gives_zeros():
-    assert load_of(THEN, THEN, [], own_ns=MS) == dict.fromkeys(LOADS, 0.0)
+    assert queued_share(blocks) == 0.5
+    assert queued_share([]) == 0.0
 
 
 def round_of(queued, void=""):
-    return Round(number=0, layout=0, core=0, blocks=(), load={"queued": queued}, void=void)
+    return Round(number=0, layout=0, core=0, blocks=(), queued=queued, void=void)
 
 
 def history(shares):
@@ -121,17 +111,16 @@ def test_who_gained_does_not_matter(times, random: Random):
     random.shuffle(arms)
     others = [replace(block, arm=arm) for block, arm in zip(blocks, arms, strict=True)]
 
-    assert load_of(THEN, later(SECOND), blocks, 0) == load_of(THEN, later(SECOND), others, 0)
+    assert queued_share(blocks) == queued_share(others)
 
 
 def test_what_is_void_stays_void():
     assert judged([], round_of(0.1, void="the machine slept")).void == "the machine slept"
-    assert judged([round_of(0.1)] * 9, replace(round_of(0.9), load={})).void == ""
 
 
 def test_arms_that_run_at_once_stand_in_line_for_each_other():
-    in_turn = [Round(number=n, layout=0, core=0, blocks=(), load={"queued": 0.1}) for n in range(5)]
-    at_once = Round(number=5, layout=0, core=0, blocks=(), load={"queued": 0.75}, together=True)
+    in_turn = [Round(number=n, layout=0, core=0, blocks=(), queued=0.1) for n in range(5)]
+    at_once = Round(number=5, layout=0, core=0, blocks=(), queued=0.75, together=True)
 
     assert judged(in_turn, at_once) is at_once
     assert judged(in_turn, replace(at_once, together=False)).void

@@ -9,7 +9,7 @@ import pytest
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.race.measurement import DecidingClock
 from codeflash_parallel.race.plan import CostGroup, RacePlan
-from codeflash_parallel.race.race_result import AFTERWARDS, Disqualification, Raced, RaceFailed
+from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed
 from codeflash_parallel.race.ranking.ranking_result import RaceRanking
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
@@ -26,7 +26,7 @@ from codeflash_parallel.run.race_phase.race_coordinator import RaceFinding, draw
 from codeflash_parallel.run.state.ledger import Ledger
 
 PLAN = RacePlan(groups=(CostGroup(name="all", ns=1),))
-WRONG = Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong", left_in=2)
+WRONG = Disqualification(status=CandidateStatus.REJECTED, code=Code.NOT_CONFIRMED, reason="wrong")
 
 
 def raced(**standings: ArmStanding) -> Raced:
@@ -78,7 +78,7 @@ def test_who_is_found_out_keeps_nothing() -> None:
     assert kept(found(CLAIM), [later], []) == []
     (claim,) = kept(found(both, leaders=("a", "b")), [later], [])
     assert isinstance(claim, Raced)
-    assert claim.out == {"a": replace(WRONG, left_in=AFTERWARDS)}
+    assert claim.out == {"a": WRONG}
 
 
 def test_every_round_draws_anew_and_the_same_again() -> None:

@@ -1,12 +1,14 @@
+"""Gains that a confirmation found and that are not credited."""
+
 from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
 
+from codeflash_parallel.race.guards import Gain, doubt_of
 from codeflash_parallel.race.measurement import Block, BlockKind, DecidingClock, Round
 from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan, WorkKind
 from codeflash_parallel.race.race_result import Raced
-from codeflash_parallel.race.ranking.suspicious_gains import suspicion
 from codeflash_parallel.race.statistics.confidence_sequence import bounds
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
@@ -58,7 +60,9 @@ def confirmation(gain, *, rounds=12, baseline=None, children=0, unclean=(), **mo
 
 
 def doubt(raced):
-    return suspicion(raced, "x", bounds(raced.tracks["x"].total, raced.error))
+    bound = bounds(raced.tracks["x"].total, raced.error)
+    found = doubt_of(Gain(raced=raced, arm="x", bound=bound))
+    return found.reason if found else ""
 
 
 def test_who_reads_files_may_have_them_from_an_earlier_process():

@@ -9,8 +9,7 @@ import anyio
 import pytest
 
 from codeflash_parallel.race.worker.arm_failure import ArmFailure, RaceBudgetExceeded
-from codeflash_parallel.race.worker.arm_pool import ArmPool
-from codeflash_parallel.race.worker.arm_pool_prestart import ArmPoolPrestart
+from codeflash_parallel.race.worker.arm_pool import ArmPool, ArmPoolPrestart
 
 pytestmark = pytest.mark.anyio
 

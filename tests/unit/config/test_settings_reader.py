@@ -4,35 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.config import settings_reader
-from codeflash_parallel.config.settings import SETTING_NAMES, ComparisonMode, Settings
-from codeflash_parallel.config.settings_reader import KINDS, flag_of, read_settings, variable_of
-from codeflash_parallel.config.sources import INTEGER, NUMBER, TEXT, key_of
+from codeflash_parallel.config.settings import SETTINGS, ComparisonMode, Settings
+from codeflash_parallel.config.settings_reader import read_settings
+from codeflash_parallel.config.settings_table import INTEGER, NUMBER, PARALLEL, SWITCH, TEXT, TEXTS, key_of
 from codeflash_parallel.result.errors import UsageError
 
-TEXTS = {
-    TEXT: ("x", "x"),
-    INTEGER: ("3", 3),
-    NUMBER: ("0.75", 0.75),
-    settings_reader.SWITCH: ("yes", True),
-    settings_reader.TEXTS: ("a 'b c'", ("a", "b c")),
-    settings_reader.PARALLEL: ("3", 3),
-    settings_reader.COMPARE: ("pass-fail", ComparisonMode.PASS_FAIL),
-}
-TOML = {
-    TEXT: ('"x"', "3"),
-    INTEGER: ("3", "3.5"),
-    NUMBER: ("0.75", '"0.75"'),
-    settings_reader.SWITCH: ("true", "1"),
-    settings_reader.TEXTS: ('["a", "b c"]', '"a"'),
-    settings_reader.PARALLEL: ("3", "true"),
-    settings_reader.COMPARE: ('"pass-fail"', '"both"'),
+#: Values of each kind: as text, as it is read, in TOML; and in TOML what is not of the kind.
+VALUES = {
+    TEXT: ("x", "x", '"x"', "3"),
+    INTEGER: ("3", 3, "3", "3.5"),
+    NUMBER: ("0.75", 0.75, "0.75", '"0.75"'),
+    SWITCH: ("yes", True, "true", "1"),
+    TEXTS: ("a 'b c'", ("a", "b c"), '["a", "b c"]', '"a"'),
+    PARALLEL: ("3", 3, "3", "true"),
+    SETTINGS["compare"].kind: ("pass-fail", ComparisonMode.PASS_FAIL, '"pass-fail"', '"both"'),
+    SETTINGS["depth"].kind: ("full", "full", '"full"', "1"),
+    SETTINGS["executor"].kind: ("queue", "queue", '"queue"', "1"),
 }
 #: Values of settings that do not take just any of their kind, as text and in TOML.
 OWN = {
     "memory_limit": ("64", 64, "64"),
     "max_cpu_cost": ("1.75", 1.75, "1.75"),
-    "depth": ("full", "full", '"full"'),
     "ranking": ("smallest-diff", "smallest-diff", '"smallest-diff"'),
     "isolation": ("landlock", "landlock", '"landlock"'),
     "require_isolation": ("landlock", "landlock", '"landlock"'),
@@ -40,14 +32,12 @@ OWN = {
     "encoders": ("own.py::encode", ("own.py::encode",), '["own.py::encode"]'),
     "accept": ("tests/judge.py::accept", "tests/judge.py::accept", '"tests/judge.py::accept"'),
     "benchmark": ("speed.py::main", "speed.py::main", '"speed.py::main"'),
-    "executor": ("queue", "queue", '"queue"'),
 }
 
 
 def example_of(name: str):
     """Return a value of a setting: as text, as it is read, and in TOML."""
-    kind = KINDS[name]
-    return OWN.get(name, (*TEXTS[kind], TOML[kind][0]))
+    return OWN.get(name, VALUES[SETTINGS[name].kind][:3])
 
 
 @pytest.fixture
@@ -72,25 +62,25 @@ def code_of(call, *arguments) -> str:
 def test_nothing_said_is_the_default(project: Path) -> None:
     configured = read_settings(project, {}, {})
     assert configured.settings == Settings()
-    assert configured.sources == dict.fromkeys(SETTING_NAMES, "default")
+    assert configured.sources == dict.fromkeys(SETTINGS, "default")
 
 
-@pytest.mark.parametrize("name", SETTING_NAMES)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_from_every_source(project: Path, name: str) -> None:
     text, expected, in_toml = example_of(name)
     path = write(project, f"{key_of(name)} = {in_toml}")
     from_file = read_settings(project, {}, {})
-    from_environment = read_settings(project, {variable_of(name): text}, {})
-    given = read_settings(project, {variable_of(name): text}, {name: expected})
+    from_environment = read_settings(project, {SETTINGS[name].variable: text}, {})
+    given = read_settings(project, {SETTINGS[name].variable: text}, {name: expected})
     assert all(getattr(c.settings, name) == expected for c in (from_file, from_environment, given))
     assert from_file.sources[name] == str(path)
-    assert from_environment.sources[name] == f"environment, {variable_of(name)}"
-    assert given.sources[name] == f"command line, {flag_of(name)}"
+    assert from_environment.sources[name] == f"environment, {SETTINGS[name].variable}"
+    assert given.sources[name] == f"command line, {SETTINGS[name].flag}"
 
 
-@pytest.mark.parametrize("name", SETTING_NAMES)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_wrong_type_is_refused_by_name(project: Path, name: str) -> None:
-    write(project, f"{key_of(name)} = {TOML[KINDS[name]][1]}")
+    write(project, f"{key_of(name)} = {VALUES[SETTINGS[name].kind][3]}")
     said = code_of(read_settings, project, {}, {})
     assert said.startswith("BAD_SETTING")
     assert key_of(name) in said
@@ -104,7 +94,7 @@ def test_precedence_rises(project: Path) -> None:
 
 
 def test_parallel_candidates_has_a_short_variable(project: Path) -> None:
-    assert variable_of("parallel_candidates") == "CODEFLASH_PARALLEL_CANDIDATES"
+    assert SETTINGS["parallel_candidates"].variable == "CODEFLASH_PARALLEL_CANDIDATES"
     settings = read_settings(project, {"CODEFLASH_PARALLEL_CANDIDATES": "auto"}, {}).settings
     assert settings.parallel_candidates == "auto"
 
@@ -160,8 +150,8 @@ def test_a_value_out_of_range_names_where_it_comes_from(project: Path) -> None:
         ({"encoders": ("own::f",)}, "module:name, not"),
         ({"rtol": -1.0}, "rtol must be at least 0"),
         *(
-            ({name: 2**41}, f"{name} must be at most 1099511627776")
-            for name in SETTING_NAMES
+            ({name: 2**34}, f"{name} must be at most 8589934592")
+            for name in SETTINGS
             if name[-6:] == "_limit"
         ),
         ({"memory_limit": 15}, "memory_limit must be 0 or at least 16 MiB, not 15"),
@@ -221,13 +211,3 @@ def test_what_lies_above_the_repository_does_not_count(tmp_path: Path) -> None:
 def test_a_bad_file_is_refused(project: Path, content: bytes) -> None:
     (project / "pyproject.toml").write_bytes(content)
     assert code_of(read_settings, project, {}, {}).startswith("BAD_CONFIG")
-
-
-@pytest.mark.parametrize(("text", "value"), [("TRUE", True), ("off", False), ("0", False)])
-def test_switches(text: str, value: bool) -> None:
-    assert KINDS["keep_slots"].parse(text) is value
-
-
-def test_a_switch_is_not_guessed() -> None:
-    with pytest.raises(ValueError, match="maybe"):
-        KINDS["keep_slots"].parse("maybe")

@@ -1,4 +1,4 @@
-"""Records: what was measured comes back exactly as it was."""
+"""Values come back from JSON exactly as they were."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from codeflash_parallel.race.measurement import Block, BlockKind, Round
 from codeflash_parallel.race.plan import BASELINE, CostGroup, RacePlan
-from codeflash_parallel.race.race_record import restored, written
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceFailed, RaceOutcome
 from codeflash_parallel.race.statistics.log_ratios import track
 from codeflash_parallel.race.statistics.sequential_test import ArmStanding, InterimState
+from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.outcome_codes import CandidateStatus, Code
 from codeflash_parallel.result.result_model import Speedup
 
@@ -29,7 +29,7 @@ reals = st.floats(allow_nan=False)
 def blocks(draw, arm, kind=BlockKind.TIMED):
     return Block(
         arm=arm, kind=kind, group=0, calls=draw(st.integers(1, 99)), cpu_ns=draw(nanoseconds),
-        wall_ns=draw(nanoseconds), digest=draw(st.text(max_size=3)), preempted=draw(st.integers(0, 9)),
+        wall_ns=draw(nanoseconds), digest=draw(st.text(max_size=3)), reads=draw(st.integers(0, 9)),
     )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def rounds(draw, number=0):
         core=draw(st.integers(-1, 64)),
         blocks=tuple(draw(blocks(arm)) for arm in order),
         children_ns={"a": draw(nanoseconds)},
-        load={"pressure": draw(reals)},
+        queued=draw(reals),
     )
 
 
@@ -56,7 +56,7 @@ def raced(measured, plan=PLAN):
 
 
 def through_text(kind, value):
-    return restored(kind, json.loads(json.dumps(written(kind, value))))
+    return from_plain(kind, json.loads(json.dumps(to_plain(value, kind))))
 
 
 @given(st.lists(rounds(), max_size=3))
@@ -70,9 +70,9 @@ def test_a_race_comes_back_as_it_was(measured):
 def test_figures_come_back_to_the_last_bit(estimate, low):
     speedup = Speedup(estimate=estimate, low=low, high=1.5, clock="cpu", stage="race")
 
-    text = json.dumps(written(Speedup | None, speedup))
+    text = json.dumps(to_plain(speedup))
 
-    assert restored(Speedup | None, json.loads(text)) == speedup
+    assert from_plain(Speedup | None, json.loads(text)) == speedup
 
 
 @pytest.mark.parametrize("value", [raced([]), RaceFailed(candidates=("a",), reason="It died.")])
@@ -87,22 +87,22 @@ def test_bytes_come_back(data):
 
 def test_a_field_that_came_later_has_its_default():
     record = raced([])
-    data = written(Raced, record)
+    data = to_plain(record)
     del data["notes"]
 
-    assert restored(Raced, data) == replace(record, notes=())
+    assert from_plain(Raced, data) == replace(record, notes=())
 
 
-@pytest.mark.parametrize("name", ["plan", "candidates", "rounds", "looks"])
+@pytest.mark.parametrize("name", ["plan", "candidates", "rounds", "tracks", "looks"])
 def test_a_race_without_what_its_figures_need_is_no_record(name):
-    data = written(Raced, raced([]))
+    data = to_plain(raced([]))
     del data[name]
 
     with pytest.raises(ValueError, match=f"Raced is incomplete: .*'{name}'"):
-        restored(Raced, data)
+        from_plain(Raced, data)
 
 
-GOOD = written(RaceOutcome, RaceFailed(candidates=("a",), reason="It died."))
+GOOD = to_plain(RaceFailed(candidates=("a",), reason="It died."), RaceOutcome)
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ GOOD = written(RaceOutcome, RaceFailed(candidates=("a",), reason="It died."))
 )
 def test_what_is_no_record_is_said(data, said):
     with pytest.raises(ValueError, match=said):
-        restored(RaceOutcome, data)
+        from_plain(RaceOutcome, data)
