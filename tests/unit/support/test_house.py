@@ -29,3 +29,10 @@ def test_a_room_can_be_taken_in_at_a_glance() -> None:
 def test_docstrings_comments_and_blank_lines_are_no_lines_of_code() -> None:
     text = '"""Module.\n\nMore.\n"""\n\nx = 1  # why\n# note\n\n\ndef f():\n    """Say."""\n    return """a\n\nb"""\n'
     assert house.lines_of_code(text) == 5
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    names = Counter(
+        path.name for path in house.files_of(house.ROOT / "tests") if path.name.startswith("test_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
