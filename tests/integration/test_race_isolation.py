@@ -14,7 +14,7 @@ from random import Random
 from tempfile import NamedTemporaryFile
 
 import pytest
-from test_race import CODES, Project, plan_of
+from test_whole_races import CODES, Project, plan_of
 
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.launcher.launcher import open_launcher
