@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import log, log1p
+from statistics import fmean
 
 from codeflash_parallel.race.plan import NULL, RacePlan, RaceStage
 from codeflash_parallel.race.statistics.confidence_sequence import SequentialEvidence
 from codeflash_parallel.race.statistics.log_ratios import ArmLogRatios
 
-#: By so much a gain on seen inputs may exceed that on unseen ones in every round of a race ...
+#: By so much a gain on seen inputs may exceed that on unseen ones in every round of a race, and on average in
+#: a confirmation ...
 SEEMING_EXCESS = log(1.1)
 #: ... and from where on the race says that it is one on seen inputs only.
 PLAIN_EXCESS = log(1.3)
@@ -33,9 +35,8 @@ def claimed(tracks: Mapping[str, ArmLogRatios], arm: str, plan: RacePlan) -> Arm
         plan: the rules.
     """
     found = tracks[arm]
-    if plan.count_repeats or not _exceeds(tracks, arm, plan, SEEMING_EXCESS):
-        return found
-    return replace(found, total=found.unseen)
+    exceeds = _exceeds(tracks, arm, plan, SEEMING_EXCESS) or _seems_to_exceed(tracks, arm, plan)
+    return replace(found, total=found.unseen) if exceeds and not plan.count_repeats else found
 
 
 def gains_only_seen(tracks: Mapping[str, ArmLogRatios], arm: str, plan: RacePlan) -> bool:
@@ -48,6 +49,20 @@ def _exceeds(tracks: Mapping[str, ArmLogRatios], arm: str, plan: RacePlan, seemi
     if plan.stage is RaceStage.RACE:
         return min(_excess(tracks[arm]), default=0.0) > seeming
     return _is_sure(tracks[arm], plan) and not (NULL in tracks and _is_sure(tracks[NULL], plan))
+
+
+def _seems_to_exceed(tracks: Mapping[str, ArmLogRatios], arm: str, plan: RacePlan) -> bool:
+    """Return whether a confirmation's figure is the higher one on average, where twins can be trusted.
+
+    Where rounds scatter, the excess of a memo that begins late is large and not sure.
+    """
+    trusted = NULL not in tracks or _mean_excess(tracks[NULL]) <= SEEMING_EXCESS
+    return plan.stage is not RaceStage.RACE and trusted and _mean_excess(tracks[arm]) > SEEMING_EXCESS
+
+
+def _mean_excess(found: ArmLogRatios) -> float:
+    excess = _excess(found)
+    return fmean(excess) if excess else 0.0
 
 
 def _is_sure(found: ArmLogRatios, plan: RacePlan) -> bool:
