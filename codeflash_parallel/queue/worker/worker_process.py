@@ -20,7 +20,7 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.queue.jobs import JobKind

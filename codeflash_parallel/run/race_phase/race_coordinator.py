@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.process.host_lock.benchmark_token import BUSY
+from codeflash_parallel.process.host_lock import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
 from codeflash_parallel.race.race_record import written
@@ -25,7 +25,6 @@ from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.line_profile import LineProfile
 from codeflash_parallel.result.runtime_protocols import Workspace
 from codeflash_parallel.run.check_phase.leftover_rules import escapes
-from codeflash_parallel.run.race_phase.exclusive_machine import machine_alone
 from codeflash_parallel.run.race_phase.race_terms import RaceTerms
 from codeflash_parallel.run.race_phase.workload import Workload, arm, bench_of
 from codeflash_parallel.run.state.ledger import CandidateEntry, Ledger
@@ -120,12 +119,12 @@ class _Races:
         Raises:
             EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
         """
-        async with machine_alone(self._context.quiet):
+        async with self._context.quiet.exclusive():
             await self.hold(racing)
             await self.confirm()
         while out := await confirm(self.leaders()):
             self.exclude(out)
-            async with machine_alone(self._context.quiet):
+            async with self._context.quiet.exclusive():
                 await self.confirm()
 
     async def hold(self, entries: Sequence[CandidateEntry]) -> None:
