@@ -146,7 +146,7 @@ def main() -> None:
     ):
         print(f"{len(names):>5}  {label}")
         if options.names:
-            print(*(f"         {name}" for name in names), sep="\n")
+            print("".join(f"         {name}\n" for name in names), end="")
     if options.minutes:
         fast, fast_status = seconds_of(sys.executable, "-m", "nox", "-s", "fast")
         gate, gate_status = seconds_of(".ci/run")

@@ -6,6 +6,7 @@ import json
 
 import jsonschema
 
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.queue.jobs import (
     Fence,
     Instant,
@@ -18,7 +19,6 @@ from codeflash_parallel.queue.jobs import (
     WaitReason,
 )
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.report.queue.json_document import (
     JobView,
     Newness,

@@ -13,8 +13,9 @@ PROTOCOL = 1
 #: Work of an arm that needs a pytest session; that one writes the first record.
 IN_PYTEST = ("tests", "in-place", "pytest-benchmark")
 
-#: The module that does the work of a mode; `tests` has one of its own (`pytest_plugin.pytest_session`).
+#: The module that does the work of a mode.
 _MODES = {
+    "tests": ".pytest_plugin.pytest_session",
     "arm": ".bench.race_arm",
     "replay": ".replay.call_replay",
     "profile": ".profile.line_profile",
@@ -59,13 +60,9 @@ def run(spec, channel, control):
     enter(spec)
     type_handlers.take_encoders(spec.get("encoders", ()))
     mode = spec["mode"]
-    if mode == "tests":
-        from .pytest_plugin import pytest_session
-
-        return pytest_session.run_session(spec, channel)
     if mode not in _MODES:
         raise RunnerFailure("spec", "unknown mode %r" % (mode,))
-    if spec.get("work") not in IN_PYTEST:
+    if mode != "tests" and spec.get("work") not in IN_PYTEST:
         hello(channel)
     work = importlib.import_module(_MODES[mode], __package__)
     return work.run(spec, channel, *control) or 0

@@ -1,5 +1,6 @@
 """The baseline run that candidates are compared with.
 
-Offers: `baseline_store.load`, `baseline_store.save` (baselines on disk, one folder each).
-Imports: warm, workspace, process, candidates, config, result.
+Offers: `preflight` (its run, its calls, fresh inputs, flaky tests), `baseline_store.load` and `.save`
+(baselines on disk, one folder each).
+Imports: check, workspace, process, candidates, config, result.
 """

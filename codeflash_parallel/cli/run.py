@@ -1,4 +1,4 @@
-"""`run`: check, race and profile candidates."""
+"""`run`: check, race and profile candidates. Its options are the settings of `config.settings`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from codeflash_parallel.queue.settings_reader import add_queue_settings, read_qu
 from codeflash_parallel.report.safe_text import one_line
 
 if TYPE_CHECKING:
-    from codeflash_parallel.queue.protocol import DaemonInfo
+    from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -69,7 +69,7 @@ def error_in(job: Job) -> CodeflashParallelError | None:
     data = json.loads(job.result).get("error") if job.result else None
     if not data:
         return None
-    from codeflash_parallel.queue.protocol import error_of  # most have none, and it loads all calls
+    from codeflash_parallel.queue.daemon_protocol import error_of  # most have none, and it loads all calls
 
     return error_of(data)
 

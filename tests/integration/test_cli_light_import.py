@@ -76,7 +76,7 @@ SPARED = {
 }
 #: What is said to a daemon, and what is asked of the store only where there is none.
 OF_A_DAEMON = {
-    "codeflash_parallel.queue.protocol",
+    "codeflash_parallel.queue.daemon_protocol",
     "codeflash_parallel.queue.client.daemon_connection",
 }
 

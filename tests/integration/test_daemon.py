@@ -30,8 +30,8 @@ from codeflash_parallel import (
     UnknownJob,
     UsageError,
 )
+from codeflash_parallel.queue.daemon_protocol import STALLED_S
 from codeflash_parallel.queue.jobs import WaitReason
-from codeflash_parallel.queue.protocol import STALLED_S
 from codeflash_parallel.result.candidate.candidate_model import CandidateId
 
 pytestmark = pytest.mark.slow

@@ -25,9 +25,9 @@ from codeflash_parallel import (
     UsageError,
 )
 from codeflash_parallel.queue.client.daemon_connection import socket_of
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo, alive_line, answer_line
 from codeflash_parallel.queue.errors import NoQueue
 from codeflash_parallel.queue.jobs import JobRequest, WaitReason
-from codeflash_parallel.queue.protocol import DaemonInfo, alive_line, answer_line
 
 REQUEST = JobRequest(kind=JobKind.CHECK, key="a" * 64, payload="{}", submitter="me")
 INFO = DaemonInfo(pid=1, version="x", slots=1, slots_busy=0)

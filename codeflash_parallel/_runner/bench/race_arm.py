@@ -46,7 +46,7 @@ def run(spec, channel, control_fd):
         def loop(session):
             serve(control, _session_work(spec, session, control))
 
-        return pytest_session.run_session(spec, channel, runtestloop=loop)
+        return pytest_session.run(spec, channel, runtestloop=loop)
     guard = import_guard.install(spec, channel)
     serve(control, _call_work(spec, channel, guard) if spec["work"] == "calls" else _user_work(spec))
     return 0

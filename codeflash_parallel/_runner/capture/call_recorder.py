@@ -6,15 +6,12 @@ that is rewritten as a loop looks the same.
 
 import itertools
 import os
-import sys
 import threading
 from _thread import get_ident
 from contextvars import ContextVar
 from hashlib import blake2b
 from time import perf_counter_ns
 
-from ..imports import instrumentation
-from ..paths import path_relocation
 from ..serialization import argument_pickler, call_files
 from ..values.type_handlers import REFUSE
 from ..values.value_digests import observe_raise, observe_return
@@ -26,24 +23,6 @@ from .reservoir_sample import Reservoir
 _MAX_WHY = 300
 #: The main thread.
 _MAIN = threading.main_thread().ident
-
-
-def install(spec, channel, guard, kind=None):
-    """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
-    from . import function_wrappers
-
-    path_relocation.settle(spec)
-    recorder = (kind or CallRecorder)(spec, channel)
-
-    def hook(via):
-        return lambda target, module: function_wrappers.decorator(
-            recorder, CallOrigin(recorder, target, module, via)
-        )
-
-    guard.proof.instrument = instrumentation.wrapping(spec, channel, hook("outer"), hook("inner"))
-    # A wrapper adds a frame to each call of a recursive target.
-    sys.setrecursionlimit(2 * sys.getrecursionlimit())
-    return recorder
 
 
 class CallOrigin:

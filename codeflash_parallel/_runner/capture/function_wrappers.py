@@ -5,15 +5,32 @@ passed by as cheaply as can be: names bound outside, one set of thread ids, one 
 """
 
 import functools
+import sys
 import types
 from _thread import get_ident
 from time import thread_time_ns
 
+from ..imports import instrumentation
+from ..paths import path_relocation
 from . import generator_wrappers
-from .call_recorder import ActiveCallMark
+from .call_recorder import ActiveCallMark, CallOrigin, CallRecorder
 
 #: Flags of code objects; `inspect` knows them, too, but takes long to import.
 _GENERATOR, _COROUTINE, _ASYNCGEN = 0x20, 0x80, 0x200
+
+
+def install(spec, channel, guard, kind=None):
+    """Wrap the targets while their modules are loaded, and return the recorder of their calls."""
+    path_relocation.settle(spec)
+    recorder = (kind or CallRecorder)(spec, channel)
+
+    def hook(via):
+        return lambda target, module: decorator(recorder, CallOrigin(recorder, target, module, via))
+
+    guard.proof.instrument = instrumentation.wrapping(spec, channel, hook("outer"), hook("inner"))
+    # A wrapper adds a frame to each call of a recursive target.
+    sys.setrecursionlimit(2 * sys.getrecursionlimit())
+    return recorder
 
 
 def decorator(recorder, origin):

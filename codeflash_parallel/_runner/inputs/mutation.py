@@ -241,10 +241,10 @@ class Mutator:
         return self._inserted(text, (sign * count)[: _MOST_SIGNS - len(text)])
 
     def _exchanged(self, text, sign):
-        """Put another sign in the place of one: the next or previous one, one of the text, or this one."""
+        """Put another sign in the place of one: its neighbour in ASCII, one of the text, or this one."""
         at = self._chance.randrange(len(text))
         code = ord(text[at])
-        near = [chr(other) for other in (code - 1, code + 1) if 0 <= other < 128]
+        near = [chr(other) for other in (code - 1, code + 1) if 32 < other < 127]
         return text[:at] + self._chance.choice([*near, self._chance.choice(text), sign]) + text[at + 1 :]
 
     # ---- sizes and orders

@@ -14,7 +14,7 @@ from ..session import RunnerFailure
 _INTERNAL_ERROR = 3
 
 
-def run_session(spec, channel, runtestloop=None):
+def run(spec, channel, runtestloop=None):
     """Run pytest in this process and return its exit status.
 
     Args:
@@ -81,18 +81,18 @@ class TargetRecording:
         server, watched = current_template.server(), self._spec.get("wrap", "none") != "none"
         if self._recorder is not None or not self._spec.get("targets") or not (watched or server):
             return
-        from ..capture import call_recorder, function_wrappers  # noqa: F401 - the capture's own, loaded with it
+        from ..capture import function_wrappers
 
         if self._spec.get("wrap") == "announce":
             from ..capture import timing_windows
 
-            self._recorder = call_recorder.install(
+            self._recorder = function_wrappers.install(
                 self._spec, self._channel, self._guard, timing_windows.CallAnnouncer
             )
         elif server is None:
-            self._recorder = call_recorder.install(self._spec, self._channel, self._guard)
+            self._recorder = function_wrappers.install(self._spec, self._channel, self._guard)
         elif server.until == "F2" and watched:
-            self._recorder = call_recorder.install(self._spec, self._channel, self._guard)
+            self._recorder = function_wrappers.install(self._spec, self._channel, self._guard)
             server.recorded = self._recorder.calls
 
     def set_test(self, test):

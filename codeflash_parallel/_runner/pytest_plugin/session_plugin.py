@@ -13,7 +13,7 @@ import pytest
 from .. import session
 from ..integrity import canary_tests
 from ..process import current_template
-from . import failure_text, option_overrides, output_suppression, xdist_worker
+from . import failure_text, option_overrides, output_suppression
 from .failure_text import shortened
 from .phase_records import PHASES, PhaseRecords
 
@@ -259,7 +259,7 @@ class SessionPlugin:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
         """Prepare a new worker of xdist's before it starts a session of its own."""
-        node.gateway.remote_exec(xdist_worker.preparation(self._spec)).waitclose(60)
+        node.gateway.remote_exec(_worker_preparation(self._spec)).waitclose(60)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
@@ -301,3 +301,12 @@ def _benchmarks(session):
 
 def _distributes(config):
     return config.pluginmanager.hasplugin("dsession")
+
+
+def _worker_preparation(spec):
+    """Return the code that the controller runs in a new worker, first of all."""
+    code = (
+        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import xdist_worker\n"
+        "xdist_worker.prepare(%r, %r)"
+    )
+    return code % (spec["guest"], spec["path"], spec.get("canaries", []))

@@ -12,15 +12,6 @@ from . import pytest_session
 _PREPARED = []
 
 
-def preparation(spec):
-    """Return the code that the controller runs in a new worker, first of all."""
-    code = (
-        "import sys\nsys.path.append(%r)\nfrom _codeflash_guest.pytest_plugin import xdist_worker\n"
-        "xdist_worker.prepare(%r, %r)"
-    )
-    return code % (spec["guest"], spec["path"], spec.get("canaries", []))
-
-
 def prepare(path, canaries):
     """Install the import guard (and the capture) that the spec in a file asks for.
 

@@ -11,7 +11,7 @@ import types
 from collections import namedtuple
 from itertools import islice
 
-from . import numpy_pandas
+from . import library_types
 from .object_reduction import UnencodableValue, attributes, changing, unchanging
 from .type_names import type_name
 
@@ -57,7 +57,7 @@ def _classify(cls):
 
 def _usual(cls):
     bases = cls.__mro__
-    known = numpy_pandas.handler_of(cls)
+    known = library_types.handler_of(cls)
     if known is not None:
         return known
     if hasattr(cls, "__next__") and not {io.StringIO, io.BytesIO} & set(bases):

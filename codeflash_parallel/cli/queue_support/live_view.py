@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+    from codeflash_parallel.queue.daemon_protocol import DaemonInfo
     from codeflash_parallel.queue.metrics import QueueHealth
-    from codeflash_parallel.queue.protocol import DaemonInfo
 
 #: Seconds from one look to the next; a view is read by people.
 PAUSE_S = 1.0

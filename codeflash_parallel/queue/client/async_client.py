@@ -12,9 +12,9 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 import anyio
 
 from codeflash_parallel.queue.client.sync_client import EvalQueueClient
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.job_result import FINAL, result_of
 from codeflash_parallel.queue.jobs import Job, JobId, JobRequest, JobState, JobStatus, Receipt
-from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.queue.queue_settings import QueueSettings
 
 #: A waiting thread returns after so many seconds to see whether its task still waits.

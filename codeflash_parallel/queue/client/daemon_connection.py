@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from codeflash_parallel.queue.errors import queue_unfit
-from codeflash_parallel.queue.protocol import (
+from codeflash_parallel.queue.daemon_protocol import (
     MAX_LINE,
     STALLED_S,
     DaemonAnswer,
@@ -20,6 +19,7 @@ from codeflash_parallel.queue.protocol import (
     read_reply,
     request_line,
 )
+from codeflash_parallel.queue.errors import queue_unfit
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME
 from codeflash_parallel.result.errors import EnvironmentFault
 

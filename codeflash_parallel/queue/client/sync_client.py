@@ -29,8 +29,8 @@ from codeflash_parallel.result.errors import CodeflashParallelError, Environment
 
 if TYPE_CHECKING:
     from codeflash_parallel.queue.client.daemon_connection import DaemonConnection
+    from codeflash_parallel.queue.daemon_protocol import DaemonInfo, JobEvent
     from codeflash_parallel.queue.metrics import QueueHealth
-    from codeflash_parallel.queue.protocol import DaemonInfo, JobEvent
     from codeflash_parallel.queue.store.store import Store
 
 # `queue submit` answers in 0.1 s: the protocol is imported only where there may be a daemon, the store only

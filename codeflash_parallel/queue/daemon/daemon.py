@@ -21,7 +21,7 @@ from codeflash_parallel.queue.daemon.request_handler import RequestHandler
 from codeflash_parallel.queue.daemon.result_files import ResultFiles
 from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import open_worker_pool
-from codeflash_parallel.queue.protocol import DaemonInfo
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.queue_settings import SOCKET_NAME, QueueSettings
 from codeflash_parallel.queue.store.database import DatabaseFileCheck, understood
 from codeflash_parallel.queue.store.store import Store

@@ -16,9 +16,9 @@ from codeflash_parallel.queue.daemon.notifications import Notifications
 from codeflash_parallel.queue.daemon.result_files import ResultFiles
 from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import WorkerPool
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.queue.errors import LeaseLost, QueueDamaged, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobId, JobKind, JobState, Overflow
-from codeflash_parallel.queue.protocol import DaemonInfo, WorkerInfo
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.result.errors import EnvironmentFault
 

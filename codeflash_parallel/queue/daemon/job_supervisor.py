@@ -13,9 +13,9 @@ import anyio
 
 from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
 from codeflash_parallel.queue.daemon.worker_pool import Ending, Worker, WorkerDeath, WorkerPool
+from codeflash_parallel.queue.daemon_protocol import error_document
 from codeflash_parallel.queue.errors import LeaseLost
 from codeflash_parallel.queue.jobs import Instant, Job
-from codeflash_parallel.queue.protocol import error_document
 from codeflash_parallel.queue.queue_settings import QueueSettings
 from codeflash_parallel.queue.store.store import Store
 from codeflash_parallel.queue.worker.job_executor import Assignment, error_result

@@ -17,10 +17,7 @@ from codeflash_parallel.process.host_lock import token_holder
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher
 from codeflash_parallel.queue.daemon.notifications import Notifications
 from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
-from codeflash_parallel.queue.errors import QueueDamaged, VariablesNotPassed
-from codeflash_parallel.queue.job_result import FINAL, submit_anew
-from codeflash_parallel.queue.jobs import JobId, JobRequest, JobState, JobStatus, QueuePlace, Receipt
-from codeflash_parallel.queue.protocol import (
+from codeflash_parallel.queue.daemon_protocol import (
     ALIVE_S,
     MAX_LINE,
     DaemonInfo,
@@ -31,6 +28,9 @@ from codeflash_parallel.queue.protocol import (
     event_line,
     read_request,
 )
+from codeflash_parallel.queue.errors import QueueDamaged, VariablesNotPassed
+from codeflash_parallel.queue.job_result import FINAL, submit_anew
+from codeflash_parallel.queue.jobs import JobId, JobRequest, JobState, JobStatus, QueuePlace, Receipt
 from codeflash_parallel.result.errors import CodeflashParallelError, InternalError
 from codeflash_parallel.run.state.fault_conversion import first_of
 

@@ -23,8 +23,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
+from codeflash_parallel.queue.daemon_protocol import error_document
 from codeflash_parallel.queue.jobs import JobKind
-from codeflash_parallel.queue.protocol import error_document
 from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, InternalError
 from codeflash_parallel.result.outcome_codes import Code, Trait

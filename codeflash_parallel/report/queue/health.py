@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.report.queue.phrases import seconds_words
 
 

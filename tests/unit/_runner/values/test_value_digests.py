@@ -491,4 +491,4 @@ def test_arrays_are_told_by_type_shape_and_values(arrays: Any) -> None:
 
 
 def test_the_modules_are_importable_on_their_own() -> None:
-    assert importlib.import_module("codeflash_parallel._runner.values.numpy_pandas").handler_of(int) is None
+    assert importlib.import_module("codeflash_parallel._runner.values.library_types").handler_of(int) is None

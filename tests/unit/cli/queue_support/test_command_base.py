@@ -22,9 +22,9 @@ from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
 from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_of, submitter_of
 from codeflash_parallel.process import host_lock
+from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobState
-from codeflash_parallel.queue.protocol import DaemonInfo
 from codeflash_parallel.report.queue.health import health_document, health_rows
 from codeflash_parallel.report.queue.json_document import queue_document, refusal_document
 from codeflash_parallel.result.candidate.candidate_model import CandidateId, CandidateOrigin

@@ -1,4 +1,4 @@
-"""Values of numpy and pandas, told by the names of their types so that neither is imported for it."""
+"""Values of other libraries (numpy, pandas), told by the names of their types: neither is imported for it."""
 
 import sys
 

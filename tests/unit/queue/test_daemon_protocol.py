@@ -11,6 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeflash_parallel.queue import errors
+from codeflash_parallel.queue.daemon_protocol import (
+    CALLS,
+    DaemonAnswer,
+    DaemonInfo,
+    JobEvent,
+    Request,
+    WorkerInfo,
+    alive_line,
+    answer_line,
+    error_document,
+    error_line,
+    event_line,
+    read_reply,
+    read_request,
+    request_line,
+)
 from codeflash_parallel.queue.job_result import FINAL, JobEnded, result_of, submit_anew
 from codeflash_parallel.queue.jobs import (
     Budget,
@@ -28,22 +44,6 @@ from codeflash_parallel.queue.jobs import (
     WaitReason,
 )
 from codeflash_parallel.queue.metrics import DurationSummary, QueueHealth
-from codeflash_parallel.queue.protocol import (
-    CALLS,
-    DaemonAnswer,
-    DaemonInfo,
-    JobEvent,
-    Request,
-    WorkerInfo,
-    alive_line,
-    answer_line,
-    error_document,
-    error_line,
-    event_line,
-    read_reply,
-    read_request,
-    request_line,
-)
 from codeflash_parallel.result.errors import (
     CodeflashParallelError,
     EnvironmentFault,

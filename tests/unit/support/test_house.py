@@ -1,0 +1,31 @@
+"""Order of the code that is reached already and must stay: `benchmarks/house.py` measures it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+
+import house
+
+
+def test_no_modules_import_each_other() -> None:
+    assert house.import_cycles() == []
+
+
+def test_names_are_nouns_and_public_classes_exist_once() -> None:
+    modules = [path for path in house.files_of(house.PACKAGE) if path.name != "__init__.py"]
+    assert house.gerunds(modules) == []
+    assert house.repeated_names(modules) == []
+
+
+def test_a_room_can_be_taken_in_at_a_glance() -> None:
+    rooms = Counter(path.parent for path in house.files_of(house.PACKAGE) if path.name != "__init__.py")
+    assert max(rooms.values()) <= house.MOST_IN_A_ROOM
+
+
+def test_docstrings_comments_and_blank_lines_are_no_lines_of_code() -> None:
+    text = '"""Module.\n\nMore.\n"""\n\nx = 1  # why\n# note\n\n\ndef f():\n    """Say."""\n    return """a\n\nb"""\n'
+    assert house.lines_of_code(text) == 5
