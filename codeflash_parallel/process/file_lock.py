@@ -83,7 +83,7 @@ def open_lock(path: Path) -> int:
 def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | _FLAGS)
-    except OSError:  # another user's, or a file system that is only read
+    except PermissionError:  # it is another user's
         return os.open(path, os.O_RDONLY | _FLAGS)
 
 
