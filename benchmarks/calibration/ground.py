@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibration.work import LIMITS, WORKS, Course, has_package
-from codeflash_parallel.process.host_lock.benchmark_token import machine_alone
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.worker.process_start import RaceEnvironment
 from codeflash_parallel.sandbox.runner_command import install_guest
@@ -40,7 +39,7 @@ class Ground:
 async def ground(interpreter: Path) -> AsyncIterator[Ground]:
     """Have the host to ourselves, and a launcher, inside the block."""
     with tempfile.TemporaryDirectory(prefix="race-calibration-") as name:
-        async with machine_alone(host_quiet(os.environ)), open_launcher() as runner:
+        async with host_quiet(os.environ).exclusive(), open_launcher() as runner:
             bench = RaceEnvironment(
                 runner=runner, guest_dir=install_guest(Path(name) / "cache"), limits=LIMITS
             )

@@ -14,11 +14,11 @@ import anyio.to_thread
 
 from codeflash_parallel.check.baseline_model import Baseline
 from codeflash_parallel.process.atomic_file import write_durably
+from codeflash_parallel.process.file_lock import FileLock, wait_for_lock
 from codeflash_parallel.result.candidate.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.cache_layout import cache_faults
-from codeflash_parallel.workspace.file_lock import FileLock, try_lock
 
 #: Version of the file; one of another version is made anew.
 SCHEMA = 10
@@ -59,8 +59,7 @@ async def one_learner(folder: Path) -> AsyncIterator[None]:
 def _try_lock(folder: Path) -> FileLock | None:
     with cache_faults(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "learning.lock").touch(mode=0o600)
-    return try_lock(folder / "learning.lock")
+        return wait_for_lock(folder / "learning.lock", 0.0)
 
 
 def save(folder: Path, baseline: Baseline) -> None:

@@ -191,15 +191,14 @@ def _variables(settings: Settings) -> Finding:
 def _quiet() -> Finding:
     """Say whether checks can be kept away from what others time."""
     from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
-    from codeflash_parallel.process.host_lock.file_lock import QUIET_HINT
-    from codeflash_parallel.process.host_lock.reader_writer_lock import quiet_folder, why_not_quiet
+    from codeflash_parallel.process.host_lock import QUIET_HINT, quiet_folder, why_not_quiet
 
     why, folder = why_not_quiet(os.environ), quiet_folder(os.environ)
     if not why:
         return Finding(name="quiet", value=f"kept with all who use {folder}")
     if os.environ.get(QUIET_VARIABLE):
         return Finding(name="quiet", value=str(folder), problem=f"{why}. {QUIET_HINT}")
-    return Finding(name="quiet", value=f"not here, {why}: others' checks run beside what is timed")
+    return Finding(name="quiet", value=f"not here, {why}: others' checks and races run beside what is timed")
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:

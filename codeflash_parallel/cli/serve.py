@@ -62,11 +62,13 @@ def run(args: argparse.Namespace, _output: Output) -> int:
 
 
 def _say_ready(folder: Path, info: DaemonInfo) -> None:
-    from codeflash_parallel.process.host_lock.reader_writer_lock import why_not_quiet
+    from codeflash_parallel.process.host_lock import why_not_quiet
 
     jobs = "one job" if info.slots == 1 else f"{info.slots} jobs"
     how = "Ctrl-C or SIGTERM drains it, a second one ends it."
     sys.stderr.write(f"Serving {one_line(str(folder))}, {jobs} at once. {how}\n")
     if why := why_not_quiet(os.environ):
-        sys.stderr.write(f"There is no quiet here, {why}: others' checks run beside what is timed.\n")
+        sys.stderr.write(
+            f"There is no quiet here, {why}: others' checks and races run beside what is timed.\n"
+        )
     sys.stderr.flush()

@@ -1,9 +1,11 @@
-"""What this machine has to offer: cores, memory, load."""
+"""What this machine has to offer: cores, memory, load; and which of its boots this is."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ MOST_SLOTS = 8
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
+_BOOT_ID = _PROC / "sys/kernel/random/boot_id"
 #: Control groups of version 1 that limit what we look at; the others' folders would be read in vain.
 _LIMITING = frozenset({"cpu", "memory"})
 #: cgroup v1 writes "no limit" as a number near 2^63.
@@ -55,6 +58,14 @@ def read_machine() -> Machine:
         memory_bytes=max(0, min([available, *rooms])),
         load=os.getloadavg()[0],
     )
+
+
+@cache
+def boot_id() -> str:
+    """Return the name of this boot of this host; empty where the kernel gives none."""
+    with suppress(OSError):
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    return ""
 
 
 def _text(path: Path) -> str:

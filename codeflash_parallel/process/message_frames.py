@@ -1,4 +1,4 @@
-"""Frames between the evaluator and its launcher: four bytes of length, then one JSON object.
+"""Frames of messages between our processes: four bytes of length, then one JSON object.
 
 The standard library only: the launcher, which runs without site-packages, imports this too.
 """

@@ -3,6 +3,10 @@
 The launcher is a subreaper: whatever a job starts, however it detaches itself, stays a descendant of the
 launcher. So one walk down from the launcher finds everybody, and only orphans (its direct children that are
 no job's main process) need a closer look to learn whose they are.
+
+psutil is not used: the launcher runs without site-packages; a walk takes four times as long with it (14 ms
+against 3.6 ms for 150 processes); and it does not tell what a process is called in its own namespace, whether
+it is on its way out, or how many the kernel has killed for want of memory.
 """
 
 from __future__ import annotations

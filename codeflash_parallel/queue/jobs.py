@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple, NewType
+
+from codeflash_parallel.process.machine import boot_id
 
 #: Id of a job within its queue.
 JobId = NewType("JobId", str)
@@ -147,12 +147,7 @@ class Instant(NamedTuple):
 
 def now() -> Instant:
     """Return the present moment by the boot clock and by the wall clock."""
-    return Instant(wall_s=time.time(), boot_s=time.clock_gettime(time.CLOCK_BOOTTIME), boot_id=_boot_id())
-
-
-@cache
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return Instant(wall_s=time.time(), boot_s=time.clock_gettime(time.CLOCK_BOOTTIME), boot_id=boot_id())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -154,7 +154,7 @@ class ChannelClosed(Exception):  # noqa: N818 - a state, not an error of ours
 
 
 class ForkServerProtocol(Protocol):
-    """A bare interpreter from which children are forked: `process.launcher.fork_server`.
+    """A bare interpreter from which children are forked: `process.launcher.launcher.LauncherForkServer`.
 
     Its children share where the interpreter's code lies in memory.
     """

@@ -14,7 +14,7 @@ import anyio
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.settings import Executor, Settings
 from codeflash_parallel.config.settings_json import changed_settings
-from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock, host_quiet
+from codeflash_parallel.process.host_lock import HostLock, host_quiet
 from codeflash_parallel.repair.provider_protocol import Refiner, Repairer
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import UsageError
@@ -42,7 +42,7 @@ class Evaluator:
         repository: a path inside the user's repository; it is only read.
         settings: of every call.
         quiet: keeps what is timed apart from the checks of other processes that share it; by default that of
-            the host, `process.quiet.host_quiet`.
+            the host, `process.host_lock.host_quiet`.
         sharers: how many evaluators share the machine's memory.
 
     Raises:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeflash_parallel.process.atomic_file import write_atomically
-from codeflash_parallel.process.boot_id import boot_id
+from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.candidate.candidate_model import digest_of
 from codeflash_parallel.result.codec import from_plain, to_plain
 from codeflash_parallel.result.errors import EnvironmentFault

@@ -9,8 +9,7 @@ whose `go` ends without that byte leaves by itself.
 
 from __future__ import annotations
 
-import json
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,12 @@ from typing import Any
 import anyio
 
 from codeflash_parallel.process import process_table
-from codeflash_parallel.process.launcher.child_connection import ChildConnection, ControlChannel
-from codeflash_parallel.process.launcher.fork_gate import ForkGate
+from codeflash_parallel.process.launcher.child_connection import (
+    ChildConnection,
+    ControlChannel,
+    ForkGate,
+    ProtocolError,
+)
 from codeflash_parallel.process.launcher.launcher import Launcher
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import (
@@ -34,11 +37,10 @@ from codeflash_parallel.sandbox.runner_command import parse_records
 
 __all__ = ["ServerGone", "TemplateReady", "WarmServer", "start_server"]
 
-#: A fork and its adoption take some milliseconds; a template that needs this long is stuck.
-_ANSWER_S = 10.0
 _PIPES = ("stdout", "stderr", "records")
 #: How much of a template's last words goes into a message.
 _WORDS = 500
+_NO_FIRST_STEP = "its fork ended before its first step"
 
 
 class WarmServer:
@@ -82,7 +84,7 @@ class WarmServer:
                 begin = partial(self._fork, gate, str(spec_path), "")
                 ended = await self._launcher.follow(connection, begin)
                 if not gate.is_passed():  # killed by somebody else before its first step
-                    raise _gone(await self._channel.close(), _Refusal("its fork ended before its first step"))
+                    raise _gone(await self._channel.close(), ProtocolError(_NO_FIRST_STEP))
             return ended
 
     async def advance(self, until: str, deadline_s: float, spec_path: Path | None = None) -> WarmServer:
@@ -119,45 +121,16 @@ class WarmServer:
     async def _fork(self, gate: ForkGate, spec: str, until: str, connection: ChildConnection) -> None:
         """Have the template forked, the fork adopted, and let it run; not to be cancelled in between."""
         connection.connect([*_PIPES, "control"] if until else _PIPES)
+        order = {"order": connection.number, "spec": spec, "until": until}
         async with self._talking:
             with anyio.CancelScope(shield=True):
                 try:
-                    await self._fork_in_time(gate, spec, until, connection)
-                except (ChannelClosed, TimeoutError, _Refusal) as error:
+                    await self._launcher.fork(self._channel, order, gate, connection)
+                except (ChannelClosed, TimeoutError, ProtocolError) as error:
                     raise _gone(await self._channel.close(), error) from error
+                if not connection.pid:
+                    raise _gone(await self._channel.close(), ProtocolError(_NO_FIRST_STEP))
         self.forks += not until
-
-    async def _fork_in_time(self, gate: ForkGate, spec: str, until: str, connection: ChildConnection) -> None:
-        order = {
-            "op": "fork",
-            "order": connection.number,
-            "spec": spec,
-            "marker": connection.marks.marker,
-            "tag": connection.marks.tag,
-            "until": until,
-        }
-        with anyio.fail_after(_ANSWER_S):
-            ends = list(connection.descriptors().values())
-            ends.insert(len(_PIPES), gate.entrance)
-            pid = await self._ask(order, ends)
-            connection.handed_over()
-            await self._launcher.adopt(connection, pid, gate.key)
-            if not connection.pid:
-                raise _Refusal("its fork ended before its first step")
-
-    async def _ask(self, order: dict[str, Any], descriptors: list[int]) -> int:
-        await self._channel.send(json.dumps(order).encode(), descriptors)
-        match _message(await self._channel.receive(_ANSWER_S)):
-            case {"t": "forked", "pid": int(pid)}:
-                return pid
-            case {"t": "refused", "why": str(why)}:
-                raise _Refusal(why)
-            case answer:
-                raise _Refusal(f"it answers {answer}")
-
-
-class _Refusal(Exception):  # noqa: N818 - a state of the template
-    """The template cannot or will not fork."""
 
 
 async def start_server(launcher: Launcher, command: ChildCommand, deadline_s: float) -> WarmServer:
@@ -182,9 +155,9 @@ async def _when_ready(
 ) -> WarmServer:
     """Wait until a template says that it stands at its point."""
     try:
-        ready = _readiness(_message(await channel.receive(deadline_s)))
+        ready = _readiness(await channel.receive_message(deadline_s, "ready"))
         await launcher.rest(channel)
-    except (ChannelClosed, TimeoutError, _Refusal) as error:
+    except (ChannelClosed, TimeoutError, ProtocolError) as error:
         raise _gone(await channel.close(), error) from error
     except BaseException:
         await channel.close()
@@ -204,15 +177,7 @@ def _readiness(message: dict[str, Any]) -> TemplateReady:
                 why=message.get("why", ""),
                 called_early=message.get("called_early", 0),
             )
-    raise _Refusal(f"it begins with {message}")
-
-
-def _message(line: bytes) -> dict[str, Any]:
-    with suppress(ValueError):
-        message = json.loads(line)
-        if isinstance(message, dict):
-            return message
-    raise _Refusal(f"it says {line[:_WORDS]!r}")
+    raise ProtocolError(f"it begins with {message}")
 
 
 def _gone(ended: ProcessExit, error: Exception) -> ServerGone:

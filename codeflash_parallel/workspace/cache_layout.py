@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -24,9 +25,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from codeflash_parallel.process.file_lock import FileLock, wait_for_lock
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.workspace.git.git_client import GitFailed
 
+#: Longest wait for another process that creates or removes a worktree or takes a snapshot.
+_LOCK_S = 300.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Less than a few blocks of any file system: the next file cannot be written.
 _LEAST_FREE_BYTES = 64 * 1024
@@ -81,6 +85,23 @@ class CacheHome:
         self.temporary.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self.temporary, ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+
+
+def locked(path: Path, kind: int = fcntl.LOCK_EX) -> FileLock:
+    """Return a lock of the cache, for a block or until it is released; wait for it.
+
+    Raises:
+        EnvironmentFault: `CACHE_BUSY`, another process holds it for minutes.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # `clean` has removed the folder meanwhile
+            lock = wait_for_lock(path, _LOCK_S, kind)
+            break
+    if lock is None:
+        message = f"Another process holds {path} for more than {_LOCK_S:.0f} s."
+        raise EnvironmentFault("CACHE_BUSY", message, "End it, then try again.")
+    return lock
 
 
 @contextlib.contextmanager

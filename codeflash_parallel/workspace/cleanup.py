@@ -14,8 +14,8 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, remove_tree
-from codeflash_parallel.workspace.file_lock import FileLock, locked, try_lock
+from codeflash_parallel.process.file_lock import FileLock, try_lock
+from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
 from codeflash_parallel.workspace.slot.slot import KEPT_MARK
 from codeflash_parallel.workspace.slot_owner import is_free, owner_path
 

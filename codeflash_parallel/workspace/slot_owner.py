@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import secrets
 from pathlib import Path
 
-from codeflash_parallel.process.boot_id import boot_id
+from codeflash_parallel.process.file_lock import FileLock, try_lock
+from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.errors import InternalError
 from codeflash_parallel.workspace.cache_layout import CacheHome
-from codeflash_parallel.workspace.file_lock import FileLock, try_lock
 
 
 class SlotOwner:
@@ -42,16 +41,18 @@ class SlotOwner:
         if not is_free(self.path):
             raise InternalError("RUN_ID_TAKEN", f"Another process runs under the id {run_id}.")
         draft = self.path.with_name(f".{run_id}-{secrets.token_hex(4)}")
-        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        draft.touch(mode=0o600, exist_ok=False)
+        lock = try_lock(draft)
+        if lock is None:
+            raise FileNotFoundError(draft)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            os.write(fd, json.dumps(_about_us()).encode())
+            os.write(lock.fd, json.dumps(_about_us()).encode())
             draft.rename(self.path)
         except BaseException:
             draft.unlink(missing_ok=True)
-            os.close(fd)
+            lock.release()
             raise
-        return FileLock(fd)
+        return lock
 
     def release(self) -> None:
         """Remove the file: nothing is owned any more."""

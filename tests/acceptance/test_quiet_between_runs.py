@@ -12,7 +12,7 @@ import pytest
 from harness import Place, wait_for
 from queue_support import TARGET, with_queue
 
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.host_lock import host_quiet
 
 pytestmark = pytest.mark.engine
 

@@ -12,7 +12,6 @@ import anyio
 import pytest
 
 from codeflash_parallel.process.launcher.launcher import open_launcher
-from codeflash_parallel.process.launcher.launcher_process import start_launcher_process
 from codeflash_parallel.process.message_frames import MARKER
 from codeflash_parallel.process.process_table import marked
 from codeflash_parallel.result.errors import InternalError
@@ -224,29 +223,20 @@ async def test_the_block_s_exception_comes_out_as_it_is():
 
 
 async def test_a_dead_launcher_ends_its_jobs_and_is_an_error_of_ours():
-    process = start_launcher_process()
     code = (
         "import os, signal\nif os.fork(): os.kill(os.getppid(), signal.SIGKILL)\nos.setsid(); signal.pause()"
     )
-    async with open_launcher(process) as launcher:
+    async with open_launcher() as launcher:
         end = await launcher.run(python(code))
         assert end.ended is ExitKind.KILLED
         assert "launcher" in end.message
         with pytest.raises(InternalError) as caught:
             await launcher.run(python("pass"))
     assert caught.value.code == "LAUNCHER_DIED"
-    assert not marked(process.prefix)
+    assert not marked(launcher._process.prefix)
 
 
-def test_a_launcher_can_be_started_and_stopped_without_a_loop():
-    process = start_launcher_process()
-    assert process.popen.poll() is None
-    process.stop()
-    assert process.popen.returncode == 0
-
-
-async def test_a_launcher_started_earlier_is_taken_over():
-    process = start_launcher_process()
-    async with open_launcher(process) as launcher:
+async def test_the_launcher_ends_with_its_block():
+    async with open_launcher() as launcher:
         assert (await launcher.run(python("pass"))).status == 0
-    assert process.popen.returncode == 0
+    assert launcher._process.popen.returncode == 0

@@ -19,8 +19,7 @@ import json, os, signal, sys, time
 sys.path.append(sys.argv[1])
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.supervisor import spawner
-from codeflash_parallel.process.supervisor.job_membership import JobMembership
-from codeflash_parallel.process.supervisor.supervised_job import SupervisedJob
+from codeflash_parallel.process.supervisor.supervised_job import JobMembership, SupervisedJob
 
 if sys.argv[2] == "without a list of children":
     process_table.own_children = lambda: None
@@ -52,18 +51,17 @@ census = JobMembership(jobs)
 limits = {"marker": "", "tag": 0, "cpu_s": 0, "wall_s": 60, "memory_bytes": 0}
 for number, work in enumerate([simple, with_orphan], 1):
     pid = start(work)
-    jobs[number] = SupervisedJob({"job": number, **limits}, pid, None, census.looks(number, pid))
-looks = {number: census.looks(number, job.pid) for number, job in jobs.items()}
+    jobs[number] = SupervisedJob({"job": number, **limits}, pid, None, census)
 
 def seen():
-    return [len(looks[number].fresh()) for number in (1, 2)]
+    return [len(census.fresh(jobs[number])) for number in (1, 2)]
 
 told = [seen()]
 for job in jobs.values():
     os.kill(job.pid, signal.SIGKILL)
     os.waitpid(job.pid, 0)
 told.append(seen())
-(orphan,) = looks[2].fresh()
+(orphan,) = census.fresh(jobs[2])
 os.kill(orphan.pid, signal.SIGKILL)
 os.waitid(os.P_PID, orphan.pid, os.WEXITED | os.WNOWAIT)
 told.append(seen())

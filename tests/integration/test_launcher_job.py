@@ -9,13 +9,11 @@ import pytest
 
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.process_table import ProcessEntry
-from codeflash_parallel.process.supervisor import process_tree_killer as strike_module
 from codeflash_parallel.process.supervisor import supervised_job as job_module
 from codeflash_parallel.process.supervisor.supervised_job import (
     GRACE_S,
     KILL_S,
     JobPhase,
-    ProcessTableView,
     SupervisedJob,
 )
 from codeflash_parallel.result.outcome_codes import ExitKind
@@ -36,23 +34,30 @@ class World:
     def monotonic_ns(self) -> int:
         return int(self.now_s * 1e9)
 
-    def look(self) -> list[ProcessEntry]:
-        return self.family
 
-    def looks(self) -> ProcessTableView:
-        return ProcessTableView(
-            recent=self.look,
-            fresh=self.look,
-            foreign=lambda: {os.getpgrp(), 99},
-            oom_kills=lambda _age_s: self.oom_kills,
-        )
+class Membership:
+    """What the process table says of the only job."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def recent(self, _job: SupervisedJob) -> list[ProcessEntry]:
+        return self._world.family
+
+    fresh = recent
+
+    def foreign(self, _job: SupervisedJob) -> set[int]:
+        return {os.getpgrp(), 99}
+
+    def oom_kills(self, _age_s: float) -> int:
+        return self._world.oom_kills
 
 
 @pytest.fixture
 def world(monkeypatch):
     made = World()
     monkeypatch.setattr(job_module, "time", made)
-    monkeypatch.setattr(strike_module.os, "kill", lambda pid, number: made.sent.append((pid, number)))
+    monkeypatch.setattr(job_module.os, "kill", lambda pid, number: made.sent.append((pid, number)))
     return made
 
 
@@ -76,7 +81,7 @@ def start(world: World, **limits: float) -> SupervisedJob:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.close(writing)
-    return SupervisedJob(request, 70, reading, world.looks())
+    return SupervisedJob(request, 70, reading, Membership(world))
 
 
 def exited(job: SupervisedJob, status: int) -> None:

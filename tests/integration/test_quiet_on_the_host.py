@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -16,21 +17,21 @@ import pytest
 
 from codeflash_parallel import Evaluator
 from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.process import host_lock
 from codeflash_parallel.process.environment import SLOT_VARIABLE
-from codeflash_parallel.process.host_lock.reader_writer_lock import NoHostLock, ReaderWriterLock, host_quiet
+from codeflash_parallel.process.host_lock import HostLock, host_quiet, token_holder
 from codeflash_parallel.queue.daemon.daemon import ServeOptions, open_daemon
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 HOLDER = """
-import anyio, sys
-from pathlib import Path
-from codeflash_parallel.process.host_lock.reader_writer_lock import ReaderWriterLock
+import anyio, os, sys
+from codeflash_parallel.process.host_lock import host_quiet
 
 async def main():
-    quiet = ReaderWriterLock(Path(sys.argv[1]))
-    async with getattr(quiet, sys.argv[2])():
+    quiet = host_quiet(os.environ)
+    async with getattr(quiet, sys.argv[1])():
         print("held", flush=True)
         await anyio.sleep_forever()
 
@@ -42,6 +43,17 @@ anyio.run(main)
 GOES_ON = "whoever has this machine to itself does not let go; we go on beside it"
 
 
+@contextmanager
+def held_elsewhere(folder: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Have another process hold the lock of a folder."""
+    command = [sys.executable, "-c", HOLDER, kind]
+    environment = {**os.environ, QUIET_VARIABLE: str(folder)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield holder
+
+
 class Room:
     """Who is inside, by kind, and whether that was ever wrong."""
 
@@ -49,7 +61,7 @@ class Room:
         self.checks = self.timed = self.most_checks = 0
         self.wrong = False
 
-    async def check(self, quiet: ReaderWriterLock) -> None:
+    async def check(self, quiet: HostLock) -> None:
         async with quiet.shared():
             self.checks += 1
             self.most_checks = max(self.most_checks, self.checks)
@@ -57,7 +69,7 @@ class Room:
             await anyio.sleep(0.002)  # gives the others a chance to be wrong
             self.checks -= 1
 
-    async def race(self, quiet: ReaderWriterLock) -> None:
+    async def race(self, quiet: HostLock) -> None:
         async with quiet.exclusive():
             self.timed += 1
             self.wrong |= self.timed > 1 or self.checks > 0
@@ -70,7 +82,7 @@ def overlaps(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 async def test_what_is_timed_is_alone(tmp_path: Path) -> None:
-    room, quiets = Room(), [ReaderWriterLock(tmp_path) for _ in range(4)]
+    room, quiets = Room(), [HostLock(tmp_path) for _ in range(4)]
 
     async with anyio.create_task_group() as tasks:
         for number in range(24):
@@ -89,13 +101,11 @@ async def test_what_is_timed_is_alone(tmp_path: Path) -> None:
 
 
 async def test_who_is_to_be_timed_goes_before_later_checks(tmp_path: Path) -> None:
-    quiet, order = ReaderWriterLock(tmp_path), []
+    quiet, order = HostLock(tmp_path), []
     waits = anyio.Event()
 
     async def race() -> None:
-        async with ReaderWriterLock(
-            tmp_path, lambda why: waits.set() if "checks" in why else None
-        ).exclusive():
+        async with HostLock(tmp_path, lambda why: waits.set() if "checks" in why else None).exclusive():
             order.append("race")
 
     async def late_check() -> None:
@@ -115,10 +125,10 @@ async def test_waiting_is_told(tmp_path: Path) -> None:
     said: list[str] = []
 
     async def check() -> None:
-        async with ReaderWriterLock(tmp_path, said.append).shared():
+        async with HostLock(tmp_path, said.append).shared():
             pass
 
-    async with anyio.create_task_group() as tasks, ReaderWriterLock(tmp_path).exclusive():
+    async with anyio.create_task_group() as tasks, HostLock(tmp_path).exclusive():
         tasks.start_soon(check)
         await anyio.sleep(0.01)
         assert said == ["something is timed on this machine"]
@@ -127,32 +137,51 @@ async def test_waiting_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["shared", "exclusive"])
 async def test_the_death_of_a_holder_lets_the_others_in(tmp_path: Path, kind: str) -> None:
-    command = [sys.executable, "-c", HOLDER, str(tmp_path), kind]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:  # noqa: ASYNC220 - it says so at once
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    quiet = host_quiet({QUIET_VARIABLE: str(tmp_path)})
+    with held_elsewhere(tmp_path, kind) as holder:
         with anyio.move_on_after(0.05) as scope:
-            async with ReaderWriterLock(tmp_path).exclusive():
+            async with quiet.exclusive():
                 pytest.fail("it is not free")
         assert scope.cancelled_caught
         holder.kill()
     with anyio.fail_after(30):
-        async with ReaderWriterLock(tmp_path).exclusive():
+        async with quiet.exclusive():
             pass
+
+
+async def test_a_race_that_does_not_get_its_turn_is_told_who_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment, said = {QUIET_VARIABLE: str(tmp_path)}, []
+    monkeypatch.setattr(host_lock, "PATIENCE_S", 0.02)
+    quiet = host_quiet(environment, said.append)
+    assert token_holder(environment) == ""
+    with held_elsewhere(tmp_path, "exclusive") as holder:
+        assert token_holder(environment) == f"process {holder.pid}"
+        with pytest.raises(EnvironmentFault, match=f"process {holder.pid}") as fault:
+            async with quiet.exclusive():
+                pytest.fail("it is not free")
+        holder.kill()
+    assert fault.value.code == "BENCHMARK_TOKEN_BUSY"
+    assert said == ["another race has this machine", ""]
+    async with quiet.exclusive():
+        assert token_holder(environment) == f"process {os.getpid()}"
+    async with quiet.shared():
+        assert token_holder(environment) == ""
 
 
 async def test_it_is_free_again_after_an_error(tmp_path: Path) -> None:
     for kind in ("shared", "exclusive"):
         with pytest.raises(KeyError):
-            async with getattr(ReaderWriterLock(tmp_path), kind)():
+            async with getattr(HostLock(tmp_path), kind)():
                 raise KeyError(kind)
     with anyio.fail_after(30):
-        async with ReaderWriterLock(tmp_path).exclusive():
+        async with HostLock(tmp_path).exclusive():
             pass
 
 
 async def test_without_locks_one_enters_at_once() -> None:
-    async with NoHostLock().exclusive(), NoHostLock().exclusive(), NoHostLock().shared():
+    async with HostLock(None).exclusive(), HostLock(None).exclusive(), HostLock(None).shared():
         pass
 
 
@@ -161,14 +190,14 @@ async def test_without_locks_one_enters_at_once() -> None:
 
 def test_users_of_a_host_share_its_files_and_may_name_others(tmp_path: Path) -> None:
     quiet = host_quiet({QUIET_VARIABLE: str(tmp_path)})
-    assert isinstance(quiet, ReaderWriterLock)
+    assert isinstance(quiet, HostLock)
     names = sorted(tmp_path.iterdir())
     assert [path.suffix for path in names] == [".room", ".turn"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in names} == {0o644}
     space = Path("/proc/self/ns/net").stat().st_ino
     assert all(
         str(space) in path.name for path in names
-    )  # the benchmark token is of a network namespace, too
+    )  # a container with a network of its own is a host of its own
 
 
 @pytest.fixture
@@ -207,20 +236,17 @@ async def test_a_run_inside_of_a_check_does_not_wait_for_the_check(tmp_path: Pat
 
 async def test_who_holds_a_lock_for_ever_holds_up_nobody_for_ever(tmp_path: Path) -> None:
     said: list[str] = []
-    async with ReaderWriterLock(tmp_path).exclusive():
+    async with HostLock(tmp_path).exclusive():
         with anyio.fail_after(5):
-            async with ReaderWriterLock(tmp_path, said.append, patience_s=0.02).shared():
+            async with HostLock(tmp_path, said.append, patience_s=0.02).shared():
                 pass
     assert said == ["something is timed on this machine", GOES_ON, ""]
 
 
-@pytest.mark.parametrize("held", ["shared", "exclusive"])
-async def test_patience_is_one_for_all_blocks_until_the_locks_are_free_again(
-    tmp_path: Path, held: str
-) -> None:
+async def test_patience_is_one_for_all_blocks_until_the_locks_are_free_again(tmp_path: Path) -> None:
     said: list[str] = []
-    quiet = ReaderWriterLock(tmp_path, said.append, patience_s=0.02)
-    async with getattr(ReaderWriterLock(tmp_path), held)():
+    quiet = HostLock(tmp_path, said.append, patience_s=0.02)
+    async with HostLock(tmp_path).shared():
         for _ in range(3):
             async with quiet.exclusive():
                 pass
@@ -229,7 +255,21 @@ async def test_patience_is_one_for_all_blocks_until_the_locks_are_free_again(
         assert (len(said), said.count(GOES_ON)) == (3, 1)
     async with quiet.exclusive():  # free again
         pass
-    async with getattr(ReaderWriterLock(tmp_path), held)(), quiet.exclusive():
+    async with HostLock(tmp_path).shared(), quiet.exclusive():
+        assert said.count(GOES_ON) == 2
+
+
+async def test_checks_wait_once_for_a_race_that_is_stopped(tmp_path: Path) -> None:
+    said: list[str] = []
+    quiet = HostLock(tmp_path, said.append, patience_s=0.02)
+    async with HostLock(tmp_path).exclusive():
+        for _ in range(3):
+            async with quiet.shared():
+                pass
+        assert said == ["something is timed on this machine", GOES_ON, ""]
+    async with quiet.shared():  # free again
+        pass
+    async with HostLock(tmp_path).exclusive(), quiet.shared():
         assert said.count(GOES_ON) == 2
 
 
@@ -272,7 +312,7 @@ async def test_locks_that_cannot_be_opened_any_more_are_told(tmp_path: Path, kin
 
 
 async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None:
-    quiet, entered = ReaderWriterLock(tmp_path), anyio.Event()
+    quiet, entered = HostLock(tmp_path), anyio.Event()
 
     async def race() -> None:
         async with quiet.exclusive():
@@ -283,7 +323,7 @@ async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None
             tasks.start_soon(race)
             await anyio.sleep(0.02)
             (tmp_path / "quiet.room").unlink()
-            async with ReaderWriterLock(tmp_path).shared():  # as whoever comes later sees it
+            async with HostLock(tmp_path).shared():  # as whoever comes later sees it
                 pass
         with anyio.fail_after(5):
             await entered.wait()
@@ -291,13 +331,13 @@ async def test_a_lock_of_a_file_that_was_removed_is_none(tmp_path: Path) -> None
 
 async def test_all_who_wait_say_so_once(tmp_path: Path) -> None:
     said: list[str] = []
-    quiet = ReaderWriterLock(tmp_path, said.append)
+    quiet = HostLock(tmp_path, said.append)
 
     async def check() -> None:
         async with quiet.shared():
             pass
 
-    async with anyio.create_task_group() as tasks, ReaderWriterLock(tmp_path).exclusive():
+    async with anyio.create_task_group() as tasks, HostLock(tmp_path).exclusive():
         for _ in range(3):
             tasks.start_soon(check)
         await anyio.sleep(0.01)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import uuid
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from projects import FAST_TOTAL, WRONG_TOTAL, make_project
@@ -17,8 +13,9 @@ from scripted_race import simulated
 
 from codeflash_parallel.cli.exit_codes import ExitCode
 from codeflash_parallel.cli.main import main
-from codeflash_parallel.process.host_lock import benchmark_token
-from codeflash_parallel.process.host_lock.benchmark_token import hold_benchmark_token
+from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
+from codeflash_parallel.process import host_lock
+from codeflash_parallel.process.file_lock import FileLock, try_lock
 from codeflash_parallel.run.race_phase import race_coordinator
 
 pytestmark = pytest.mark.engine
@@ -31,18 +28,18 @@ SHORT_S = 0.1
 
 
 @pytest.fixture
-def other_race(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """Another race that has this machine, by a token of this test's own; closed, it is over."""
-    name = f"codeflash-parallel/test/{uuid.uuid4().hex}"
-
-    def held(_deadline_s: float, **more: Any) -> AbstractAsyncContextManager[None]:
-        return hold_benchmark_token(SHORT_S, name=name, **more)
-
-    monkeypatch.setattr(benchmark_token, "hold_benchmark_token", held)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as token:
-        token.bind(b"\0" + name.encode())
-        token.listen()
-        yield token
+def other_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileLock]:
+    """Another race that has this machine; released, it is over. Checks go on beside it."""
+    folder = tmp_path / "quiet"
+    folder.mkdir()
+    monkeypatch.setenv(QUIET_VARIABLE, str(folder))
+    monkeypatch.setattr(host_lock, "PATIENCE_S", SHORT_S)
+    host_lock.host_quiet(os.environ)  # makes the files
+    (turn,) = folder.glob("*.turn")
+    held = try_lock(turn)
+    assert held is not None
+    with held:
+        yield held
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object], str]:
@@ -60,7 +57,7 @@ def checks_of(folder: Path) -> dict[Path, int]:
 
 @pytest.mark.witness
 def test_checks_stand_and_the_run_goes_on_with_the_race(
-    other_race: socket.socket,
+    other_race: FileLock,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -87,7 +84,7 @@ def test_checks_stand_and_the_run_goes_on_with_the_race(
 
     checked = checks_of(tmp_path)
     assert len(checked) == 3  # screened both, and compared the right one on fresh inputs
-    other_race.close()
+    other_race.release()
     code, document, _ = asked(capsys, "resume", document["run_id"], *cache)
 
     assert (code, document["winner"]) == (ExitCode.OK, "fast")

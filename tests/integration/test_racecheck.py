@@ -15,7 +15,7 @@ from harness import processes_of
 from codeflash_parallel.cli.doctor_checks.race_check import PREFIX, check_race
 from codeflash_parallel.cli.output import Output
 from codeflash_parallel.config.settings import Settings
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.result.errors import EnvironmentFault
 
 pytestmark = [pytest.mark.engine]

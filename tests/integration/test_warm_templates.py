@@ -15,7 +15,6 @@ from process_support import door
 from template_lab import READY_S, TEMPLATE, lab, open_files, serving
 
 from codeflash_parallel.process.launcher.launcher import open_launcher
-from codeflash_parallel.process.launcher.launcher_process import start_launcher_process
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ProcessLimits, ServerGone
@@ -52,7 +51,7 @@ async def test_a_template_that_does_not_come_up(lab, act, words):
 )
 async def test_a_template_that_does_not_fork(lab, act, words, monkeypatch):
     if act == "silent":
-        monkeypatch.setattr("codeflash_parallel.warm.warm_server._ANSWER_S", 0.3)
+        monkeypatch.setattr("codeflash_parallel.process.launcher.launcher._FORK_S", 0.3)
     async with open_launcher() as launcher:
         before = open_files()
         server = await start_server(launcher, lab.template(act), READY_S)
@@ -149,8 +148,7 @@ async def test_leaving_ends_templates_and_forks(lab):
 
 
 async def test_a_dead_launcher_takes_all_with_it(lab):
-    process = start_launcher_process()
-    async with open_launcher(process) as launcher:
+    async with open_launcher() as launcher:
         server = await start_server(launcher, lab.template(), READY_S)
         await server.advance("collected", READY_S)
         end = await lab.run(

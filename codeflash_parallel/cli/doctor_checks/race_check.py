@@ -19,8 +19,7 @@ from codeflash_parallel.cli.output import Output
 from codeflash_parallel.cli.signals import Interrupts, handling_signals
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import private_folders, project_environment
-from codeflash_parallel.process.host_lock.benchmark_token import machine_alone
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.race.plan import Arm, CostGroup, WorkKind
 from codeflash_parallel.race.race import race
@@ -123,7 +122,7 @@ async def _checked(settings: Settings, interpreter: Path, cache: Path, interrupt
     interrupts.passed_to(lambda _name: loop.call_soon_threadsafe(scope.cancel))
     with scope:
         guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
-        async with open_launcher() as runner, machine_alone(host_quiet(os.environ, _say)):
+        async with open_launcher() as runner, host_quiet(os.environ, _say).exclusive():
             with _new_folder(cache) as folder:
                 bench = RaceEnvironment(
                     runner=runner, guest_dir=guest_dir, limits=ProcessLimits(wall_s=120.0, cpu_s=120.0)

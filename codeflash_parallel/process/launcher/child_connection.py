@@ -1,8 +1,11 @@
-"""One child as the evaluator holds it: its pipes, its events, and the launcher's report."""
+"""One child as the evaluator holds it: its pipes, its events, the launcher's report; the gate of a fork."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import select
 import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -19,13 +22,16 @@ from codeflash_parallel.process.launcher.pipe_reader import (
     PipeReader,
     Sink,
 )
+from codeflash_parallel.process.message_channel import receive_some, send_all
 from codeflash_parallel.process.message_frames import Message
+from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.outcome_codes import ExitKind
 from codeflash_parallel.result.runtime_protocols import ChannelClosed, ProcessExit, ProcessLimits, Watch
 
 #: Longest line a child may send; more is no protocol of ours.
 _LINE_BYTES = 64 * 1024 * 1024
-_READ_BYTES = 64 * 1024
+#: How much of an unexpected line goes into a message.
+_WORDS = 500
 RECORD_FLOOD = "record flood"
 #: What a pipe of a child that runs to its end should hold.
 _ROOM_BYTES = {"stdout": CHUNK_BYTES, "stderr": CHUNK_BYTES, "records": RECORDS_BYTES}
@@ -167,6 +173,10 @@ class ChildConnection:
         )
 
 
+class ProtocolError(Exception):
+    """A child says something else than it is to say."""
+
+
 class ControlChannel:
     """The evaluator's end of a child's line channel (`result.runtime_protocols.LineChannel`).
 
@@ -204,16 +214,10 @@ class ControlChannel:
         Raises:
             ChannelClosed: the child has closed its end, or has ended.
         """
-        data = memoryview(line.removesuffix(b"\n") + b"\n")
-        while data:
-            try:
-                sent = socket.send_fds(self._socket, [data], descriptors)
-            except BlockingIOError:
-                await anyio.wait_writable(self._socket)
-            except OSError as error:
-                raise ChannelClosed(str(error)) from error
-            else:
-                data, descriptors = data[sent:], ()
+        try:
+            await send_all(self._socket, line.removesuffix(b"\n") + b"\n", descriptors)
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
 
     async def receive(self, deadline_s: float, /) -> bytes:
         """Return the next line without its newline.
@@ -231,14 +235,30 @@ class ControlChannel:
         del self._pending[: end + 1]
         return line
 
+    async def receive_message(self, deadline_s: float, kind: str) -> Message:
+        """Return the next line, which is to be a message of a kind.
+
+        Raises:
+            ChannelClosed, TimeoutError: as `receive`.
+            ProtocolError: the line is something else; in the child's own words where it says why.
+        """
+        line = await self.receive(deadline_s)
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        match message:
+            case {"t": said} if said == kind:
+                return dict(message)
+            case {"t": "refused", "why": str(why)}:
+                raise ProtocolError(why)
+        raise ProtocolError(f"it says {line[:_WORDS]!r}")
+
     async def _fill(self) -> None:
         if len(self._pending) > _LINE_BYTES:
             raise ChannelClosed(f"a line of more than {_LINE_BYTES} bytes")
         try:
-            data = self._socket.recv(_READ_BYTES)
-        except BlockingIOError:
-            await anyio.wait_readable(self._socket)
-            return
+            data = await receive_some(self._socket)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
         if not data:
@@ -248,3 +268,33 @@ class ControlChannel:
     async def close(self) -> ProcessExit:
         """Kill the tree if it still runs, and return how it ended; a second call returns the same."""
         return await self._finish(self.connection)
+
+
+class ForkGate:
+    """The pipe before which a fork waits: it goes on when it has read a byte, and leaves when it ends."""
+
+    def __init__(self) -> None:
+        try:
+            self.entrance, self.key = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise no_pipes(error) from error
+
+    def is_passed(self) -> bool:
+        """Tell, once the launcher has opened it, whether the fork has gone on."""
+        poll = select.poll()
+        poll.register(self.entrance, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self.entrance)
+        os.close(self.key)
+
+
+def no_pipes(error: OSError) -> EnvironmentFault:
+    """Return the fault of a machine on which we get no descriptors."""
+    return EnvironmentFault(
+        "TOO_MANY_FILES",
+        f"No pipes can be made for a child: {error}.",
+        "Raise the limit of open files (ulimit -n).",
+    )

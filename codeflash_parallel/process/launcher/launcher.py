@@ -1,45 +1,76 @@
-"""The evaluator's half of the launcher: the one way in which it starts children."""
+"""The evaluator's half of the launcher: its process, the orders to it, and the life of each child."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
+import resource
+import secrets
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
 
+import codeflash_parallel
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.launcher.child_connection import (
     ChildConnection,
     ControlChannel,
+    ForkGate,
     ProcessMarkers,
+    ProtocolError,
+    no_pipes,
 )
-from codeflash_parallel.process.launcher.fork_gate import no_pipes
-from codeflash_parallel.process.launcher.fork_server import LauncherForkServer, start_fork_server
-from codeflash_parallel.process.launcher.launcher_link import LauncherLink
-from codeflash_parallel.process.launcher.launcher_orders import (
-    adopt_order,
-    kill_order,
-    rest_order,
-    start_order,
+from codeflash_parallel.process.message_channel import MessageChannel
+from codeflash_parallel.process.message_frames import (
+    CONTROL_FD,
+    RECORDS_FD,
+    Message,
+    marker_of,
+    portable,
+    tag_of,
 )
-from codeflash_parallel.process.launcher.launcher_process import (
-    ANSWER_S,
-    LauncherProcess,
-    start_launcher_process,
-)
-from codeflash_parallel.process.message_frames import Message, marker_of, tag_of
-from codeflash_parallel.result.errors import InternalError
+from codeflash_parallel.process.resource_shortage import LEAST_DESCRIPTORS, too_few_descriptors
+from codeflash_parallel.process.supervisor.supervised_job import KILL_S
+from codeflash_parallel.result.errors import EnvironmentFault, InternalError
 from codeflash_parallel.result.outcome_codes import ExitKind
-from codeflash_parallel.result.runtime_protocols import ChildCommand, ProcessExit, ProcessLimits, Watch
+from codeflash_parallel.result.runtime_protocols import (
+    ChannelClosed,
+    ChildCommand,
+    ProcessExit,
+    ProcessLimits,
+    ServerGone,
+    Watch,
+)
 
+#: The launcher's program. Isolated and without site-packages it starts in a few milliseconds, stays small (a
+#: small process forks fast) and is the same whatever the user's environment says. It imports its half of this
+#: package, which needs the standard library only; our folder comes last, so that nothing in it hides that
+#: library.
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv.pop(1)); "
+    "from codeflash_parallel.process.supervisor.supervisor_loop import main; main()"
+)
 #: A launcher starts in some 30 ms; a machine that needs this long is unfit for anything.
 _START_S = 30.0
+#: The launcher reports a tree as unkillable after `KILL_S`; it is stuck itself when nothing comes by then.
+_ANSWER_S = KILL_S + 3.0
+#: A fork and its adoption take some milliseconds; a template that needs this long is stuck.
+_FORK_S = 10.0
+#: Where a template looks for the gate among the descriptors that come with an order: after the outputs.
+_GATE_AT = 3
+#: The pipes of a fork of a bare interpreter.
+_FORK_PIPES = ("stdout", "stderr", "records", "control")
 #: Rounds of killing what a dead launcher has left.
 _ROUNDS = 20
 
@@ -47,17 +78,68 @@ _ROUNDS = 20
 Begin = Callable[[ChildConnection], Awaitable[None]]
 
 
-@asynccontextmanager
-async def open_launcher(process: LauncherProcess | None = None) -> AsyncIterator[Launcher]:
-    """Open a launcher; leaving the block kills every job that still runs, and ends it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LauncherProcess:
+    """A launcher that runs.
 
-    Args:
-        process: one that was started earlier; it is stopped here all the same.
+    Attributes:
+        popen: the process.
+        link: our end of the socket pair.
+        prefix: what the markers of its jobs start with; unique on this host.
+    """
+
+    popen: subprocess.Popen[bytes]
+    link: socket.socket
+    prefix: str
+
+    def stop(self) -> None:
+        """End it, and every job it has; blocks for as long as the killing takes (2 s at most)."""
+        self.link.close()
+        try:
+            self.popen.wait(_ANSWER_S)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+
+
+def start_launcher_process() -> LauncherProcess:
+    """Start a launcher.
+
+    Raises:
+        EnvironmentFault: the machine cannot start a process, or too few files may be open for one.
+    """
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed < LEAST_DESCRIPTORS and allowed != resource.RLIM_INFINITY:
+        raise too_few_descriptors(f"the limit is {allowed}")
+    home = Path(codeflash_parallel.__file__).resolve().parent.parent
+    ours, theirs = socket.socketpair()
+    with theirs:
+        argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, str(home), str(theirs.fileno())]
+        try:
+            popen = subprocess.Popen(
+                [*argv, str(os.getpid())],
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            ours.close()
+            raise EnvironmentFault("CANNOT_START_PROCESS", f"No process can be started: {error}.") from error
+    return LauncherProcess(popen=popen, link=ours, prefix=f"{secrets.token_hex(8)}-")
+
+
+@asynccontextmanager
+async def open_launcher() -> AsyncIterator[Launcher]:
+    """Open a launcher; leaving the block kills every job that still runs, and ends it.
 
     Raises:
         InternalError: the launcher does not come up.
+        EnvironmentFault: as `start_launcher_process`.
     """
-    process = process or start_launcher_process()
+    process = start_launcher_process()
     failure: BaseException | None = None
     try:
         async with anyio.create_task_group() as tasks:
@@ -91,7 +173,9 @@ class Launcher:
         self._listening = anyio.CancelScope(shield=True)
         self._answered = anyio.Event()
         self._up = False
-        self._link = LauncherLink(process)
+        self._channel = MessageChannel(process.link)
+        #: Set once the launcher's messages have ended and every job is settled.
+        self._gone = anyio.Event()
         self._fault = ""
         self._top_tag = 0
         self._numbers = itertools.count(1)
@@ -134,7 +218,17 @@ class Launcher:
             InternalError: the launcher is gone.
             EnvironmentFault: no descriptors are left.
         """
-        return await start_fork_server(self, command, deadline_s)
+        channel = await self.open(command)
+        try:
+            await channel.receive_message(deadline_s, "ready")
+            await self.rest(channel)
+        except (ChannelClosed, TimeoutError, ProtocolError) as error:
+            message = f"The fork server does not come up: {error}."
+            raise ServerGone(message, await channel.close()) from error
+        except BaseException:
+            await channel.close()
+            raise
+        return LauncherForkServer(self, channel)
 
     # --- processes that somebody else starts -----------------------------------------------------------
 
@@ -151,7 +245,7 @@ class Launcher:
         Raises:
             InternalError: the launcher is gone.
         """
-        if self._link.gone.is_set():
+        if self._gone.is_set():
             raise InternalError("LAUNCHER_DIED", f"The launcher process is gone: {self._fault}.")
         number = next(self._numbers)
         tag = tag_of(self._top_tag, number, generation)
@@ -191,31 +285,74 @@ class Launcher:
         If it is gone, the connection has ended as `NOT_STARTED` when this returns.
 
         Args:
-            gate: descriptor of the pipe on which it waits for `wire.GO`.
+            gate: descriptor of the pipe on which it waits for `message_frames.GO`.
         """
-        await self._link.send(adopt_order(connection, pid), [gate])
+        await self._send({**_order("adopt", connection), "pid": pid}, [gate])
         connection.sent = True
         await connection.started.wait()
 
+    async def fork(
+        self, template: ControlChannel, order: Message, gate: ForkGate, connection: ChildConnection
+    ) -> None:
+        """Have a template fork a process for a connection, adopt it, and let it go on.
+
+        Args:
+            order: the template's own part of it.
+
+        Raises:
+            ChannelClosed, TimeoutError: the template is gone, or stuck.
+            ProtocolError: it has not forked.
+        """
+        marks = connection.marks
+        order = {"op": "fork", "marker": marks.marker, "tag": marks.tag, **order}
+        ends = list(connection.descriptors().values())
+        ends.insert(_GATE_AT, gate.entrance)
+        with anyio.fail_after(_FORK_S):
+            await template.send(json.dumps(order).encode(), ends)
+            answer = await template.receive_message(_FORK_S, "forked")
+            if not isinstance(pid := answer.get("pid"), int):
+                raise ProtocolError(f"it answers {answer}")
+            connection.handed_over()
+            await self.adopt(connection, pid, gate.key)
+
     async def rest(self, channel: ControlChannel) -> None:
         """Watch no longer what a process uses: from now on it only waits, and is forked."""
-        await self._link.send(rest_order(channel.connection))
+        await self._send({"op": "rest", "job": channel.connection.number})
 
     # --- life of a job ---------------------------------------------------------------------------------
 
     async def _start(self, command: ChildCommand, pipes: list[str], connection: ChildConnection) -> None:
         connection.connect(pipes)
-        await self._link.send(start_order(connection, command), list(connection.descriptors().values()))
+        ends = connection.descriptors()
+        order = {
+            **_order("start", connection),
+            "argv": [portable(_numbered(argument)) for argument in command.argv],
+            "cwd": portable(str(command.cwd)),
+            "environment": {portable(k): portable(v) for k, v in command.environment.items()},
+            "descriptors": list(ends),
+        }
+        await self._send(order, list(ends.values()))
         connection.sent = True
         connection.handed_over()
 
     async def _kill(self, connection: ChildConnection, why: str) -> None:
-        await self._link.send(kill_order(connection, why))
+        await self._send({"op": "kill", "job": connection.number, "why": why})
+
+    async def _send(self, order: Message, descriptors: Sequence[int] = ()) -> None:
+        """Send one order whole, or not at all."""
+        if self._gone.is_set():
+            return
+        try:
+            await self._channel.send(order, descriptors, _ANSWER_S)
+        except ConnectionError:
+            await self._gone.wait()  # the listener sees the same end and settles every job
+        except TimeoutError:
+            self._process.popen.kill()
 
     async def _finish(self, connection: ChildConnection) -> ProcessExit:
         """Kill the job if it still runs, wait for the report, and let go of it."""
         if connection.sent and not connection.ended.is_set():
-            with anyio.move_on_after(ANSWER_S, shield=True):
+            with anyio.move_on_after(_ANSWER_S, shield=True):
                 await self._kill(connection, "no longer needed")
                 await connection.ended.wait()
         self._connections.pop(connection.number, None)
@@ -228,10 +365,10 @@ class Launcher:
     async def listen(self) -> None:
         """Take the launcher's messages until it or we leave. Shielded: cancelled jobs need their reports."""
         with self._listening:
-            async for message in self._link.messages():
+            while (message := await self._channel.receive()) is not None:
                 self._take(message)
             await self._settle_all()
-            self._link.gone.set()
+            self._gone.set()
             self._answered.set()
 
     def _take(self, message: Message) -> None:
@@ -276,14 +413,78 @@ class Launcher:
 
     async def leave(self) -> None:
         """Kill every job that still runs, and end the launcher."""
-        with anyio.move_on_after(ANSWER_S, shield=True):
-            await self._link.send({"op": "quit"})
-            await self._link.gone.wait()
+        with anyio.move_on_after(_ANSWER_S, shield=True):
+            await self._send({"op": "quit"})
+            await self._gone.wait()
         self._listening.cancel()
         for connection in tuple(self._connections.values()):
             await self._finish(connection)
 
 
+class LauncherForkServer:
+    """A bare interpreter off which children are forked (`result.runtime_protocols.ForkServerProtocol`).
+
+    Unlike a warm server (`warm.warm_server`) it has run nothing of a project; a child does whatever its
+    command says, as if it had been started anew, in an environment of its own.
+    Made by `Launcher.fork_server`.
+    """
+
+    def __init__(self, launcher: Launcher, channel: ControlChannel) -> None:
+        self._launcher = launcher
+        self._channel = channel
+        self._talking = anyio.Lock()
+
+    async def open(self, command: ChildCommand, /) -> ControlChannel:
+        """Fork a child with a control channel.
+
+        Args:
+            command: made by `guest_command` with `Control.LINES`; its interpreter must be the server's.
+
+        Raises:
+            ServerGone: the server has died or does not answer.
+            InternalError: the launcher is gone.
+            EnvironmentFault: no descriptors are left.
+        """
+        with closing(ForkGate()) as gate:
+            connection = self._launcher.reserve(command.limits, generation=1)
+            return await self._launcher.hold(connection, partial(self._fork, gate, command))
+
+    async def close(self) -> ProcessExit:
+        """End the server; its children go on. A second call returns the same."""
+        async with self._talking:
+            return await self._channel.close()
+
+    async def _fork(self, gate: ForkGate, command: ChildCommand, connection: ChildConnection) -> None:
+        """Have a child forked and adopted, and let it run; not to be cancelled in between."""
+        connection.connect(_FORK_PIPES)
+        order = {"spec": command.argv[2], "environment": dict(command.environment)}
+        async with self._talking:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self._launcher.fork(self._channel, order, gate, connection)
+                except (ChannelClosed, TimeoutError, ProtocolError) as error:
+                    raise ServerGone(
+                        f"The fork server is gone: {error}.", await self._channel.close()
+                    ) from error
+
+
 def _pipes(command: ChildCommand) -> list[str]:
     asked = any("{records}" in argument for argument in command.argv)
     return ["stdout", "stderr", "records"] if asked else ["stdout", "stderr"]
+
+
+def _order(op: str, connection: ChildConnection) -> Message:
+    marks, limits = connection.marks, connection.limits
+    return {
+        "op": op,
+        "job": connection.number,
+        "marker": marks.marker,
+        "tag": marks.tag,
+        "cpu_s": limits.cpu_s,
+        "wall_s": limits.wall_s,
+        "memory_bytes": limits.memory_bytes,
+    }
+
+
+def _numbered(argument: str) -> str:
+    return argument.replace("{records}", str(RECORDS_FD)).replace("{control}", str(CONTROL_FD))

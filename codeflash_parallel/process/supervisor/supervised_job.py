@@ -1,4 +1,4 @@
-"""One child and its descendants, as the launcher follows them.
+"""One child and its descendants, as the launcher follows them: membership, limits, end and killing.
 
     RUNNING --main process exits--> SETTLING --nobody left--------------> DONE
        |                               | somebody left after the grace
@@ -10,18 +10,17 @@ The supervisor calls `main_exited` and `step`; nothing here blocks or waits.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 from codeflash_parallel.process import process_table
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.process.process_table import ProcessEntry
-from codeflash_parallel.process.supervisor.process_tree_killer import INIT, living, strike
 
 #: How long helpers of the main process (resource trackers) have to go by themselves.
 GRACE_S = 0.3
@@ -37,24 +36,12 @@ _WAIT_S = 0.02
 OOM_AGE_S = 1.0
 #: Names reported at most.
 _NAMES = 50
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessTableView:
-    """What a job sees of the process table, zombies included.
-
-    Attributes:
-        recent: its processes, cheap and a little old.
-        fresh: its processes as they are now.
-        foreign: process groups of the launcher and of other jobs.
-        oom_kills: how many processes the kernel has killed for want of memory; given how old that may be, in
-            seconds.
-    """
-
-    recent: Callable[[], list[ProcessEntry]]
-    fresh: Callable[[], list[ProcessEntry]]
-    foreign: Callable[[], set[int]]
-    oom_kills: Callable[[float], int]
+#: Looks at the process table take at most one part in so many of our time; each costs about 8 µs a process.
+_LOOK_SHARE = 40
+#: Rounds of stopping what appeared since the last look; a fork bomb needs several.
+_STOP_ROUNDS = 12
+#: Name of the first process of a namespace of ours (`_runner.sandbox.namespaces`).
+INIT = "cfp-init"
 
 
 class JobPhase(StrEnum):
@@ -73,10 +60,10 @@ class SupervisedJob:
         request: the evaluator's ``start`` or ``adopt`` message.
         pid: the main process; it leads its own session, an adopted one does from its first step on.
         errors: descriptor on which a failure to start is told; `None` for one that has been adopted.
-        looks: how to see the job's processes.
+        membership: what the process table says of the job's processes.
     """
 
-    def __init__(self, request: Message, pid: int, errors: int | None, looks: ProcessTableView) -> None:
+    def __init__(self, request: Message, pid: int, errors: int | None, membership: JobMembership) -> None:
         self.number: int = request["job"]
         self.marker: str = request["marker"]
         self.tag: int = request["tag"]
@@ -87,11 +74,11 @@ class SupervisedJob:
         self.next_look_s = 0.0
         self.orphans_cpu_s = 0.0
         self._errors = errors
-        self._looks = looks
+        self._membership = membership
         self._cpu_s: float = request["cpu_s"]
         self._memory_bytes: int = request["memory_bytes"]
         self._limit_bytes = self._memory_bytes
-        self._oom_kills = looks.oom_kills(OOM_AGE_S)
+        self._oom_kills = membership.oom_kills(OOM_AGE_S)
         self._started_ns = time.monotonic_ns()
         self._wall_at = time.monotonic() + request["wall_s"]
         self._phase_ends = 0.0
@@ -125,7 +112,7 @@ class SupervisedJob:
             return "signalled" if code < 0 else "exited", ""
         if self._limit_bytes and max_rss_bytes > self._limit_bytes:  # the kernel was faster than our looks
             return "memory_limit", f"{max_rss_bytes >> 20} MiB resident, limit {self._limit_bytes >> 20} MiB"
-        return ("oom_killed" if self._looks.oom_kills(0.0) > self._oom_kills else "signalled"), ""
+        return ("oom_killed" if self._membership.oom_kills(0.0) > self._oom_kills else "signalled"), ""
 
     def orphan_ended(self) -> None:
         """Note that somebody's orphan has been reaped: the end may be near."""
@@ -196,7 +183,7 @@ class SupervisedJob:
     # --- running: limits -------------------------------------------------------------------------------
 
     def _watch(self, now: float) -> None:
-        family = self._looks.recent()
+        family = self._membership.recent(self)
         self._used_s = max(self._used_s, self.orphans_cpu_s + sum(p.cpu_s for p in family))
         if self._cpu_s and self._used_s >= self._cpu_s:
             self.kill("cpu_deadline", f"CPU limit of {self._cpu_s:g} s reached")
@@ -228,8 +215,11 @@ class SupervisedJob:
 
     # --- the end ---------------------------------------------------------------------------------------
 
+    def _look(self) -> list[ProcessEntry]:
+        return self._membership.fresh(self)
+
     def _check_survivors(self, now: float) -> None:
-        family = self._looks.fresh()
+        family = self._look()
         if _is_over(family):
             self.phase = JobPhase.DONE
         elif now >= self._phase_ends:
@@ -242,7 +232,7 @@ class SupervisedJob:
             self.next_look_s = min(now + _WAIT_S, self._phase_ends)
 
     def _check_killed(self, now: float) -> None:
-        family = strike(self._looks.fresh, self._looks.foreign)
+        family = strike(self._look, self._membership.foreign(self))
         if _is_over(family) and self._main is not None:
             self.phase = JobPhase.DONE
         elif now >= self._phase_ends:
@@ -264,3 +254,142 @@ def _is_over(family: list[ProcessEntry]) -> bool:
 
 def _names(procs: list[ProcessEntry]) -> tuple[str, ...]:
     return tuple(str(p) for p in procs[:_NAMES])
+
+
+class JobMembership:
+    """The launcher's view of the process table.
+
+    Args:
+        jobs: those that run, by number; the launcher's own, which changes.
+    """
+
+    def __init__(self, jobs: Mapping[int, SupervisedJob]) -> None:
+        self._jobs = jobs
+        self._view: dict[int, list[ProcessEntry]] = {}
+        self._view_at = self._view_cost_s = 0.0
+        self._oom_kills, self._oom_kills_at = process_table.oom_kills(), time.monotonic()
+
+    def is_main(self, pid: int) -> bool:
+        """Tell whether a process is the main one of a job."""
+        return pid in self._mains()
+
+    def forget(self, pid: int) -> None:
+        """Let no job count a process among its own that is going to be a job's main one."""
+        for job in self._jobs.values():
+            job.known.pop(pid, None)
+        self._view_at = 0.0
+
+    def recent(self, job: SupervisedJob) -> list[ProcessEntry]:
+        """Return the processes of one job, zombies included; a little old on a full machine."""
+        if time.monotonic() - self._view_at > self._view_cost_s * _LOOK_SHARE:
+            self._look()
+        return self._view.get(job.number, [])
+
+    def fresh(self, job: SupervisedJob) -> list[ProcessEntry]:
+        """Return the processes of one job, zombies included, as they are now."""
+        if self._is_nobody_left(job):
+            return []
+        self._look()
+        return self._view.get(job.number, [])
+
+    def _is_nobody_left(self, job: SupervisedJob) -> bool:
+        """Tell from our own children alone, which takes no walk through the whole table.
+
+        Whoever lives descends from one of them, be it from one that has ended and is not yet reaped.
+        """
+        mains = self._mains()
+        children = process_table.own_children()
+        if children is None or job.pid in children:
+            return False
+        orphans = [process_table.process(pid) for pid in children if pid not in mains]
+        return not any(proc and self._owner(proc) is job for proc in orphans)
+
+    def _look(self) -> None:
+        """Read the process table; every job notes its members."""
+        begun = time.monotonic()
+        self._view = {}
+        owners: dict[int, SupervisedJob | None] = {}
+        for proc in process_table.descendants(os.getpid()):
+            if proc.pid == proc.head:
+                owners[proc.pid] = self._owner(proc)
+            owner = owners[proc.head]
+            if owner is not None:
+                owner.known[proc.pid] = proc.start
+                self._view.setdefault(owner.number, []).append(proc)
+        self._view_at = time.monotonic()
+        self._view_cost_s = self._view_at - begun
+
+    def foreign(self, job: SupervisedJob) -> set[int]:
+        """Return the process groups of the launcher and of other jobs."""
+        return {os.getpgrp(), *self._mains()} - {job.pid}
+
+    def oom_kills(self, age_s: float) -> int:
+        """Return how many processes the kernel has killed for want of memory; it may be so old."""
+        if time.monotonic() - self._oom_kills_at >= age_s:
+            self._oom_kills, self._oom_kills_at = process_table.oom_kills(), time.monotonic()
+        return self._oom_kills
+
+    def _mains(self) -> dict[int, SupervisedJob]:
+        return {job.pid: job for job in self._jobs.values()}
+
+    def _owner(self, head: ProcessEntry) -> SupervisedJob | None:
+        """Tell whose a direct child of ours is: a main process, or an orphan that has been handed to us."""
+        mains = self._mains()
+        for pid in (head.pid, head.session):  # in this order: a fork may not have left its session yet
+            if pid in mains:
+                return mains[pid]
+        for job in self._jobs.values():
+            if job.known.get(head.pid) == head.start:
+                return job
+        marker = process_table.marker(head.pid)
+        tag = 0 if marker else process_table.tag(head.pid)
+        for job in self._jobs.values():
+            if job.marker == marker or (tag and job.tag == tag):
+                return job
+        return None
+
+
+def strike(look: Callable[[], list[ProcessEntry]], foreign: set[int]) -> list[ProcessEntry]:
+    """Stop everybody, so that nobody can start another one meanwhile; then kill them all.
+
+    Args:
+        look: returns the family as it is now, zombies included.
+        foreign: the process groups that are not the family's.
+
+    Returns:
+        The family as it was seen last.
+    """
+    family = look()
+    _end_worlds(family)
+    stopped: set[int] = set()
+    for _ in range(_STOP_ROUNDS):
+        moving = [p.pid for p in living(family) if p.pid not in stopped]
+        if not moving:
+            break
+        _signal(moving, signal.SIGSTOP)
+        stopped.update(moving)
+        family = look()
+    # Groups first: the kernel signals a whole group at once, which no fork slips through.
+    # (A vanishing process may show 0 or -1 here, which mean something else to kill; a fork that has
+    # just been adopted may still be in its template's group.)
+    groups = {p.group for p in family if p.group > 1} - foreign
+    _signal([-group for group in groups], signal.SIGKILL)
+    _signal([p.pid for p in living(family)], signal.SIGKILL)
+    return family
+
+
+def living(family: Iterable[ProcessEntry]) -> list[ProcessEntry]:
+    """Return those that have not ended."""
+    return [p for p in family if not p.gone]
+
+
+def _end_worlds(family: list[ProcessEntry]) -> None:
+    """Kill the first process of every process namespace: the kernel kills all others in there with it."""
+    inits = [p.pid for p in living(family) if p.name == INIT]
+    _signal([pid for pid in inits if process_table.own_number(pid) == 1], signal.SIGKILL)
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone; another user's: reported
+            os.kill(pid, number)

@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 from collections import deque
 
@@ -30,8 +31,7 @@ from codeflash_parallel.process.message_frames import (
     pack,
 )
 from codeflash_parallel.process.supervisor import spawner
-from codeflash_parallel.process.supervisor.job_membership import JobMembership
-from codeflash_parallel.process.supervisor.supervised_job import JobPhase, SupervisedJob
+from codeflash_parallel.process.supervisor.supervised_job import JobMembership, JobPhase, SupervisedJob
 
 #: How often an idle launcher makes sure that its parent is still there.
 _IDLE_S = 1.0
@@ -42,21 +42,23 @@ _EXTRA_BYTES = socket.CMSG_LEN(8 * _DESCRIPTOR.size)
 _NUMBERS = {"stdout": 1, "stderr": 2, "records": RECORDS_FD, "control": CONTROL_FD}
 
 
-def serve(descriptor: int, parent: int) -> None:
-    """Run a launcher until its evaluator is gone.
+def main() -> None:
+    """Run a launcher until its evaluator is gone; tell the evaluator about a defect before dying of it.
 
-    Args:
-        descriptor: our end of the socket pair.
-        parent: the evaluator's pid.
+    The arguments of the process are the number of our end of the socket pair, and the evaluator's pid.
     """
+    descriptor, parent = map(int, sys.argv[1:])
     os.set_inheritable(descriptor, False)
-    spawner.adopt_orphans()
-    spawner.settle_signals()
     link = socket.socket(fileno=descriptor)
     try:
+        spawner.adopt_orphans()
+        spawner.settle_signals()
         Supervisor(link, parent).run()
-    finally:
-        link.detach()  # left open: a defect is still to be told
+    except BaseException:
+        import traceback
+
+        link.sendall(pack({"t": "fault", "message": traceback.format_exc()[-4000:]}))
+        raise
 
 
 def _descriptors(raw: bytes) -> list[int]:
@@ -81,7 +83,7 @@ class Supervisor:
         self._frames = FrameDecoder()
         self._batches: deque[list[int]] = deque()
         self._jobs: dict[int, SupervisedJob] = {}
-        self._census = JobMembership(self._jobs)
+        self._membership = JobMembership(self._jobs)
         self._leaving = False
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._wake, wake_sink = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -179,12 +181,12 @@ class Supervisor:
     def _adopt(self, order: Message, descriptors: list[int]) -> None:
         """Make a process that a template has forked for us a job of its own, and let it go on."""
         pid = order["pid"]
-        if self._census.is_main(pid) or not spawner.is_living_child(pid):
+        if self._membership.is_main(pid) or not spawner.is_living_child(pid):
             self._not_started(order, f"process {pid} is gone, or not the launcher's child")
         elif not descriptors:
             self._not_started(order, "our table of open files is full")
         else:
-            self._census.forget(pid)
+            self._membership.forget(pid)
             self._take_on(order, pid, None)
             with contextlib.suppress(BrokenPipeError):  # it has ended meanwhile
                 os.write(descriptors[0], GO)
@@ -193,7 +195,7 @@ class Supervisor:
 
     def _take_on(self, order: Message, pid: int, errors: int | None) -> None:
         number = order["job"]
-        self._jobs[number] = SupervisedJob(order, pid, errors, self._census.looks(number, pid))
+        self._jobs[number] = SupervisedJob(order, pid, errors, self._membership)
         self._tell({"t": "started", "job": number, "pid": pid})
 
     def _not_started(self, order: Message, message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,7 +12,8 @@ from pathlib import Path
 import anyio
 from anyio.abc import Listener, SocketStream
 
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.file_lock import wait_for_lock
+from codeflash_parallel.process.host_lock import host_quiet
 from codeflash_parallel.queue.client.daemon_connection import socket_of
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher
 from codeflash_parallel.queue.daemon.notifications import Notifications
@@ -137,19 +137,15 @@ def _own_folder(folder: Path) -> None:
 def _daemon_lock(folder: Path) -> Iterator[None]:
     """Be the only daemon of the folder."""
     with understood(folder):
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            pid = os.read(handle, 32).decode("ascii", "replace") or "unknown"
-            message = f"Process {pid} is the daemon of {folder} already."
-            raise UsageError("DAEMON_RUNNING", message, "Use that one, or end it first.") from error
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
+        lock = wait_for_lock(folder / _LOCK, 0.0)
+    if lock is None:
+        pid = (folder / _LOCK).read_text(encoding="ascii", errors="replace") or "unknown"
+        message = f"Process {pid} is the daemon of {folder} already."
+        raise UsageError("DAEMON_RUNNING", message, "Use that one, or end it first.")
+    with lock:
+        os.ftruncate(lock.fd, 0)
+        os.pwrite(lock.fd, str(os.getpid()).encode("ascii"), 0)
         yield
-    finally:
-        os.close(handle)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codeflash_parallel.config.environment_allowlist import uncovered
-from codeflash_parallel.process.host_lock.benchmark_token import token_holder
+from codeflash_parallel.process.host_lock import token_holder
 from codeflash_parallel.queue.daemon.dispatcher import Dispatcher
 from codeflash_parallel.queue.daemon.notifications import Notifications
 from codeflash_parallel.queue.daemon.threaded_store import ThreadedStore
@@ -122,7 +122,7 @@ class RequestHandler:
             return error_line(InternalError("UNEXPECTED", f"{type(error).__name__}: {error}"))
 
     async def _ping(self) -> DaemonInfo:
-        return self._dispatcher.info()._replace(token_holder=token_holder())
+        return self._dispatcher.info()._replace(token_holder=token_holder(os.environ))
 
     async def _submit(self, request: JobRequest) -> Receipt:
         if missing := uncovered(request.pass_env, self._pass_env):
@@ -132,7 +132,7 @@ class RequestHandler:
         return receipt
 
     async def _status(self, job_id: JobId) -> JobStatus:
-        busy = bool(token_holder())
+        busy = bool(token_holder(os.environ))
         found = await self._store.do(
             lambda store, now: JobStatus(store.job(job_id), store.place(job_id, now, token_busy=busy))
         )

@@ -21,10 +21,10 @@ import anyio
 
 import codeflash_parallel
 from codeflash_parallel.process import process_table
+from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.process.process_table import ProcessEntry
 from codeflash_parallel.process.supervisor.spawner import adopt_no_more_orphans, adopt_orphans
-from codeflash_parallel.queue.worker.channel import WorkerChannel
 from codeflash_parallel.queue.worker.job_executor import Assignment
 from codeflash_parallel.result.errors import EnvironmentFault
 
@@ -100,7 +100,7 @@ class Worker:
     """
 
     popen: subprocess.Popen[bytes]
-    channel: WorkerChannel
+    channel: MessageChannel
     log: Path
     warm_for: str = ""
     job_id: str = ""
@@ -236,7 +236,7 @@ class WorkerPool:
                 message = f"No worker can be started: {error}."
                 raise EnvironmentFault("CANNOT_START_PROCESS", message) from error
             undo.pop_all()
-            worker = Worker(popen=popen, channel=WorkerChannel(ours), log=log)
+            worker = Worker(popen=popen, channel=MessageChannel(ours), log=log)
             self.workers.append(worker)
         return worker
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from codeflash_parallel.process.file_lock import wait_for_lock
 from codeflash_parallel.queue.errors import (
     NetworkFileSystem,
     NoQueue,
@@ -35,7 +34,6 @@ _TURN_S = 2.0
 _BUSY_S = 10.0
 #: Opening takes milliseconds; a full check of a large file takes seconds.
 _OPENING_S = 60.0
-_RETRY_S = 0.001
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -91,7 +89,7 @@ class Database:
             EnvironmentFault: disk full, file busy or damaged; nothing has been changed.
         """
         # SQLite's own waiters sleep longer and longer: of 32 that write at once, some would starve.
-        with self._lock, understood(self.folder), _locked(self.folder / "turns", _TURN_S):
+        with self._lock, understood(self.folder), self._turn():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._follow_boot(now)
@@ -124,6 +122,9 @@ class Database:
                 return
         with self.changing(now) as now_ms:
             yield now_ms
+
+    def _turn(self) -> AbstractContextManager[object]:
+        return wait_for_lock(self.folder / "turns", _TURN_S) or nullcontext()
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
@@ -217,33 +218,16 @@ def open_database(folder: Path, check: DatabaseFileCheck) -> Iterator[Database]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if (name := file_system_of(folder)) in _NETWORK:
             raise NetworkFileSystem(folder, name)
-        with _locked(folder / "opening.lock", _OPENING_S) as is_ours:
-            if not is_ours:
-                raise QueueBusy(folder, _OPENING_S)
+        lock = wait_for_lock(folder / "opening.lock", _OPENING_S)
+        if lock is None:
+            raise QueueBusy(folder, _OPENING_S)
+        with lock:
             connection = _checked_connection(folder / NAME, check)
     database = Database(folder, connection)
     try:
         yield database
     finally:
         database.close()
-
-
-@contextmanager
-def _locked(path: Path, longest_s: float) -> Iterator[bool]:
-    """Hold the lock of a file inside the block; yield false if another process held it for so long."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + longest_s
-        is_ours = False
-        while not is_ours and time.monotonic() < deadline:
-            with suppress(BlockingIOError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_ours = True
-            if not is_ours:
-                time.sleep(_RETRY_S)
-        yield is_ours
-    finally:
-        os.close(handle)
 
 
 def _checked_connection(path: Path, check: DatabaseFileCheck) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from codeflash_parallel.config.environment_allowlist import uncovered
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_of
-from codeflash_parallel.process.host_lock.reader_writer_lock import NoHostLock, ReaderWriterLock
+from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.queue.errors import VariablesNotPassed
 from codeflash_parallel.queue.jobs import JobKind
 from codeflash_parallel.queue.submission.job_builder import JobPayload, stamp, task_of
@@ -66,9 +66,7 @@ class JobExecutor:
         pass_env: names and patterns of our variables that jobs may ask for.
     """
 
-    def __init__(
-        self, cache: Path, quiet: ReaderWriterLock | NoHostLock, tell: Tell, pass_env: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, cache: Path, quiet: HostLock, tell: Tell, pass_env: Sequence[str] = ()) -> None:
         self._sharers = 1
         self._cache, self._quiet, self._tell = cache, quiet, tell
         self._pass_env = pass_env

@@ -20,11 +20,11 @@ from typing import Any, Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from codeflash_parallel.process.host_lock.reader_writer_lock import host_quiet
+from codeflash_parallel.process.host_lock import host_quiet
+from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.process.message_frames import Message
 from codeflash_parallel.queue.daemon_protocol import error_document
 from codeflash_parallel.queue.jobs import JobKind
-from codeflash_parallel.queue.worker.channel import WorkerChannel
 from codeflash_parallel.queue.worker.job_executor import Assignment, JobExecutor, error_result
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, InternalError
 from codeflash_parallel.result.outcome_codes import Code, Trait
@@ -80,7 +80,7 @@ def _has_verdicts(document: Mapping[str, Any]) -> bool:
 class _Worker:
     """The worker's side of its channel."""
 
-    def __init__(self, channel: WorkerChannel, cache: Path, pass_env: Sequence[str]) -> None:
+    def __init__(self, channel: MessageChannel, cache: Path, pass_env: Sequence[str]) -> None:
         self._channel = channel
         self._outbox: MemoryObjectSendStream[Message]
         self._outbox, self._to_send = anyio.create_memory_object_stream[Message](float("inf"))
@@ -191,7 +191,7 @@ def main(arguments: list[str]) -> None:
 
 async def _work(end: socket.socket, cache: Path, pass_env: Sequence[str]) -> None:
     with end:
-        await _Worker(WorkerChannel(end), cache, pass_env).run()
+        await _Worker(MessageChannel(end), cache, pass_env).run()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from codeflash_parallel.check.check_plan import CheckOutcome
-from codeflash_parallel.process.host_lock.benchmark_token import BUSY, machine_alone
+from codeflash_parallel.process.host_lock import BUSY
 from codeflash_parallel.race.plan import RacePlan
 from codeflash_parallel.race.race import Progress, race
 from codeflash_parallel.race.race_result import Disqualification, Raced, RaceOutcome
@@ -119,12 +119,12 @@ class _Races:
         Raises:
             EnvironmentFault: `BENCHMARK_TOKEN_BUSY`: other races have had the machine for too long.
         """
-        async with machine_alone(self._context.quiet):
+        async with self._context.quiet.exclusive():
             await self.hold(racing)
             await self.confirm()
         while out := await confirm(self.leaders()):
             self.exclude(out)
-            async with machine_alone(self._context.quiet):
+            async with self._context.quiet.exclusive():
                 await self.confirm()
 
     async def hold(self, entries: Sequence[CandidateEntry]) -> None:

@@ -14,7 +14,7 @@ import anyio.to_thread
 from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import identity
-from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock, NoHostLock
+from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import open_launcher
 from codeflash_parallel.result.errors import EnvironmentFault, UsageError
 from codeflash_parallel.result.runtime_protocols import ProcessLimits
@@ -68,7 +68,7 @@ class EvaluatorResources:
             await recover(cache)
             mirror = await stack.enter_async_context(open_mirror(cache, repository))
             guest_dir = await anyio.to_thread.run_sync(install_guest, cache)
-            make = partial(set_up, settings, repository, launcher, mirror, guest_dir, quiet or NoHostLock())
+            make = partial(set_up, settings, repository, launcher, mirror, guest_dir, quiet or HostLock(None))
             surroundings = cls(await anyio.to_thread.run_sync(partial(make, sharers)))
             try:
                 yield surroundings

@@ -14,7 +14,7 @@ from codeflash_parallel.config.cache_paths import cache_root
 from codeflash_parallel.config.environment_allowlist import requested_names
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.process.environment import project_environment
-from codeflash_parallel.process.host_lock.reader_writer_lock import HostLock
+from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.process.launcher.launcher import Launcher
 from codeflash_parallel.process.machine import Machine, read_machine
 from codeflash_parallel.run.setup.isolation_choice import Isolation, isolation_of

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from codeflash_parallel.process.atomic_file import write_durably
+from codeflash_parallel.process.file_lock import try_lock, wait_for_lock
 from codeflash_parallel.result.candidate.candidate_model import Submission
 from codeflash_parallel.result.errors import CodeflashParallelError, EnvironmentFault, UsageError
 from codeflash_parallel.run.store.step_cache import StepCache, StepKind, read_value, text_of
-from codeflash_parallel.workspace.file_lock import try_lock
 
 #: Version of the files; a run of a later one is refused, a change of meaning raises it.
 SCHEMA = 2
@@ -238,15 +238,12 @@ def resumed_run(run_dir: Path, must_fit: Callable[[RunState], None]) -> Iterator
 
 @contextmanager
 def _held(run_dir: Path) -> Iterator[None]:
-    (run_dir / _LOCK).touch()
-    lock = try_lock(run_dir / _LOCK)
+    lock = wait_for_lock(run_dir / _LOCK, 0.0)
     if lock is None:
         message = f"Run {run_dir.name} is still going on in another process."
         raise UsageError("RUN_ALIVE", message, "Wait for it, or end it.")
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def _note_failure(run_dir: Path, error: CodeflashParallelError) -> None:

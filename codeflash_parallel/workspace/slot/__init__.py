@@ -2,6 +2,6 @@
 
 Offers: slot.Slot, slot_factory.SlotFactory, staging.Stager, tree_guard.TreeGuard, tree_copy, hidden_files,
 trash.
-Imports: workspace.git, workspace.snapshot, workspace (cache_layout, file_status, file_lock, cleanup),
+Imports: workspace.git, workspace.snapshot, workspace (cache_layout, file_status, cleanup),
 result.
 """

@@ -14,9 +14,8 @@ from pathlib import Path
 from codeflash_parallel.result.errors import EnvironmentFault
 from codeflash_parallel.result.isolation_policy import IsolationPolicy
 from codeflash_parallel.result.runtime_protocols import Workspace
-from codeflash_parallel.workspace.cache_layout import cache_faults, remove_tree
+from codeflash_parallel.workspace.cache_layout import cache_faults, locked, remove_tree
 from codeflash_parallel.workspace.cleanup import drop_worktrees
-from codeflash_parallel.workspace.file_lock import locked
 from codeflash_parallel.workspace.git.git_client import TreeEntry, blob_id
 from codeflash_parallel.workspace.slot.slot import Slot
 from codeflash_parallel.workspace.slot.slot_files import SNAPSHOT_MTIME_NS, SlotFiles

@@ -2,5 +2,5 @@
 
 Offers: mirror.open_mirror, snapshot.Snapshot, snapshot_request, snapshot_digest.stamp_of, draft_tree,
 candidate_builder.materialise.
-Imports: workspace.git, workspace (cache_layout, file_lock, file_status), candidates, result.
+Imports: workspace.git, workspace (cache_layout, file_status), candidates, result.
 """

@@ -6,6 +6,7 @@ byte in it is what lies on the user's disk: no filter, no line-ending conversion
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import stat
@@ -16,9 +17,10 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from codeflash_parallel.process.file_lock import FileLock
+from codeflash_parallel.process.machine import boot_id
 from codeflash_parallel.result.errors import EnvironmentFault
-from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, remove_tree
-from codeflash_parallel.workspace.file_lock import FileLock, lock_shared, locked
+from codeflash_parallel.workspace.cache_layout import CacheHome, cache_faults, locked, remove_tree
 from codeflash_parallel.workspace.file_status import names_in
 from codeflash_parallel.workspace.git.git_client import (
     GITLINK,
@@ -61,7 +63,6 @@ _FOREIGN = (
 _FOLDERS = ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "worktrees")
 #: A run reads the files of its targets and of its candidates' edits, again and again.
 _TEXTS_KEPT = 256
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Mirror:
@@ -219,7 +220,7 @@ def _open(cache: Path, repository: Repository) -> Mirror:
     home = CacheHome(path=cache.absolute() / repository.key)
     with cache_faults(cache):
         home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        use = lock_shared(home.use_lock)
+        use = locked(home.use_lock, fcntl.LOCK_SH)
         try:
             mirror = Mirror(repository, home, use)
             with locked(home.mirror_lock):
@@ -233,7 +234,7 @@ def _open(cache: Path, repository: Repository) -> Mirror:
 
 def _look_through_after_reboot(mirror: Mirror) -> None:
     """Objects are not synced to disk: the first opening after a start of the machine looks at them."""
-    boot, mark = _BOOT_ID.read_bytes(), mirror.home.mirror / "boot"
+    boot, mark = boot_id().encode(), mirror.home.mirror / "boot"
     if mark.is_file() and mark.read_bytes() == boot:
         return
     mirror._drop_damaged_objects()  # noqa: SLF001 - same module, same concern

@@ -21,7 +21,7 @@ from codeflash_parallel.config.environment_allowlist import QUIET_VARIABLE
 from codeflash_parallel.config.settings import Settings
 from codeflash_parallel.config.settings_json import settings_document, settings_of
 from codeflash_parallel.config.submitter_identity import RUN_OF, SUBMITTER, run_of, submitter_of
-from codeflash_parallel.process.host_lock import reader_writer_lock
+from codeflash_parallel.process import host_lock
 from codeflash_parallel.queue.daemon_protocol import DaemonInfo
 from codeflash_parallel.queue.errors import BudgetSpent, QueueFull, RateLimited, UnknownJob
 from codeflash_parallel.queue.jobs import Job, JobState
@@ -237,7 +237,7 @@ def test_serve_says_once_that_there_is_no_quiet(
     """As on a host without /dev/shm; where a variable names the folder, serving is refused."""
     (tmp_path / "there").mkdir()
     monkeypatch.delenv(QUIET_VARIABLE, raising=False)
-    monkeypatch.setattr(reader_writer_lock, "_HOST_FOLDER", tmp_path / folder)
+    monkeypatch.setattr(host_lock, "_HOST_FOLDER", tmp_path / folder)
 
     serve._say_ready(tmp_path, DaemonInfo(pid=1, version="0", slots=2, slots_busy=0))
 
@@ -246,4 +246,6 @@ def test_serve_says_once_that_there_is_no_quiet(
     missing = (
         f"There is no quiet here, no locks can be made in {tmp_path / 'missing'}: No such file or directory: "
     )
-    assert more == ([f"{missing}others' checks run beside what is timed."] if folder == "missing" else [])
+    assert more == (
+        [f"{missing}others' checks and races run beside what is timed."] if folder == "missing" else []
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codeflash_parallel.queue.worker.channel import WorkerChannel
+from codeflash_parallel.process.message_channel import MessageChannel
 from codeflash_parallel.queue.worker.worker_process import FaultOwner, _Worker, blame, machine_fault
 from codeflash_parallel.result.errors import (
     CodeflashParallelError,
@@ -50,7 +50,7 @@ def test_verdicts_are_no_faults() -> None:
 async def test_a_worker_that_waits_says_so_with_whatever_it_says(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        worker = _Worker(WorkerChannel(ours), tmp_path, ())
+        worker = _Worker(MessageChannel(ours), tmp_path, ())
         worker._waits("something is timed on this machine")
         worker._tell("a check beside it has ended")
         worker._waits("")

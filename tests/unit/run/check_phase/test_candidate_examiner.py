@@ -14,7 +14,7 @@ import pytest
 
 from codeflash_parallel.check.check_plan import CheckOutcome
 from codeflash_parallel.check.dispatch.step_times import ProcessUsage
-from codeflash_parallel.process.host_lock.reader_writer_lock import NoHostLock
+from codeflash_parallel.process.host_lock import HostLock
 from codeflash_parallel.result.candidate.candidate_model import (
     Candidate,
     CandidateId,
@@ -124,7 +124,7 @@ def context(
         free_bytes=1 << 30,
         fleet=SimpleNamespace(bytes_of_a_slot=100 << 20, dismiss=dismiss),
         settings=SimpleNamespace(keep_slots=False),
-        quiet=NoHostLock(),
+        quiet=HostLock(None),
         cache=Forgetful(),
     )
 
